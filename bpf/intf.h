@@ -69,7 +69,8 @@ struct drfq_cpu {
 	u64 vtime_ns;
 	/* Thread id of the task whose packet runs; 0: none of ours. */
 	u32 pid;
-	u32 pad;
+	/* Thread that yielded and was not queued since; 0: none. */
+	u32 yielded_pid;
 	/* Base of the memory-traffic counter: perf's value, enabled and running
 	 * times when the present packet started or was last charged. */
 	u64 sense_counter;
@@ -77,8 +78,9 @@ struct drfq_cpu {
 	u64 sense_running_ns;
 	/* The next other LLC that this CPU looks at for stealing. */
 	u32 steal_cursor;
-	u32 pad2;
-	u64 pad3[2];
+	/* The base was taken when the last packet ended; nothing ran since. */
+	u32 sense_fresh;
+	u64 pad[2];
 	u64 events[DRFQ_NR_EVENTS];
 } __attribute__((aligned(64)));
 
@@ -105,8 +107,7 @@ enum drfq_task_flags {
 	DRFQ_TASK_BLOCKED = 1 << 0, /* its packet in process is a blocked one */
 	DRFQ_TASK_WOKEN = 1 << 1, /* woken and not run since (is_unblocked of the thesis) */
 	DRFQ_TASK_HELD = 1 << 2, /* waits in DRFQ_DSQ_HELD, or was taken from it just now */
-	DRFQ_TASK_YIELDED = 1 << 3, /* yielded and not queued since */
-	DRFQ_TASK_KTHREAD = 1 << 4,
+	DRFQ_TASK_KTHREAD = 1 << 3,
 };
 
 /* Argument of the SYSCALL program drfq_charge_dma: charges traffic that the

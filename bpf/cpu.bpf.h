@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The CPUs' slots and the system virtual time V.
+ *
+ * ── V ───────────────────────────────────────────────────────────────────────
+ * V is the smallest start time of all running packets, and never goes back
+ * (4.6). The thesis scans all CPUs at every switch. Here a CPU scans only when
+ * its own former packet may have been the smallest, that is, not after V: with
+ * c CPUs one switch in c. Wake-ups start behind V and would scan each time, so
+ * scans are also at least V_LAG_NS apart. V lags by that much at most, which is
+ * far below the constants it is compared with (tens of milliseconds).
+ */
+#ifndef DRFQ_CPU_BPF_H
+#define DRFQ_CPU_BPF_H
+
+#define V_LAG_NS 100000
+
+/* In a map of its own, which the agent maps to forward registers. */
+struct drfq_cpu cpus[DRFQ_MAX_CPUS] SEC(".data.cpus");
+
+u64 system_vtime_ns = DRFQ_V_ORIGIN_NS;
+
+/* CPUs that ran a packet at the last scan; 4.5.2 divides by it. */
+u32 busy_cpus;
+
+static u64 v_scanned_at_ns;
+
+static __always_inline struct drfq_cpu *cpu_slot(s32 cpu)
+{
+	if (cpu < 0 || cpu >= DRFQ_MAX_CPUS)
+		return NULL;
+	return &cpus[cpu];
+}
+
+/* Counters belong to the CPU that executes; a plain increment is enough. */
+static __always_inline void count(enum drfq_event event)
+{
+	struct drfq_cpu *slot = cpu_slot(bpf_get_smp_processor_id());
+
+	if (slot)
+		slot->events[event]++;
+}
+
+static __always_inline u64 vtime_now(void)
+{
+	return READ_ONCE(system_vtime_ns);
+}
+
+static void vtime_advance(u64 min_start)
+{
+	u64 v = vtime_now(), next;
+	int tries;
+
+	bpf_for(tries, 0, 8) {
+		next = drfq_advance(v, min_start);
+		if (next == v)
+			return;
+		next = __sync_val_compare_and_swap(&system_vtime_ns, v, next);
+		if (next == v)
+			return;
+		v = next;
+	}
+}
+
+/* Scans the slots. Returns the number of busy CPUs, @except not counted. */
+static u32 vtime_scan(s32 except)
+{
+	u64 min_start = 0;
+	u32 busy = 0;
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		struct drfq_cpu *slot = cpu_slot(cpu);
+		u64 start;
+
+		if (!slot || cpu == except || !READ_ONCE(slot->pid))
+			continue;
+		start = READ_ONCE(slot->vtime_ns);
+		if (!busy || drfq_before(start, min_start))
+			min_start = start;
+		busy++;
+	}
+	if (busy)
+		vtime_advance(min_start);
+	return busy;
+}
+
+/* A slot left virtual time @old: brings V up to date if it may have moved. */
+static __always_inline void vtime_refresh(u64 old)
+{
+	u64 now;
+
+	if (drfq_before(vtime_now(), old))
+		return;
+	now = scx_bpf_now();
+	if (now - READ_ONCE(v_scanned_at_ns) < V_LAG_NS)
+		return;
+	WRITE_ONCE(v_scanned_at_ns, now);
+	WRITE_ONCE(busy_cpus, vtime_scan(-1));
+}
+
+#endif /* DRFQ_CPU_BPF_H */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Memory traffic that devices cause, charged to the task that asked for it.
+ */
+#ifndef DRFQ_DMA_BPF_H
+#define DRFQ_DMA_BPF_H
+
+static void dma_charge(struct task_struct *p, u64 bytes)
+{
+	struct task_ctx *t = NULL;
+
+	/* A kernel thread submits for others, and others wait for it. */
+	if (!task_is_kthread(p))
+		t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	if (!t) {
+		count(DRFQ_EV_DMA_UNOWNED);
+		return;
+	}
+	__sync_fetch_and_add(&t->dma_pending, bytes);
+	count(DRFQ_EV_DMA_CHARGED);
+}
+
+/*
+ * A block request is queued, in the context of its submitter. Devices that pass
+ * bios on (dm, md) are skipped: the device below sees the same bytes again.
+ */
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(drfq_bio_queue, struct bio *bio)
+{
+	u32 op = bio->bi_opf & 0xff;
+
+	if (op != REQ_OP_READ && op != REQ_OP_WRITE)
+		return 0;
+	if (bio->bi_bdev->bd_disk->fops->submit_bio)
+		return 0;
+	dma_charge(bpf_get_current_task_btf(), bio->bi_iter.bi_size);
+	return 0;
+}
+
+/* Traffic that the kernel does not report: a driver in user space, a test. */
+SEC("syscall")
+int drfq_charge_dma(struct drfq_dma_arg *arg)
+{
+	struct task_struct *p = bpf_task_from_pid(arg->pid);
+
+	if (!p)
+		return -ESRCH;
+	dma_charge(p, arg->bytes);
+	bpf_task_release(p);
+	return 0;
+}
+
+#endif /* DRFQ_DMA_BPF_H */

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * scx_drfq: dominant resource fair queueing of CPU time and memory bandwidth.
+ *
+ * The life of a packet, one callback each:
+ *
+ *   select_cpu  a blocked packet ends: S by 4.7; an idle CPU takes the task at
+ *               once, unless its debt holds it (hold.bpf.h)
+ *   enqueue     the task waits in its LLC's queue in order of S (queue.bpf.h),
+ *               and preempts a packet that is later (place.bpf.h)
+ *   dispatch    a CPU takes the smallest S, or keeps the task it has
+ *   running     the packet starts: S is published in the CPU's slot (cpu.bpf.h)
+ *   tick        the packet is charged so far; V follows
+ *   stopping    the packet ends: D by 4.1-4.3 is added to its flow (task.bpf.h)
+ *
+ * A switch costs two look-ups of the account (enqueue, stopping), one peek at a
+ * queue, and one read of the traffic counter if there is one.
+ *
+ * The arithmetic is in drfq.h and is tested on the host. Headers rather than
+ * objects of their own: the verifier then follows pointers across them.
+ */
+#include <scx/common.bpf.h>
+#include <scx/compat.bpf.h>
+
+#include "intf.h"
+#include "options.bpf.h"
+#include "cpu.bpf.h"
+#include "sense.bpf.h"
+#include "task.bpf.h"
+#include "queue.bpf.h"
+#include "hold.bpf.h"
+#include "place.bpf.h"
+#include "rescue.bpf.h"
+#include "dma.bpf.h"
+#include "report.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+/* Sends @p to the CPU it is on, ahead of all queues. */
+static __always_inline void dispatch_local(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+{
+	/* ops.running takes S from the task, without a look-up. */
+	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+}
+
+s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct task_ctx *t = task_ctx_of(p);
+	bool idle = false;
+	s32 cpu;
+
+	if (!t)
+		return prev_cpu;
+	if (wake_flags & SCX_WAKE_TTWU) {
+		task_wake(p, t);
+		if (hold_wanted(p, t))
+			return prev_cpu;
+	}
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	if (idle) {
+		dispatch_local(p, t, 0);
+		count(DRFQ_EV_DIRECT);
+	}
+	return cpu;
+}
+
+/*
+ * A per-CPU kernel thread goes past the queues when it wakes: others wait for
+ * it. Not if it is in debt itself, or a busy one would never let the CPU go.
+ */
+static __always_inline bool goes_local(struct task_struct *p, struct task_ctx *t)
+{
+	return task_is_kthread(p) && task_is_pinned(p) && (t->flags & DRFQ_TASK_WOKEN) &&
+	       !drfq_held(drfq_conf(), drfq_start(&t->flow), vtime_now());
+}
+
+/* Where in its queue @p goes: at S, or one slice behind if it just yielded. */
+static __always_inline u64 queue_key(struct task_struct *p, struct task_ctx *t)
+{
+	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
+	struct drfq_flow after = t->flow;
+
+	if (!slot || slot->yielded_pid != (u32)p->pid)
+		return drfq_start(&t->flow);
+	slot->yielded_pid = 0;
+	drfq_charge(&after, drfq_conf(), slice_ns, 0, READ_ONCE(busy_cpus));
+	return drfq_start(&after);
+}
+
+void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx_of(p);
+	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
+
+	if (!t) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
+		return;
+	}
+	/* select_cpu is not called for a task that has no choice. */
+	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
+		task_wake(p, t);
+	if (goes_local(p, t)) {
+		dispatch_local(p, t, enq_flags);
+		preempt_cpu(scx_bpf_task_cpu(p), drfq_start(&t->flow));
+		count(DRFQ_EV_LOCAL_KTHREADS);
+		return;
+	}
+	if (hold_wanted(p, t)) {
+		hold(p, t, enq_flags);
+		return;
+	}
+	queue_insert(p, queue_key(p, t), enq_flags);
+	if (!__COMPAT_is_enq_cpu_selected(enq_flags) && kick_idle_for(p))
+		return;
+	if (wakeup)
+		preempt_for(p, drfq_start(&t->flow));
+}
+
+/* The task on the CPU goes on with a new packet. */
+static void keep(struct drfq_cpu *slot, struct task_struct *prev)
+{
+	slot->yielded_pid = 0;
+	WRITE_ONCE(slot->vtime_ns, task_start_packet(prev, slot->vtime_ns));
+	scx_bpf_task_set_slice(prev, slice_ns);
+	count(DRFQ_EV_KEPT);
+}
+
+void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
+{
+	bool runnable = prev && (prev->scx.flags & SCX_TASK_QUEUED);
+	struct drfq_cpu *slot = cpu_slot(cpu);
+	u32 llc = llc_of_cpu(cpu);
+	u64 dsq, start = 0;
+	bool held, found;
+
+	if (!slot)
+		return;
+	held = hold_any();
+	if (held)
+		hold_release(DRFQ_DSQ_LLC + llc, false);
+	found = queue_choose(slot, llc, &dsq, &start);
+	if (runnable && found && slot->yielded_pid != (u32)prev->pid &&
+	    !drfq_before(start, slot->vtime_ns)) {
+		keep(slot, prev);
+		return;
+	}
+	if (queue_take_any(dsq, llc))
+		return;
+	if (runnable)
+		keep(slot, prev);
+	else if (held && !cpus_busy(cpu) && hold_release(DRFQ_DSQ_LLC + llc, true))
+		queue_take_any(DRFQ_DSQ_LLC + llc, llc);
+}
+
+void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct drfq_cpu *slot = cpu_slot(cpu);
+	u64 old;
+
+	if (!slot)
+		return;
+	old = slot->vtime_ns;
+	WRITE_ONCE(slot->vtime_ns, task_start_packet(p, p->scx.dsq_vtime));
+	WRITE_ONCE(slot->pid, p->pid);
+	/* A change of nice or affinity stops and starts a running task from
+	 * another CPU; the counter's base then stays as it is, the task's own. */
+	if (cpu != bpf_get_smp_processor_id())
+		count(DRFQ_EV_REMOTE_UPDATES);
+	else if (!slot->sense_fresh)
+		sense_start(slot);
+	count(DRFQ_EV_SWITCHES);
+	vtime_refresh(old);
+}
+
+void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
+{
+	struct drfq_cpu *slot = cpu_slot(bpf_get_smp_processor_id());
+	struct task_ctx *t = task_ctx_of(p);
+	u64 old;
+
+	if (!slot || !t)
+		return;
+	old = slot->vtime_ns;
+	task_charge(p, t, sense_take(slot), false);
+	WRITE_ONCE(slot->vtime_ns, drfq_start(&t->flow));
+	vtime_refresh(old);
+	if (hold_any())
+		hold_poll(false);
+}
+
+void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct drfq_cpu *slot = cpu_slot(cpu);
+	struct task_ctx *t = task_ctx_of(p);
+	u64 bytes = 0;
+
+	if (!slot || !t)
+		return;
+	if (cpu == bpf_get_smp_processor_id()) {
+		bytes = sense_take(slot);
+		slot->sense_fresh = true;
+	} else {
+		count(DRFQ_EV_REMOTE_UPDATES);
+	}
+	task_charge(p, t, bytes, !runnable);
+	t->flags &= ~DRFQ_TASK_WOKEN;
+	hold_end(t);
+	/* The slot keeps its virtual time: by it the next packet tells whether
+	 * V waited for this one. */
+	WRITE_ONCE(slot->pid, 0);
+}
+
+void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
+{
+	struct drfq_cpu *slot = cpu_slot(cpu);
+
+	if (!slot || !idle)
+		return;
+	slot->sense_fresh = false;
+	vtime_refresh(slot->vtime_ns);
+	if (hold_any())
+		hold_poll(!cpus_busy(-1));
+}
+
+/* A higher class takes the CPU: what waits on it must not wait for that. */
+void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	struct drfq_cpu *slot = cpu_slot(cpu);
+
+	if (slot)
+		slot->sense_fresh = false;
+	scx_bpf_reenqueue_local();
+	count(DRFQ_EV_REENQUEUED);
+}
+
+bool BPF_STRUCT_OPS(drfq_yield, struct task_struct *from, struct task_struct *to)
+{
+	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(from));
+
+	if (to || !slot)
+		return false;
+	slot->yielded_pid = from->pid;
+	scx_bpf_task_set_slice(from, 0);
+	count(DRFQ_EV_YIELDS);
+	return false;
+}
+
+void BPF_STRUCT_OPS(drfq_set_weight, struct task_struct *p, u32 weight)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		t->flow.weight = task_weight(p);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_ctx *t;
+
+	t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return -ENOMEM;
+	drfq_flow_new(&t->flow, vtime_now(), task_weight(p));
+	t->exec_ns = p->se.sum_exec_runtime;
+	return 0;
+}
+
+void BPF_STRUCT_OPS(drfq_enable, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		task_enter(p, t);
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)
+{
+	s32 err = queue_init();
+
+	if (err)
+		return err;
+	err = hold_init();
+	if (err)
+		return err;
+	return watch_init();
+}
+
+void BPF_STRUCT_OPS(drfq_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+/* No cpu_online and cpu_offline: the kernel then ends the scheduler with the
+ * request to start again, and the loader reads the new topology. */
+SCX_OPS_DEFINE(drfq_ops,
+	       .select_cpu		= (void *)drfq_select_cpu,
+	       .enqueue			= (void *)drfq_enqueue,
+	       .dispatch		= (void *)drfq_dispatch,
+	       .running			= (void *)drfq_running,
+	       .tick			= (void *)drfq_tick,
+	       .stopping		= (void *)drfq_stopping,
+	       .update_idle		= (void *)drfq_update_idle,
+	       .cpu_release		= (void *)drfq_cpu_release,
+	       .yield			= (void *)drfq_yield,
+	       .set_weight		= (void *)drfq_set_weight,
+	       .init_task		= (void *)drfq_init_task,
+	       .enable			= (void *)drfq_enable,
+	       .dump			= (void *)drfq_dump,
+	       .dump_cpu		= (void *)drfq_dump_cpu,
+	       .dump_task		= (void *)drfq_dump_task,
+	       .init			= (void *)drfq_init,
+	       .exit			= (void *)drfq_exit,
+	       .flags			= SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING |
+					  SCX_OPS_ENQ_MIGRATION_DISABLED |
+					  SCX_OPS_ALLOW_QUEUED_WAKEUP,
+	       .timeout_ms		= 30000,
+	       .name			= "drfq");

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The queues of runnable tasks: one DSQ per LLC, in order of virtual start
+ * time. All queues share one V, so their heads can be compared: a CPU prefers
+ * its own queue, looks at one other queue per dispatch, and takes from that one
+ * if its head is clearly earlier. With one queue it is the thesis' order.
+ */
+#ifndef DRFQ_QUEUE_BPF_H
+#define DRFQ_QUEUE_BPF_H
+
+static __always_inline u32 llc_of_cpu(s32 cpu)
+{
+	if (cpu < 0 || cpu >= DRFQ_MAX_CPUS)
+		return 0;
+	return cpu_llc[cpu];
+}
+
+static s32 queue_init(void)
+{
+	s32 err;
+	u32 llc;
+
+	bpf_for(llc, 0, nr_llcs) {
+		err = scx_bpf_create_dsq(DRFQ_DSQ_LLC + llc, -1);
+		if (err) {
+			scx_bpf_error("cannot create the queue of LLC %u: %d", llc, err);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* Inserts into the queue of the task's CPU. @key: its place, S as a rule. */
+static void queue_insert(struct task_struct *p, u64 key, u64 enq_flags)
+{
+	u64 dsq = DRFQ_DSQ_LLC + llc_of_cpu(scx_bpf_task_cpu(p));
+
+	scx_bpf_dsq_insert_vtime(p, dsq, slice_ns, key, enq_flags);
+	count(DRFQ_EV_QUEUED);
+}
+
+static __always_inline bool queue_head(u64 dsq, u64 *start)
+{
+	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq);
+
+	if (!p)
+		return false;
+	*start = p->scx.dsq_vtime;
+	return true;
+}
+
+/*
+ * The queue that the CPU should take from, in *@dsq, and the S of its head, in
+ * *@start. False: neither the own queue nor the other one looked at has any.
+ */
+static bool queue_choose(struct drfq_cpu *slot, u32 llc, u64 *dsq, u64 *start)
+{
+	u64 own = DRFQ_DSQ_LLC + llc, other, other_start;
+	bool found = queue_head(own, start);
+
+	*dsq = own;
+	if (nr_llcs < 2)
+		return found;
+	if (++slot->steal_cursor >= nr_llcs)
+		slot->steal_cursor = 0;
+	if (slot->steal_cursor == llc)
+		return found;
+	other = DRFQ_DSQ_LLC + slot->steal_cursor;
+	if (!queue_head(other, &other_start))
+		return found;
+	if (found && !drfq_before(other_start + steal_margin_ns, *start))
+		return true;
+	*dsq = other;
+	*start = other_start;
+	return true;
+}
+
+/* Moves the first task of @dsq that may run here to this CPU. */
+static __always_inline bool queue_take(u64 dsq, u64 own)
+{
+	if (!scx_bpf_dsq_move_to_local(dsq, 0))
+		return false;
+	if (dsq != own)
+		count(DRFQ_EV_STEALS);
+	return true;
+}
+
+/* Takes from any queue: @first, then the own one, then all others in turn. */
+static bool queue_take_any(u64 first, u32 llc)
+{
+	u64 own = DRFQ_DSQ_LLC + llc;
+	u32 i, other;
+
+	if (queue_take(first, own))
+		return true;
+	if (first != own && queue_take(own, own))
+		return true;
+	if (nr_llcs < 2)
+		return false;
+	bpf_for(i, 1, nr_llcs) {
+		other = llc + i;
+		if (other >= nr_llcs)
+			other -= nr_llcs;
+		if (queue_take(DRFQ_DSQ_LLC + other, own))
+			return true;
+	}
+	return false;
+}
+
+#endif /* DRFQ_QUEUE_BPF_H */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the scheduler tells: the task iterator that the agent reads, and the
+ * dump that the kernel prints when it ends a scheduler.
+ */
+#ifndef DRFQ_REPORT_BPF_H
+#define DRFQ_REPORT_BPF_H
+
+/* Writes one struct drfq_task_stat per task that has an account. */
+SEC("iter/task")
+int drfq_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task;
+	struct drfq_task_stat stat = {};
+	struct task_ctx *t;
+
+	if (!p)
+		return 0;
+	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	if (!t)
+		return 0;
+	stat.pid = p->pid;
+	stat.tgid = p->tgid;
+	stat.weight = t->flow.weight;
+	stat.flags = t->flags;
+	if (p->__state)
+		stat.flags |= DRFQ_TASK_BLOCKED;
+	if (task_is_kthread(p))
+		stat.flags |= DRFQ_TASK_KTHREAD;
+	stat.nice = p->static_prio - PRIO_OF_NICE_0;
+	stat.nr_cpus_allowed = p->nr_cpus_allowed;
+	stat.cpu_ns = p->se.sum_exec_runtime;
+	stat.charged_ns = t->charged_ns;
+	stat.bytes = t->bytes;
+	stat.dma_bytes = t->dma_bytes;
+	stat.cpu_vt_ns = t->flow.cpu_vt;
+	stat.mem_vt_ns = t->flow.mem_vt;
+	stat.held_ns = t->held_ns;
+	stat.max_held_ns = t->max_held_ns;
+	bpf_probe_read_kernel_str(stat.comm, sizeof(stat.comm), p->comm);
+	bpf_seq_write(ctx->meta->seq, &stat, sizeof(stat));
+	return 0;
+}
+
+void BPF_STRUCT_OPS(drfq_dump, struct scx_dump_ctx *dctx)
+{
+	scx_bpf_dump("V=%llu ns busy=%u of %u CPUs held=%d\n", vtime_now(), busy_cpus,
+		     conf.nr_cpus, scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD));
+}
+
+void BPF_STRUCT_OPS(drfq_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
+{
+	struct drfq_cpu *slot = cpu_slot(cpu);
+
+	if (!slot || idle)
+		return;
+	scx_bpf_dump("running pid=%u S-V=%lld ns\n", slot->pid,
+		     (s64)(slot->vtime_ns - vtime_now()));
+}
+
+void BPF_STRUCT_OPS(drfq_dump_task, struct scx_dump_ctx *dctx, struct task_struct *p)
+{
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	u64 v = vtime_now();
+
+	if (!t)
+		return;
+	scx_bpf_dump("cpu_vt-V=%lld mem_vt-V=%lld ns weight=%u/%u flags=0x%x\n",
+		     (s64)(t->flow.cpu_vt - v), (s64)(t->flow.mem_vt - v), t->flow.weight,
+		     DRFQ_WEIGHT_ONE, t->flags);
+}
+
+#endif /* DRFQ_REPORT_BPF_H */

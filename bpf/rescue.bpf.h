@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The watch timer: what must happen even if no CPU's own event makes it.
+ *
+ * Fair queueing starves nobody, but it may serve a very low weight among very
+ * high ones less than once in the 30 s after which the kernel's watchdog ends
+ * the scheduler. A task that has waited for rescue_ns goes to the front of its
+ * queue once; it is charged as ever.
+ */
+#ifndef DRFQ_RESCUE_BPF_H
+#define DRFQ_RESCUE_BPF_H
+
+#define WATCH_PERIOD_NS 100000000
+#define RESCUE_EVERY 10 /* periods */
+
+extern unsigned CONFIG_HZ __kconfig;
+
+struct watch {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct watch);
+} watch_timer SEC(".maps");
+
+static u32 watch_periods;
+
+static __always_inline u64 waited_ns(const struct task_struct *p)
+{
+	u64 jiffies = bpf_jiffies64() - p->scx.runnable_at;
+
+	/* runnable_at may have been set after bpf_jiffies64() was read. */
+	return (s64)jiffies < 0 ? 0 : jiffies * (1000000000ULL / CONFIG_HZ);
+}
+
+static void rescue_queue(u64 dsq)
+{
+	u64 front = vtime_now() - 2 * drfq_conf()->wake_credit_ns;
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (waited_ns(p) < rescue_ns || !drfq_before(front, p->scx.dsq_vtime))
+			continue;
+		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, front);
+		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
+			count(DRFQ_EV_RESCUED);
+	}
+}
+
+static int watch_fire(void *map, int *key, struct bpf_timer *timer)
+{
+	u32 llc;
+
+	if (hold_any())
+		hold_poll(!cpus_busy(-1));
+	if (++watch_periods % RESCUE_EVERY == 0) {
+		bpf_for(llc, 0, nr_llcs)
+			rescue_queue(DRFQ_DSQ_LLC + llc);
+	}
+	bpf_timer_start(timer, WATCH_PERIOD_NS, 0);
+	return 0;
+}
+
+static s32 watch_init(void)
+{
+	u32 key = 0;
+	struct watch *w = bpf_map_lookup_elem(&watch_timer, &key);
+	s32 err;
+
+	if (!w)
+		return -ENOENT;
+	err = bpf_timer_init(&w->timer, &watch_timer, CLOCK_MONOTONIC);
+	if (err)
+		return err;
+	bpf_timer_set_callback(&w->timer, watch_fire);
+	return bpf_timer_start(&w->timer, WATCH_PERIOD_NS, 0);
+}
+
+#endif /* DRFQ_RESCUE_BPF_H */

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Sense: how many bytes of memory traffic a packet moved.
+ *
+ * A per-CPU perf event counts while tasks run; each CPU keeps the value up to
+ * which it has charged (per CPU and not per task, so that nothing goes stale
+ * when a task migrates). Counters can be read on their own CPU only.
+ *
+ * Block I/O is charged to the task that submits it: its device moves the bytes
+ * while the task is blocked (4.5).
+ */
+#ifndef DRFQ_SENSE_BPF_H
+#define DRFQ_SENSE_BPF_H
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(u32));
+	__uint(max_entries, 1); /* the loader sets the number of CPUs */
+} sense_events SEC(".maps");
+
+/* Bytes of real traffic per byte of counted traffic, 16.16; the agent adjusts
+ * it against resctrl's MBM. */
+u32 calibration_q16 = 1U << 16;
+
+static __always_inline bool sense_read(struct bpf_perf_event_value *value)
+{
+	if (!bpf_perf_event_read_value(&sense_events, BPF_F_CURRENT_CPU, value, sizeof(*value)))
+		return true;
+	count(DRFQ_EV_SENSE_ERRORS);
+	return false;
+}
+
+static __always_inline void sense_base(struct drfq_cpu *slot,
+				       const struct bpf_perf_event_value *value)
+{
+	slot->sense_counter = value->counter;
+	slot->sense_enabled_ns = value->enabled;
+	slot->sense_running_ns = value->running;
+}
+
+/* A packet starts after the CPU did something else than end one: what it
+ * counted meanwhile belongs to nobody. */
+static void sense_start(struct drfq_cpu *slot)
+{
+	struct bpf_perf_event_value value = {};
+
+	if (sense_event_bytes && sense_read(&value))
+		sense_base(slot, &value);
+}
+
+/* Bytes since the base, which moves to now. On the slot's own CPU only. */
+static u64 sense_take(struct drfq_cpu *slot)
+{
+	struct bpf_perf_event_value value = {};
+	u64 events, enabled, running;
+
+	if (!sense_event_bytes || !sense_read(&value))
+		return 0;
+	events = value.counter - slot->sense_counter;
+	enabled = value.enabled - slot->sense_enabled_ns;
+	running = value.running - slot->sense_running_ns;
+	if (running < enabled) {
+		/* The kernel multiplexes the event: scale, or wait for a
+		 * sample if it has not counted at all. */
+		count(DRFQ_EV_SENSE_MULTIPLEXED);
+		if (!running)
+			return 0;
+		events = events * enabled / running;
+	}
+	sense_base(slot, &value);
+	return events * sense_event_bytes * READ_ONCE(calibration_q16) >> 16;
+}
+
+#endif /* DRFQ_SENSE_BPF_H */

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The account of a task: its flow, and what it is charged for.
+ */
+#ifndef DRFQ_TASK_BPF_H
+#define DRFQ_TASK_BPF_H
+
+struct task_ctx {
+	struct drfq_flow flow;
+	u32 flags; /* enum drfq_task_flags */
+	/* The task's sum_exec_runtime up to which it is charged: the kernel's
+	 * own figure, the one that top shows. */
+	u64 exec_ns;
+	u64 charged_ns;
+	u64 bytes;
+	u64 dma_bytes;
+	/* Moved by devices, not charged yet. Other CPUs add to it. */
+	u64 dma_pending;
+	u64 held_since_ns;
+	u64 held_ns;
+	u64 max_held_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps");
+
+static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
+{
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+
+	if (!t)
+		count(DRFQ_EV_NO_ACCOUNT);
+	return t;
+}
+
+/* sched_prio_to_weight[] of the kernel: 1024 is nice 0, a step is 1.25. */
+static const u32 nice_to_weight[40] = {
+	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
+	9548,  7620,  6100,  4904,  3906,  3121,  2501,  1991,	1586,  1277,
+	1024,  820,   655,   526,   423,   335,	  272,	 215,	172,   137,
+	110,   87,    70,    56,    45,	   36,	  29,	 23,	18,    15,
+};
+
+#define WEIGHT_IDLEPRIO 3 /* of SCHED_IDLE, on the scale of the table */
+#define SCHED_IDLE_POLICY 5
+#define PRIO_OF_NICE_0 120
+
+/* p->scx.weight is not used: on its scale of 100, nice 19 is 46 % off. */
+static u32 task_weight(const struct task_struct *p)
+{
+	s32 nice = p->static_prio - PRIO_OF_NICE_0;
+	u32 row = nice + 20;
+
+	if (weights_mode == DRFQ_WEIGHTS_THESIS)
+		return drfq_weight_thesis(nice);
+	if (p->policy == SCHED_IDLE_POLICY)
+		return WEIGHT_IDLEPRIO * (DRFQ_WEIGHT_ONE / 1024);
+	if (row >= 40)
+		return DRFQ_WEIGHT_ONE;
+	return nice_to_weight[row] * (DRFQ_WEIGHT_ONE / 1024);
+}
+
+static __always_inline bool task_is_kthread(const struct task_struct *p)
+{
+	return p->flags & PF_KTHREAD;
+}
+
+static __always_inline bool task_is_pinned(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1;
+}
+
+static __always_inline u64 task_take_dma(struct task_ctx *t)
+{
+	u64 bytes = t->dma_pending;
+
+	if (!bytes)
+		return 0;
+	__sync_fetch_and_sub(&t->dma_pending, bytes);
+	t->dma_bytes += bytes;
+	t->bytes += bytes;
+	return bytes;
+}
+
+/*
+ * Charges a running packet up to now. The kernel has brought sum_exec_runtime
+ * up to date before it calls ops.tick and ops.stopping. @bytes: traffic of the
+ * CPU. @blocks: the packet ends because the task blocks; what devices move for
+ * it then belongs to the blocked packet.
+ */
+static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bool blocks)
+{
+	u64 exec_ns = p->se.sum_exec_runtime;
+	u64 run_ns = exec_ns - t->exec_ns;
+
+	t->exec_ns = exec_ns;
+	t->charged_ns += run_ns;
+	t->bytes += bytes;
+	if (!blocks)
+		bytes += task_take_dma(t);
+	drfq_charge(&t->flow, drfq_conf(), run_ns, bytes, READ_ONCE(busy_cpus));
+}
+
+/* A blocked packet ends (4.5, 4.7). */
+static void task_wake(struct task_struct *p, struct task_ctx *t)
+{
+	t->flags |= DRFQ_TASK_WOKEN;
+	drfq_wake(&t->flow, drfq_conf(), vtime_now(), task_take_dma(t));
+	count(DRFQ_EV_WAKEUPS);
+}
+
+/* The task comes from another scheduling class: what it used there is not
+ * ours to charge. */
+static void task_enter(struct task_struct *p, struct task_ctx *t)
+{
+	t->exec_ns = p->se.sum_exec_runtime;
+	t->flow.weight = task_weight(p);
+	drfq_wake(&t->flow, drfq_conf(), vtime_now(), 0);
+}
+
+/*
+ * S of the packet that @p starts now, capped (Algorithm 2). @start: S as it was
+ * queued. The account is looked up only if the cap applies.
+ */
+static u64 task_start_packet(struct task_struct *p, u64 start)
+{
+	const struct drfq_conf *c = drfq_conf();
+	u64 v = vtime_now();
+	struct task_ctx *t;
+
+	if (!drfq_before(v + c->cap_ns, start))
+		return start;
+	t = task_ctx_of(p);
+	if (!t)
+		return start;
+	drfq_cap(&t->flow, c, v);
+	count(DRFQ_EV_CAPPED);
+	return drfq_start(&t->flow);
+}
+
+#endif /* DRFQ_TASK_BPF_H */
