@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Workloads that know exactly what they did.
+//!
+//! Each load runs until `--duration-s` has passed or SIGTERM or SIGINT comes,
+//! then says what it did (`--json`). SIGUSR1 begins the measured part: latencies
+//! recorded before it are forgotten. A load dies with its parent.
+
+mod clock;
+mod dma;
+mod faults;
+mod forkstorm;
+mod hog;
+mod mix;
+mod phases;
+mod process;
+mod report;
+mod samples;
+mod signals;
+mod sleeper;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+use faults::Pace;
+use report::Report;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Workloads that know exactly what they did.
+#[derive(Parser)]
+#[command(name = "drfq-load", version)]
+struct Opts {
+    /// Nice value, -20 to 19.
+    #[arg(long, global = true, allow_hyphen_values = true,
+          value_parser = clap::value_parser!(i32).range(-20..=19))]
+    nice: Option<i32>,
+
+    /// CPUs to run on, such as 0,2-3.
+    #[arg(long, global = true, value_name = "LIST")]
+    cpus: Option<String>,
+
+    /// Stop after so many seconds (a fraction is allowed).
+    #[arg(long, global = true, value_name = "SECONDS")]
+    duration_s: Option<f64>,
+
+    /// Write a report at the end; - is standard output.
+    #[arg(long, global = true, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Name of the process in ps and top (15 characters).
+    #[arg(long, global = true)]
+    name: Option<String>,
+
+    /// Wait until standard input ends before starting.
+    #[arg(long, global = true)]
+    gate: bool,
+
+    #[command(subcommand)]
+    load: Load,
+}
+
+#[derive(Subcommand)]
+enum Load {
+    /// Spin.
+    Hog,
+    /// Work and sleep in turn; records how late each wake-up was.
+    Sleeper {
+        /// CPU time of one piece of work, us.
+        #[arg(long, default_value_t = 500)]
+        run_us: u64,
+        /// Time between the end of the work and the next wake-up, us.
+        #[arg(long, default_value_t = 5000)]
+        sleep_us: u64,
+    },
+    /// Touch fresh pages: a known number of page faults.
+    Faults(Faults),
+    /// CPU-heavy and fault-heavy phases in turn.
+    Phases {
+        /// Length of the CPU-heavy phase, ms of own CPU time.
+        #[arg(long, default_value_t = 200)]
+        cpu_ms: u64,
+        /// Length of the fault-heavy phase, ms of own CPU time.
+        #[arg(long, default_value_t = 100)]
+        fault_ms: u64,
+        #[command(flatten)]
+        faults: Faults,
+    },
+    /// Read a file or block device by direct I/O.
+    Dma {
+        /// What to read.
+        path: PathBuf,
+        /// Bytes of one read, a multiple of 4096.
+        #[arg(long, default_value_t = 1 << 20)]
+        block_bytes: usize,
+        /// Number of reads; 0: until stopped.
+        #[arg(long, default_value_t = 0)]
+        count: u64,
+        /// Sleep between reads, us.
+        #[arg(long, default_value_t = 0)]
+        pause_us: u64,
+    },
+    /// Fork short-lived processes without pause.
+    Forkstorm {
+        /// Children alive at a time.
+        #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+        width: u32,
+        /// CPU time that each child uses, us.
+        #[arg(long, default_value_t = 1000)]
+        child_us: u64,
+    },
+    /// A demonstration: hogs of different weights, sleepers, a page toucher.
+    Mix {
+        /// How many times each part is started.
+        #[arg(long, default_value_t = 1)]
+        sets: usize,
+    },
+}
+
+#[derive(Args)]
+struct Faults {
+    /// Pages of one burst.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    burst: u32,
+    /// One burst for so much CPU time of the load, its own included, us.
+    #[arg(long, conflicts_with = "rate")]
+    every_cpu_us: Option<u64>,
+    /// Bursts per second of real time.
+    #[arg(long)]
+    rate: Option<f64>,
+}
+
+impl Faults {
+    fn pace(&self) -> Result<Pace> {
+        Ok(match (self.every_cpu_us, self.rate) {
+            (Some(us), _) => Pace::CpuNs(us * 1000),
+            (None, Some(hz)) if hz > 0.0 && hz <= 1e9 => Pace::PeriodNs((1e9 / hz) as u64),
+            (None, Some(hz)) => bail!("--rate {hz} is not between 0 and 1e9"),
+            (None, None) => Pace::Free,
+        })
+    }
+}
+
+impl Load {
+    fn name(&self) -> &'static str {
+        match self {
+            Load::Hog => "hog",
+            Load::Sleeper { .. } => "sleeper",
+            Load::Faults(_) => "faults",
+            Load::Phases { .. } => "phases",
+            Load::Dma { .. } => "dma",
+            Load::Forkstorm { .. } => "forkstorm",
+            Load::Mix { .. } => "mix",
+        }
+    }
+
+    fn run(&self, report: &mut Report) -> Result<()> {
+        match self {
+            Load::Hog => hog::run(report),
+            Load::Sleeper { run_us, sleep_us } => sleeper::run(report, *run_us, *sleep_us)?,
+            Load::Faults(f) => faults::run(report, f.burst as usize, f.pace()?)?,
+            Load::Phases {
+                cpu_ms,
+                fault_ms,
+                faults,
+            } => {
+                let phases = phases::Phases {
+                    cpu_ns: cpu_ms * 1_000_000,
+                    fault_ns: fault_ms * 1_000_000,
+                };
+                phases::run(report, phases, faults.burst as usize, faults.pace()?)?;
+            }
+            Load::Dma {
+                path,
+                block_bytes,
+                count,
+                pause_us,
+            } => {
+                let reads = dma::Reads {
+                    path,
+                    block_bytes: *block_bytes,
+                    count: *count,
+                    pause_us: *pause_us,
+                };
+                dma::run(report, &reads)?;
+            }
+            Load::Forkstorm { width, child_us } => forkstorm::run(report, *width, *child_us)?,
+            Load::Mix { sets } => mix::run(report, *sets)?,
+        }
+        Ok(())
+    }
+}
+
+/// `0,2-3` as a list of CPU numbers.
+fn parse_cpus(list: &str) -> Result<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let bad = || format!("--cpus {list}: expected a list such as 0,2-3");
+        let first: usize = first.parse().with_context(bad)?;
+        let last: usize = last.parse().with_context(bad)?;
+        if last < first || last >= libc::CPU_SETSIZE as usize {
+            bail!(bad());
+        }
+        cpus.extend(first..=last);
+    }
+    Ok(cpus)
+}
+
+fn prepare(opts: &Opts) -> Result<()> {
+    process::die_with_parent()?;
+    signals::install()?;
+    if let Some(name) = &opts.name {
+        process::set_name(name)?;
+    }
+    if let Some(nice) = opts.nice {
+        process::set_nice(nice)?;
+    }
+    if let Some(list) = &opts.cpus {
+        process::set_affinity(&parse_cpus(list)?)?;
+    }
+    if opts.gate {
+        process::wait_gate()?;
+    }
+    if let Some(seconds) = opts.duration_s {
+        if !(seconds > 0.0 && seconds < 1e9) {
+            bail!("--duration-s {seconds} is not between 0 and 1e9");
+        }
+        signals::stop_after(Duration::from_secs_f64(seconds))?;
+    }
+    Ok(())
+}
+
+fn run(opts: &Opts) -> Result<()> {
+    prepare(opts)?;
+    let cpu_before_ns = clock::thread_cpu_ns();
+    let mut report = Report {
+        load: opts.load.name().to_string(),
+        pid: std::process::id(),
+        start_ns: clock::now_ns(),
+        ..Report::default()
+    };
+    opts.load.run(&mut report)?;
+    report.end_ns = clock::now_ns();
+    report.cpu_ns = clock::thread_cpu_ns() - cpu_before_ns;
+    match &opts.json {
+        Some(path) => report.write(path),
+        None => Ok(()),
+    }
+}
+
+fn main() -> std::process::ExitCode {
+    match run(&Opts::parse()) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("drfq-load: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_lists() {
+        assert_eq!(parse_cpus("0,2-3").unwrap(), [0, 2, 3]);
+        for bad in ["", "3-1", "a", "0,", "-1", "99999"] {
+            assert!(parse_cpus(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a load says it did, as JSON.
+
+use crate::samples::Summary;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::path::Path;
+
+/// One load's account of itself. Counts run from the start of the load;
+/// latencies from the last SIGUSR1, if there was one.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    /// Which load this was.
+    pub load: String,
+    /// Process id.
+    pub pid: u32,
+    /// `CLOCK_MONOTONIC` at the start, ns.
+    pub start_ns: u64,
+    /// `CLOCK_MONOTONIC` at the end, ns.
+    pub end_ns: u64,
+    /// CPU time used in between, ns.
+    pub cpu_ns: u64,
+    /// Rounds of the load's own loop: spins, wake-ups, bursts, reads or forks.
+    pub rounds: u64,
+    /// Fresh pages touched, each one page fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages_touched: Option<u64>,
+    /// Page faults that the kernel counted for this process in the same time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults_counted: Option<u64>,
+    /// Bytes moved by direct I/O.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dma_bytes: Option<u64>,
+    /// From the requested wake-up time to the first instruction after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake_latency: Option<Summary>,
+    /// From the submission of a read to the first instruction after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io_latency: Option<Summary>,
+}
+
+impl Report {
+    /// Writes the report to `path`, or to standard output for `-`.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = serde_json::to_string(self)?;
+        if path == Path::new("-") {
+            println!("{text}");
+            return Ok(());
+        }
+        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
