@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line of the harness."""
+
+import argparse
+import os
+import sys
+from typing import List
+
+from . import kernels, lock, machine, run, tools
+from .common import VmError, say
+
+_EPILOG = """\
+kernels: an alias below, an upstream version (7.0.13) or a release (7.0.13+deb13-cloud-amd64)
+{aliases}
+
+exit status of `run`: that of the command (128+N when signal N ended it), or
+  124  the time given by --timeout has passed
+  125  the VM could not start or ended before the command did (the console's log is shown)
+  130  interrupted
+"""
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value <= 0:
+        raise ValueError
+    return value
+
+
+_positive.__name__ = "positive number"
+
+
+def _memory(text: str) -> int:
+    try:
+        return machine.memory_mib(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _machine_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--kernel", default=kernels.DEFAULT, help="kernel to boot (default: %(default)s)")
+    parser.add_argument("--cpus", type=_positive, default=2, metavar="N", help="CPUs (default: %(default)s)")
+    parser.add_argument("--llcs", type=_positive, default=1, metavar="N", help="last-level caches (default: 1)")
+    parser.add_argument("--smt", action="store_true", help="two hardware threads per core")
+    parser.add_argument("--memory", type=_memory, default=2048, metavar="SIZE", help="memory (default: 2G)")
+    parser.add_argument("--kvm", action="store_true", help="use KVM (default: emulate, which works everywhere)")
+    parser.add_argument("--kernel-option", action="append", default=[], metavar="OPT", help="add a kernel argument")
+    parser.add_argument("--qemu-option", action="append", default=[], metavar="OPT",
+                        help="add a QEMU argument (one word; write --qemu-option=-foo)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    aliases = "\n".join(f"  {alias.name:<8} {alias.meaning}" for alias in lock.ALIASES.values())
+    parser = argparse.ArgumentParser(prog="vm", description=__doc__, epilog=_EPILOG.format(aliases=aliases),
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
+    provision = commands.add_parser("provision", help="get kernels and tools into the cache")
+    provision.add_argument("--kernel", action="append", default=None, help="kernel to get (default: every alias)")
+    one = commands.add_parser("run", help="run a command in a VM, in the current directory, as root",
+                              epilog=_EPILOG.format(aliases=aliases),
+                              formatter_class=argparse.RawDescriptionHelpFormatter)
+    _machine_options(one)
+    one.add_argument("--timeout", type=float, metavar="SEC", help="end the VM after this many seconds")
+    one.add_argument("--out", metavar="DIR", default=os.environ.get("DRFQ_VM_OUT"),
+                     help="directory the command may write to, as $DRFQ_VM_OUT (default: a temporary one)")
+    one.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass a variable")
+    one.add_argument("--verbose", action="store_true", help="show the console on standard error")
+    one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...")
+    shell = commands.add_parser("shell", help="an interactive shell in a VM")
+    _machine_options(shell)
+    lock_parser = commands.add_parser("lock", help="choose the kernels anew and record them in vm/kernels.lock")
+    lock_parser.add_argument("choice", nargs="*", metavar="ALIAS=VERSION", help="the version to look near to")
+    return parser
+
+
+def _machine(args: argparse.Namespace) -> machine.Machine:
+    return machine.Machine(kernel=args.kernel, cpus=args.cpus, llcs=args.llcs, smt=args.smt, memory_mib=args.memory,
+                           kvm=args.kvm, kernel_options=tuple(args.kernel_option),
+                           qemu_options=tuple(args.qemu_option))
+
+
+def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        parser.error("no command given: vm run [OPTIONS] -- CMD ...")
+    return run.run(_machine(args), command, out=args.out, env=args.env, timeout_s=args.timeout, verbose=args.verbose)
+
+
+def main(arguments: List[str]) -> int:
+    """Runs the harness; returns its exit status."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    try:
+        if args.action == "run":
+            return _run(args, parser)
+        if args.action == "shell":
+            return run.shell(_machine(args))
+        if args.action == "lock":
+            kernels.write_lock(dict(word.partition("=")[::2] for word in args.choice))
+            return 0
+        tools.ensure()
+        kernels.provision(args.kernel or list(lock.ALIASES))
+        return 0
+    except VmError as error:
+        say(f"error: {error}")
+        return run.VM_FAILED_STATUS
+    except KeyboardInterrupt:
+        return run.INTERRUPTED_STATUS
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The committed list of kernels, and the choice of a replacement. Pure: no file or network access.
+
+One line per package: `NAME SUITE RELEASE PACKAGE VERSION SHA256`; `#` starts a comment.
+"""
+
+import dataclasses
+import re
+from typing import Dict, Iterable, List, Optional, Tuple
+
+FLAVOUR = "cloud-amd64"
+_RELEASE = re.compile(r"linux-image-((\d+(?:\.\d+)+)\S*-" + FLAVOUR + r")$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Package:
+    """One Debian package, as the mirror's index names it."""
+
+    suite: str
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """One bootable kernel: its release (`uname -r`) and the packages that hold it."""
+
+    release: str
+    suite: str
+    packages: Tuple[Package, ...]
+
+    @property
+    def number(self) -> Tuple[int, ...]:
+        """The upstream version as integers, for comparison."""
+        return number(self.release)
+
+
+@dataclasses.dataclass(frozen=True)
+class Alias:
+    """What a name stands for: kernels of `suite` with `low <= version < high`."""
+
+    name: str
+    suite: str
+    low: Tuple[int, ...]
+    high: Tuple[int, ...]
+    meaning: str
+
+
+# 7.1 and 7.2 of trixie-backports carry malformed kfunc prototypes in their BTF (pahole 1.30).
+ALIASES = {
+    alias.name: alias
+    for alias in (
+        Alias("oldest", "trixie-backports", (6, 16), (7, 1), "oldest kernel with sched_ext that works"),
+        Alias("newest", "sid", (7, 2), (1000,), "newest kernel that works"),
+        Alias("no-scx", "trixie", (6, 12), (6, 13), "built without sched_ext"),
+        Alias("bad-btf", "trixie-backports", (7, 1), (7, 3), "malformed kfunc prototypes in its BTF"),
+    )
+}
+SUITES = ("trixie", "trixie-backports", "sid")
+
+
+def number(release: str) -> Tuple[int, ...]:
+    """The leading version number of a release string: `6.16.12+deb13-cloud-amd64` is (6, 16, 12)."""
+    match = re.match(r"\d+(?:\.\d+)*", release)
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
+
+
+def parse(text: str) -> Dict[str, Kernel]:
+    """Reads a lock file; raises ValueError with the line's number when one is malformed."""
+    found: Dict[str, List[Tuple[str, str, Package]]] = {}
+    for index, line in enumerate(text.splitlines(), 1):
+        fields = line.split("#", 1)[0].split()
+        if not fields:
+            continue
+        if len(fields) != 6:
+            raise ValueError(f"line {index}: expected 6 fields, found {len(fields)}")
+        alias, suite, release, name, version, sha256 = fields
+        found.setdefault(alias, []).append((release, suite, Package(suite, name, version, sha256)))
+    kernels = {}
+    for alias, rows in found.items():
+        if len({(release, suite) for release, suite, _ in rows}) != 1:
+            raise ValueError(f"{alias}: names more than one kernel")
+        kernels[alias] = Kernel(rows[0][0], rows[0][1], tuple(package for _, _, package in rows))
+    return kernels
+
+
+def render(kernels: Dict[str, Kernel]) -> str:
+    """The lock file's text for these kernels."""
+    lines = ["# SPDX-License-Identifier: GPL-2.0-only",
+             "# Written by `vm/vm lock`. NAME SUITE RELEASE PACKAGE VERSION SHA256"]
+    for alias, kernel in kernels.items():
+        for package in kernel.packages:
+            lines.append(f"{alias} {kernel.suite} {kernel.release} {package.name} {package.version} {package.sha256}")
+    return "\n".join(lines) + "\n"
+
+
+def kernels_of(packages: Iterable[Package]) -> List[Kernel]:
+    """Groups an index's packages into kernels.
+
+    Up to 6.18 one `linux-image` package holds everything; since 6.19 it only depends on `linux-binary`,
+    `linux-modules` and `linux-base`. A kernel whose set is incomplete cannot boot and is left out.
+    """
+    by_key = {(package.suite, package.name): package for package in packages}
+    kernels = []
+    for (suite, name), image in by_key.items():
+        match = _RELEASE.match(name)
+        if not match:
+            continue
+        release = match.group(1)
+        split = tuple(by_key.get((suite, f"linux-{part}-{release}")) for part in ("binary", "modules", "base"))
+        if split == (None, None, None):
+            parts: Tuple[Package, ...] = (image,)
+        elif None in split:
+            continue
+        else:
+            parts = split
+        kernels.append(Kernel(release, suite, parts))
+    return kernels
+
+
+def nearest(alias: Alias, wanted: Tuple[int, ...], kernels: Iterable[Kernel]) -> Optional[Kernel]:
+    """The kernel of the alias' class nearest to `wanted`: the next one up, else the next one down."""
+    usable = sorted(
+        (kernel for kernel in kernels if kernel.suite == alias.suite and alias.low <= kernel.number < alias.high),
+        key=lambda kernel: kernel.number,
+    )
+    above = [kernel for kernel in usable if kernel.number >= wanted]
+    if above:
+        return above[0]
+    return usable[-1] if usable else None
+
+
+def explicit(wanted: str, kernels: Iterable[Kernel]) -> Optional[Kernel]:
+    """The kernel whose release or upstream version is `wanted`; the earlier suite of SUITES wins."""
+    matches = [k for k in kernels if wanted in (k.release, ".".join(map(str, k.number)))]
+    return min(matches, key=lambda kernel: SUITES.index(kernel.suite)) if matches else None

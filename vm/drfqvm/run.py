@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs one command in a VM and returns its output and exit status through a shared directory."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Dict, List, Optional
+
+from . import kernels, machine as shape, tools
+from .common import VmError, say
+
+TIMEOUT_STATUS = 124
+VM_FAILED_STATUS = 125
+INTERRUPTED_STATUS = 130
+_POLL_S = 0.05
+_SHUTDOWN_S = 10
+_HERE = pathlib.Path(__file__).resolve().parent.parent
+
+
+class Stopped(Exception):
+    """SIGTERM arrived."""
+
+
+class TimedOut(Exception):
+    """The time that --timeout gives has passed."""
+
+
+def environment(out: str, extra: List[str], host: Dict[str, str]) -> List[str]:
+    """`NAME=VALUE` words for the command: a fixed few of the host's, `DRFQ_*`, and those asked for.
+
+    `extra` holds `NAME=VALUE`, or `NAME` for the host's value.
+    """
+    chosen = {"HOME": "/root", "USER": "root", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    for name, value in host.items():
+        if name in ("PATH", "TERM", "LANG", "CARGO_TARGET_DIR") or name.startswith("DRFQ_"):
+            chosen[name] = value
+    for word in extra:
+        name, equals, value = word.partition("=")
+        if equals:
+            chosen[name] = value
+        elif name in host:
+            chosen[name] = host[name]
+    chosen["DRFQ_VM_OUT"] = out
+    return [f"{name}={value}" for name, value in chosen.items()]
+
+
+class _Follower:
+    """Copies what is appended to a file on to a stream."""
+
+    def __init__(self, path: pathlib.Path, stream) -> None:
+        path.touch()
+        self._file = open(path, "rb")
+        self._stream = stream
+
+    def copy(self) -> None:
+        while True:
+            block = self._file.read(1 << 16)
+            if not block:
+                return
+            self._stream.write(block)
+            self._stream.flush()
+
+
+def _same_file(first, second) -> bool:
+    """Whether both streams end in the same place, so that the order between them can be kept."""
+    a, b = os.fstat(first.fileno()), os.fstat(second.fileno())
+    return (a.st_dev, a.st_ino, a.st_rdev) == (b.st_dev, b.st_ino, b.st_rdev)
+
+
+class Run:
+    """One VM, from start to end, and the control directory it shares with us."""
+
+    def __init__(self, machine: shape.Machine, command: List[str], out: Optional[str], env: List[str],
+                 timeout_s: Optional[float], verbose: bool) -> None:
+        self._machine = machine
+        self._timeout_s = timeout_s
+        self._verbose = verbose
+        self._keep = False
+        self._process: Optional[subprocess.Popen] = None
+        # Not in the cache: QEMU's socket paths are limited to 108 bytes.
+        self.control = pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm."))
+        self._out = pathlib.Path(out).absolute() if out else self.control / "out"
+        self._out.mkdir(parents=True, exist_ok=True)
+        self._write("command", command)
+        self._write("environment", environment(str(self._out), env, dict(os.environ)))
+        self._write("directory", [os.getcwd()])
+        shutil.copy(_HERE / "guest-init", self.control / "guest-init")
+        merged = _same_file(sys.stdout, sys.stderr)
+        self._followers = [_Follower(self.control / "stdout", sys.stdout.buffer)]
+        if merged:
+            (self.control / "stderr").symlink_to("stdout")
+        else:
+            self._followers.append(_Follower(self.control / "stderr", sys.stderr.buffer))
+
+    def _write(self, name: str, words: List[str]) -> None:
+        (self.control / name).write_bytes(b"".join(os.fsencode(word) + b"\0" for word in words))
+
+    def _arguments(self) -> List[str]:
+        release = kernels.resolve(self._machine.kernel)
+        arguments = ["setpriv", "--pdeathsig", "TERM", str(tools.virtme_run()),
+                     *shape.virtme_arguments(self._machine, str(kernels.image(release))),
+                     "--qemu-bin", str(_HERE / "qemu-child"), "--show-boot-console",
+                     "--script-sh", f"exec {self.control}/guest-init",
+                     "--rwdir", str(self.control)]
+        if self._out.parent != self.control:
+            arguments += ["--rwdir", str(self._out)]
+        if shape.hidden(os.getcwd()):
+            arguments += ["--rodir", os.getcwd()]
+        if self._verbose:
+            arguments.append("--verbose")
+        return arguments + ["--qemu-opts", *shape.qemu_options(self._machine)]
+
+    def _start(self) -> None:
+        arguments = self._arguments()
+        # A session of its own: Ctrl-C reaches us alone, and all its processes end by one group id.
+        self._process = subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=dict(os.environ, PATH=tools.search_path(), TMPDIR=str(self.control)))
+        threading.Thread(target=self._log_console, daemon=True).start()
+
+    def _log_console(self) -> None:
+        with open(self.control / "console.log", "wb", buffering=0) as log:
+            for block in iter(lambda: os.read(self._process.stdout.fileno(), 1 << 16), b""):
+                log.write(block)
+                if self._verbose:
+                    sys.stderr.buffer.write(block)
+                    sys.stderr.buffer.flush()
+
+    def _follow(self) -> Optional[int]:
+        """Copies output until the command has ended (its status) or the VM has (None)."""
+        status_file = self.control / "status"
+        end = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        while True:
+            done = status_file.exists() or self._process.poll() is not None
+            for follower in self._followers:
+                follower.copy()
+            if done:
+                return int(status_file.read_text(encoding="ascii")) if status_file.exists() else None
+            if end is not None and time.monotonic() > end:
+                raise TimedOut
+            time.sleep(_POLL_S)
+
+    def run(self) -> int:
+        """The command's exit status, or one of the harness' own."""
+        try:
+            self._start()
+            status = self._follow()
+            if status is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_SHUTDOWN_S)
+                return status
+            self._report("the VM ended before the command did")
+            return VM_FAILED_STATUS
+        except TimedOut:
+            self._report(f"timed out after {self._timeout_s:g} s")
+            return TIMEOUT_STATUS
+
+    def _report(self, what: str) -> None:
+        """Says what went wrong, with the end of the console's log; the control directory is kept."""
+        self._keep = True
+        log = self.control / "console.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        if not (self.control / "started").exists():
+            what += " (during boot)"
+        if "Kernel panic" in text:
+            what += ": kernel panic"
+        for line in text.splitlines()[-25:]:
+            say(f"console: {line.rstrip()}")
+        say(f"{what}; console log: {log}")
+
+    def close(self) -> None:
+        """Ends every process of the VM and removes its files."""
+        if self._process is not None:
+            for sent, wait_s in ((signal.SIGTERM, 2), (signal.SIGKILL, 5)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, sent)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(wait_s)
+        if self._keep:
+            for path in self.control.iterdir():
+                if path.name != "console.log" and path != self._out:
+                    path.unlink()
+        else:
+            shutil.rmtree(self.control, ignore_errors=True)
+
+
+def _stop(_signal, _frame) -> None:
+    raise Stopped
+
+
+def run(machine: shape.Machine, command: List[str], **options) -> int:
+    """Runs `command` in a VM; see `Run` for the options."""
+    tools.ensure()
+    kernels.resolve(machine.kernel)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    one = Run(machine, command, **options)
+    try:
+        return one.run()
+    except KeyboardInterrupt:
+        return INTERRUPTED_STATUS
+    except Stopped:
+        return 128 + signal.SIGTERM
+    finally:
+        one.close()
+
+
+def shell(machine: shape.Machine) -> int:
+    """An interactive shell on the VM's console."""
+    tools.ensure()
+    release = kernels.resolve(machine.kernel)
+    say("leave the shell with Ctrl-D")
+    with tempfile.TemporaryDirectory(prefix="drfq-vm.") as temporary:
+        arguments = [str(tools.virtme_run()), *shape.virtme_arguments(machine, str(kernels.image(release))),
+                     "--qemu-bin", str(_HERE / "qemu-child"), "--cwd", os.getcwd(),
+                     "--qemu-opts", *shape.qemu_options(machine)]
+        return subprocess.run(arguments, check=False,
+                              env=dict(os.environ, PATH=tools.search_path(), TMPDIR=temporary)).returncode
