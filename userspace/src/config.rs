@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The values that are loaded into the BPF scheduler, after every option has
+//! been checked. `--dry-run` prints exactly this.
+
+use serde::Serialize;
+
+use crate::{
+    bandwidth::Bandwidth,
+    options::{Variant, Weights},
+    sense::event::EventChoice,
+};
+
+/// CPUs that the tables of the BPF program have room for (DRFQ_MAX_CPUS).
+pub const MAX_CPUS: u32 = 1024;
+
+/// Queues that the BPF program has room for (DRFQ_MAX_LLCS).
+pub const MAX_LLCS: u32 = 64;
+
+/// The weight of nice 0 (DRFQ_WEIGHT_ONE).
+pub const WEIGHT_ONE: u32 = 1 << 16;
+
+/// delta of dovetailing DRFQ: no bound (DRFQ_DELTA_NONE_NS).
+pub const DELTA_NONE_NS: u64 = 1 << 62;
+
+/// K of 4.10 that no debt exceeds: delayed wake-up is off.
+pub const HOLD_NEVER_NS: u64 = 1 << 62;
+
+/// What counts memory traffic, as asked for; sensing decides what it gets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Traffic {
+    /// The event, or who chooses it.
+    pub event: EventChoice,
+    /// Bytes that one event stands for; none: the default of the event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_bytes: Option<u32>,
+}
+
+/// A checked configuration. The fields are those of `struct drfq_conf` in
+/// bpf/drfq.h and of bpf/options.bpf.h, which give their meaning.
+#[derive(Clone, Debug, Serialize)]
+pub struct Config {
+    /// c: CPUs that the scheduler manages.
+    pub nr_cpus: u32,
+    /// One more than the highest CPU number that can ever be online.
+    pub nr_cpu_ids: u32,
+    /// Queues.
+    pub nr_llcs: u32,
+    /// Longest packet (ns).
+    pub slice_ns: u64,
+    /// How the virtual times of a task combine; `delta_ns` is its effect.
+    pub variant: Variant,
+    /// Bound of the gap between the virtual times of a task (ns).
+    pub delta_ns: u64,
+    /// C of 4.7 (ns of virtual time).
+    pub wake_credit_ns: u64,
+    /// Cap of Algorithm 2 (ns of virtual time).
+    pub cap_ns: u64,
+    /// K of 4.10 (ns of virtual time).
+    pub hold_ns: u64,
+    /// Longest hold (ns, wall clock).
+    pub hold_max_ns: u64,
+    /// Longest wait in a queue before a task goes to its front (ns, wall clock).
+    pub rescue_ns: u64,
+    /// Lead of a woken task over the packet that it preempts (ns, virtual time).
+    pub preempt_margin_ns: u64,
+    /// Lead of a task over the head of the local queue for a CPU of another LLC
+    /// to take it (ns, virtual time).
+    pub steal_margin_ns: u64,
+    /// Credit idle CPU time to the running tasks (thesis 4.5.2).
+    pub best_effort: bool,
+    /// How a nice value becomes a weight.
+    pub weights: Weights,
+    /// Charge block I/O to its submitter.
+    pub dma: bool,
+    /// m (bytes per second); none: unknown, memory traffic is not charged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bandwidth_bytes_per_s: Option<Bandwidth>,
+    /// 1/m, 32.32 fixed point; 0: memory traffic is not charged.
+    pub mem_ns_per_byte_q32: u64,
+    /// The queue of each CPU.
+    pub cpu_llc: Vec<u32>,
+    /// What counts memory traffic.
+    pub traffic: Traffic,
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What each task would get if the machine were shared ideally: weighted
+//! dominant resource fairness by progressive filling (Ghodsi et al., "Dominant
+//! Resource Fairness", section 4). Without memory traffic, or without a known
+//! bandwidth, it is weighted max-min fairness of CPU time by water-filling.
+//!
+//! A reference in floating point, for showing and for tests; the scheduler
+//! itself never computes it.
+
+/// What a task asks for over an interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// w, positive; 1 is nice 0.
+    pub weight: f64,
+    /// CPUs that it could use, 0 to 1: a task runs on one CPU at a time.
+    pub cpus: f64,
+    /// Memory traffic that a CPU of running it causes (bytes per second).
+    pub bytes_per_s: f64,
+}
+
+/// What there is to share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Capacity {
+    /// c.
+    pub cpus: f64,
+    /// m (bytes per second); none: unknown, and not shared.
+    pub bytes_per_s: Option<f64>,
+}
+
+impl Capacity {
+    /// The part of the machine that a task takes of its dominant resource,
+    /// 0 to 1, for `cpus` of running time and `bytes_per_s` of traffic.
+    pub fn dominant_share(&self, cpus: f64, bytes_per_s: f64) -> f64 {
+        let memory = self
+            .bytes_per_s
+            .map_or(0.0, |capacity| bytes_per_s / capacity);
+        (cpus / self.cpus).max(memory)
+    }
+}
+
+/// The CPUs (0 to 1) that each demand gets in the fair allocation.
+///
+/// The level, which is the dominant share at weight 1, rises for all together;
+/// a task stops at its demand, and the users of a resource stop when it is full.
+pub fn fair_cpus(demands: &[Demand], capacity: Capacity) -> Vec<f64> {
+    let mut filling = Filling::new(demands, capacity);
+    // Each step stops at least one task.
+    for _ in demands {
+        if !filling.step() {
+            break;
+        }
+    }
+    filling.got
+}
+
+/// Below this part of a resource, nothing is left of it.
+const NOTHING: f64 = 1e-12;
+
+struct Filling<'a> {
+    demands: &'a [Demand],
+    got: Vec<f64>,
+    growing: Vec<bool>,
+    /// CPUs per unit of level of each task.
+    rates: Vec<f64>,
+    cpus_left: f64,
+    /// Share of the bandwidth that is left, and that a CPU of each task takes.
+    memory_left: f64,
+    memory: Vec<f64>,
+}
+
+impl<'a> Filling<'a> {
+    fn new(demands: &'a [Demand], capacity: Capacity) -> Self {
+        let memory = |d: &Demand| {
+            capacity
+                .bytes_per_s
+                .map_or(0.0, |bytes| d.bytes_per_s / bytes)
+        };
+        let rate = |d: &Demand| d.weight / capacity.dominant_share(1.0, d.bytes_per_s);
+        Self {
+            got: vec![0.0; demands.len()],
+            growing: demands
+                .iter()
+                .map(|d| d.cpus > 0.0 && d.weight > 0.0)
+                .collect(),
+            rates: demands.iter().map(rate).collect(),
+            cpus_left: capacity.cpus,
+            memory_left: 1.0,
+            memory: demands.iter().map(memory).collect(),
+            demands,
+        }
+    }
+
+    /// Raises the level until a task or a resource is satisfied; false if no
+    /// task can grow.
+    fn step(&mut self) -> bool {
+        let growing = || (0..self.demands.len()).filter(|&i| self.growing[i]);
+        let cpu_rate: f64 = growing().map(|i| self.rates[i]).sum();
+        let memory_rate: f64 = growing().map(|i| self.rates[i] * self.memory[i]).sum();
+        let to_demand = growing().map(|i| (self.demands[i].cpus - self.got[i]) / self.rates[i]);
+        let Some(mut rise) = to_demand.reduce(f64::min) else {
+            return false;
+        };
+        rise = rise.min(self.cpus_left / cpu_rate);
+        if memory_rate > 0.0 {
+            rise = rise.min(self.memory_left / memory_rate);
+        }
+        self.cpus_left -= rise * cpu_rate;
+        self.memory_left -= rise * memory_rate;
+        let cpus_full = self.cpus_left <= NOTHING;
+        let memory_full = self.memory_left <= NOTHING;
+        for i in 0..self.demands.len() {
+            if self.growing[i] {
+                self.got[i] += rise * self.rates[i];
+                let satisfied = self.demands[i].cpus - self.got[i] <= NOTHING;
+                let stopped = cpus_full || (memory_full && self.memory[i] > 0.0);
+                self.growing[i] = !satisfied && !stopped;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hog(weight: f64) -> Demand {
+        Demand {
+            weight,
+            cpus: 1.0,
+            bytes_per_s: 0.0,
+        }
+    }
+
+    fn cpus(cpus: f64) -> Capacity {
+        Capacity {
+            cpus,
+            bytes_per_s: None,
+        }
+    }
+
+    #[track_caller]
+    fn assert_shares(demands: &[Demand], capacity: Capacity, expected: &[f64]) {
+        let got = fair_cpus(demands, capacity);
+        for (got, expected) in got.iter().zip(expected) {
+            assert!((got - expected).abs() < 1e-9, "{got} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn weights_divide_the_cpus() {
+        assert_shares(&[hog(1.0), hog(1.0), hog(1.0)], cpus(2.0), &[2.0 / 3.0; 3]);
+        assert_shares(
+            &[hog(1.0), hog(2.0), hog(3.0)],
+            cpus(1.0),
+            &[1.0 / 6.0, 1.0 / 3.0, 0.5],
+        );
+        assert_shares(&vec![hog(1.0); 12], cpus(4.0), &[1.0 / 3.0; 12]);
+        assert_shares(&[], cpus(4.0), &[]);
+    }
+
+    #[test]
+    fn no_task_gets_more_than_a_cpu() {
+        // 1:3 on two CPUs: the heavy one is full, the light one gets the rest.
+        assert_shares(&[hog(1.0), hog(3.0)], cpus(2.0), &[1.0, 1.0]);
+        assert_shares(
+            &[hog(1.0), hog(1.0), hog(10.0)],
+            cpus(2.0),
+            &[0.5, 0.5, 1.0],
+        );
+    }
+
+    #[test]
+    fn what_a_sleeper_leaves_is_shared() {
+        let sleeper = Demand {
+            cpus: 0.1,
+            ..hog(1.0)
+        };
+        let idle = Demand {
+            cpus: 0.0,
+            ..hog(5.0)
+        };
+        assert_shares(
+            &[sleeper, hog(1.0), hog(1.0), idle],
+            cpus(1.0),
+            &[0.1, 0.45, 0.45, 0.0],
+        );
+    }
+
+    #[test]
+    fn dominant_shares_are_equal_under_contention() {
+        // The example of the DRF paper: <1 CPU, 4 GB> and <3 CPU, 1 GB> of
+        // <9 CPU, 18 GB> give dominant shares of 2/3, scaled here to tasks.
+        let memory = Demand {
+            weight: 1.0,
+            cpus: 100.0,
+            bytes_per_s: 4.0,
+        };
+        let cpu = Demand {
+            weight: 1.0,
+            cpus: 100.0,
+            bytes_per_s: 1.0 / 3.0,
+        };
+        let capacity = Capacity {
+            cpus: 9.0,
+            bytes_per_s: Some(18.0),
+        };
+        assert_shares(&[memory, cpu], capacity, &[3.0, 6.0]);
+        assert!((capacity.dominant_share(3.0, 12.0) - 2.0 / 3.0).abs() < 1e-9);
+        assert!((capacity.dominant_share(6.0, 2.0) - 2.0 / 3.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_full_memory_does_not_stop_those_who_use_none() {
+        let stream = Demand {
+            weight: 1.0,
+            cpus: 1.0,
+            bytes_per_s: 10.0,
+        };
+        let capacity = Capacity {
+            cpus: 2.0,
+            bytes_per_s: Some(5.0),
+        };
+        assert_shares(&[stream, hog(1.0)], capacity, &[0.5, 1.0]);
+    }
+
+    fn demands() -> impl Strategy<Value = Vec<Demand>> {
+        let demand = (
+            0.01f64..90.0,
+            0.0f64..1.0,
+            prop_oneof![Just(0.0), 1e6..1e10],
+        );
+        let demand = demand.prop_map(|(weight, cpus, bytes_per_s)| Demand {
+            weight,
+            cpus,
+            bytes_per_s,
+        });
+        prop::collection::vec(demand, 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_overcommitted_or_wasted(
+            demands in demands(), cpus in 1u32..64, bytes in 1e8f64..1e11,
+        ) {
+            let capacity = Capacity { cpus: cpus.into(), bytes_per_s: Some(bytes) };
+            let got = fair_cpus(&demands, capacity);
+            let used: f64 = got.iter().sum();
+            let traffic: f64 = got.iter().zip(&demands).map(|(g, d)| g * d.bytes_per_s).sum();
+            prop_assert!(used <= capacity.cpus * (1.0 + 1e-9));
+            prop_assert!(traffic <= bytes * (1.0 + 1e-9));
+            let cpus_full = used >= capacity.cpus * (1.0 - 1e-9);
+            let memory_full = traffic >= bytes * (1.0 - 1e-9);
+            for (got, demand) in got.iter().zip(&demands) {
+                prop_assert!(*got <= demand.cpus + 1e-9);
+                let stopped = cpus_full || (memory_full && demand.bytes_per_s > 0.0);
+                prop_assert!(stopped || *got >= demand.cpus - 1e-9);
+            }
+        }
+
+        #[test]
+        fn nobody_envies_a_larger_weighted_dominant_share(
+            demands in demands(), cpus in 1u32..64, bytes in 1e8f64..1e11,
+        ) {
+            let capacity = Capacity { cpus: cpus.into(), bytes_per_s: Some(bytes) };
+            let got = fair_cpus(&demands, capacity);
+            let level = |i: usize| {
+                let d = &demands[i];
+                capacity.dominant_share(got[i], got[i] * d.bytes_per_s) / d.weight
+            };
+            // Of two tasks that use the memory and want more, both are level.
+            let hungry: Vec<_> = (0..demands.len())
+                .filter(|&i| demands[i].bytes_per_s > 0.0 && got[i] < demands[i].cpus - 1e-9)
+                .collect();
+            for pair in hungry.windows(2) {
+                let (a, b) = (level(pair[0]), level(pair[1]));
+                prop_assert!((a - b).abs() <= 1e-9 * a.max(b), "{a} {b}");
+            }
+        }
+    }
+}

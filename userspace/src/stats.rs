@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The figures that are served over the stats socket, and how they follow from
+//! two samples of what the scheduler counted. Pure, but for the clock of the
+//! one who samples.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap, HashSet},
+};
+
+use scx_stats::{Meta, StatsData, StatsField, StatsFieldAttrs, StatsKind, StatsMeta};
+use scx_stats_derive::Stats;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    config::WEIGHT_ONE,
+    fair_share::{Capacity, Demand, fair_cpus},
+};
+
+/// A task that was blocked for less than this part of an interval wanted a CPU
+/// all the time; one that blocked for longer wanted what it got.
+const BACKLOGGED_BLOCKED_MAX: f64 = 0.05;
+
+/// An event that the scheduler counts.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its name in the figures.
+    pub name: &'static str,
+    /// What it counts.
+    pub text: &'static str,
+}
+
+/// Every event, in the order of `enum drfq_event` of bpf/intf.h.
+pub const EVENTS: &[Event] = include!(concat!(env!("OUT_DIR"), "/events.rs"));
+
+/// One task as the scheduler knows it: `struct drfq_task_stat` of bpf/intf.h,
+/// which gives the meaning of the fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TaskSample {
+    pub pid: u32,
+    pub tgid: u32,
+    pub comm: String,
+    pub weight: u32,
+    pub nice: i32,
+    pub state: State,
+    pub kthread: bool,
+    pub cpu_ns: u64,
+    pub charged_ns: u64,
+    pub blocked_ns: u64,
+    pub bytes: u64,
+    pub dma_bytes: u64,
+    pub start_vt_ns: u64,
+    pub held_ns: u64,
+    pub max_held_ns: u64,
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// It waits for something else than a CPU.
+    #[default]
+    Blocked,
+    /// It waits for a CPU.
+    Queued,
+    /// Its debt holds it (delayed wake-up).
+    Held,
+    /// It runs.
+    Running,
+}
+
+impl State {
+    /// The word that is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Queued => "queued",
+            Self::Held => "held",
+            Self::Running => "running",
+        }
+    }
+}
+
+/// Everything that the scheduler counted up to one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// CLOCK_MONOTONIC (ns).
+    pub at_ns: u64,
+    /// V (ns of virtual time).
+    pub v_ns: u64,
+    /// CPUs that run a packet.
+    pub busy_cpus: u32,
+    /// Counts of `EVENTS` since the scheduler was loaded.
+    pub events: Vec<u64>,
+    /// All tasks; empty if only the system was sampled.
+    pub tasks: Vec<TaskSample>,
+}
+
+/// What does not change while the scheduler is loaded.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// c.
+    pub nr_cpus: u32,
+    /// m (bytes per second); none: unknown, memory traffic is not charged.
+    pub mem_bytes_per_s: Option<u64>,
+    /// What counts memory traffic, or why nothing does.
+    pub mem_source: String,
+    /// A software event stands in for memory traffic.
+    pub mem_stand_in: bool,
+    /// Memory traffic is measured at all.
+    pub mem_measured: bool,
+}
+
+/// State of the system. The descriptions of the fields are their documentation.
+#[allow(missing_docs)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[stat(desc = "scx_drfq: the system", top, _om_prefix = "drfq_")]
+pub struct System {
+    #[stat(desc = "length of the interval that rates and shares are of (ns)")]
+    pub interval_ns: u64,
+    #[stat(desc = "c: CPUs that are managed")]
+    pub nr_cpus: u32,
+    #[stat(desc = "CPUs that run a packet now")]
+    pub busy_cpus: u32,
+    #[stat(desc = "V: system virtual time (ns)")]
+    pub v_ns: u64,
+    #[stat(desc = "advance of V over the interval (ns)")]
+    pub v_advance_ns: u64,
+    #[stat(desc = "m: memory bandwidth (bytes per second); 0: unknown, traffic is not charged")]
+    pub mem_bytes_per_s: u64,
+    #[stat(desc = "what counts memory traffic, or why nothing does", _om_skip)]
+    pub mem_source: String,
+    #[stat(desc = "1: a software event stands in for memory traffic")]
+    pub mem_stand_in: u32,
+    #[stat(desc = "1: memory traffic of tasks is measured")]
+    pub mem_measured: u32,
+    /// Counts of `EVENTS` by name, since the scheduler was loaded.
+    #[serde(flatten)]
+    pub events: BTreeMap<String, u64>,
+}
+
+impl System {
+    /// Its description, with one field for each event.
+    pub fn described() -> StatsMeta {
+        let mut meta = Self::meta();
+        meta.fields.remove("events");
+        for event in EVENTS {
+            let attrs = StatsFieldAttrs {
+                desc: Some(event.text.into()),
+                ..Default::default()
+            };
+            let field = StatsField {
+                data: StatsData::Datum(StatsKind::U64),
+                attrs,
+            };
+            meta.fields.insert(event.name.into(), field);
+        }
+        meta
+    }
+}
+
+/// One task over an interval.
+#[allow(missing_docs)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[stat(desc = "scx_drfq: a task")]
+pub struct Task {
+    #[stat(desc = "thread id")]
+    pub pid: u32,
+    #[stat(desc = "process id")]
+    pub tgid: u32,
+    #[stat(desc = "name")]
+    pub comm: String,
+    #[stat(desc = "w: weight, 1 is nice 0")]
+    pub weight: f64,
+    #[stat(desc = "nice value")]
+    pub nice: i32,
+    #[stat(desc = "running, queued, held or blocked")]
+    pub state: String,
+    #[stat(desc = "1: a kernel thread")]
+    pub kthread: u32,
+    #[stat(desc = "CPU time over the interval (percent of one CPU)")]
+    pub cpu_pct: f64,
+    #[stat(desc = "CPU time that the ideal fair allocation gives (percent of one CPU)")]
+    pub fair_pct: f64,
+    #[stat(
+        desc = "1: it wanted a CPU all the time, so that fair_pct is an entitlement; \
+                   0: it blocked, and fair_pct is at most what it used"
+    )]
+    pub backlogged: u32,
+    #[stat(desc = "memory traffic over the interval, DMA included (bytes per second)")]
+    pub mem_bytes_per_s: f64,
+    #[stat(desc = "part of it that DMA moved (bytes per second)")]
+    pub dma_bytes_per_s: f64,
+    #[stat(desc = "dominant share over the interval (percent of the machine)")]
+    pub dominant_pct: f64,
+    #[stat(desc = "S - V (ns of virtual time); negative: behind, runs before others")]
+    pub lag_ns: i64,
+    #[stat(desc = "time held by delayed wake-up over the interval (ns)")]
+    pub held_ns: u64,
+    #[stat(desc = "longest hold ever (ns)")]
+    pub max_held_ns: u64,
+    #[stat(desc = "CPU time charged since the scheduler was loaded (ns)")]
+    pub charged_ns: u64,
+    #[stat(desc = "memory traffic charged since the scheduler was loaded (bytes)")]
+    pub bytes: u64,
+}
+
+/// The system and its tasks, those of the largest dominant share first.
+#[allow(missing_docs)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[stat(desc = "scx_drfq: the system and its tasks (target \"tasks\"; argument \"limit\")")]
+pub struct Tasks {
+    #[stat(desc = "the system")]
+    pub system: System,
+    #[stat(desc = "tasks that there are; more than are listed if a limit was given")]
+    pub nr_tasks: u64,
+    #[stat(desc = "tasks, largest dominant share first")]
+    pub tasks: Vec<Task>,
+}
+
+/// The system between two samples. A `prev` of zero stands for the moment when
+/// the scheduler was loaded, but for its `at_ns` and `v_ns`.
+pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
+    let names = EVENTS.iter().map(|event| event.name.to_owned());
+    System {
+        interval_ns: interval_ns(prev, cur),
+        nr_cpus: facts.nr_cpus,
+        busy_cpus: cur.busy_cpus,
+        v_ns: cur.v_ns,
+        v_advance_ns: cur.v_ns.wrapping_sub(prev.v_ns),
+        mem_bytes_per_s: facts.mem_bytes_per_s.unwrap_or(0),
+        mem_source: facts.mem_source.clone(),
+        mem_stand_in: facts.mem_stand_in.into(),
+        mem_measured: facts.mem_measured.into(),
+        events: names.zip(cur.events.iter().copied()).collect(),
+    }
+}
+
+/// The tasks between two samples; `limit` of them are listed.
+pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks {
+    let interval_ns = interval_ns(prev, cur) as f64;
+    let before: HashMap<u32, &TaskSample> = prev.tasks.iter().map(|t| (t.pid, t)).collect();
+    let since_load = prev.tasks.is_empty();
+    let uses: Vec<Use> = cur
+        .tasks
+        .iter()
+        .map(|task| match before.get(&task.pid) {
+            Some(before) => Use::over(before, task, interval_ns, true),
+            None => Use::over(&TaskSample::default(), task, interval_ns, since_load),
+        })
+        .collect();
+    let capacity = Capacity {
+        cpus: facts.nr_cpus.into(),
+        bytes_per_s: facts.mem_bytes_per_s.map(|bytes| bytes as f64),
+    };
+    let demands: Vec<Demand> = uses.iter().map(Use::demand).collect();
+    let mut list: Vec<Task> = uses
+        .iter()
+        .zip(fair_cpus(&demands, capacity))
+        .map(|(used, fair)| used.report(fair, capacity, cur.v_ns))
+        .collect();
+    let nr_tasks = list.len() as u64;
+    list.sort_by(|a, b| {
+        b.dominant_pct
+            .total_cmp(&a.dominant_pct)
+            .then(Reverse(a.lag_ns).cmp(&Reverse(b.lag_ns)))
+            .then(a.pid.cmp(&b.pid))
+    });
+    list.truncate(limit);
+    Tasks {
+        system: system(facts, prev, cur),
+        nr_tasks,
+        tasks: list,
+    }
+}
+
+/// At least 1, so that rates are finite.
+fn interval_ns(prev: &Sample, cur: &Sample) -> u64 {
+    cur.at_ns.saturating_sub(prev.at_ns).max(1)
+}
+
+/// What one task used over an interval.
+struct Use<'a> {
+    now: &'a TaskSample,
+    cpus: f64,
+    /// It wanted a CPU all the time.
+    backlogged: bool,
+    bytes_per_s: f64,
+    dma_bytes_per_s: f64,
+    held_ns: u64,
+}
+
+impl<'a> Use<'a> {
+    /// `whole`: the task was there during the whole interval.
+    fn over(before: &TaskSample, now: &'a TaskSample, interval_ns: f64, whole: bool) -> Self {
+        // A count that went back is that of another task with the same id.
+        let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now) as f64;
+        let per_s = |bytes: f64| bytes * 1e9 / interval_ns;
+        let blocked = since(now.blocked_ns, before.blocked_ns) / interval_ns;
+        Self {
+            now,
+            cpus: since(now.charged_ns, before.charged_ns) / interval_ns,
+            backlogged: whole && now.state != State::Blocked && blocked < BACKLOGGED_BLOCKED_MAX,
+            bytes_per_s: per_s(since(now.bytes, before.bytes)),
+            dma_bytes_per_s: per_s(since(now.dma_bytes, before.dma_bytes)),
+            held_ns: since(now.held_ns, before.held_ns) as u64,
+        }
+    }
+
+    fn demand(&self) -> Demand {
+        let traffic = if self.cpus > 0.0 {
+            self.bytes_per_s / self.cpus
+        } else {
+            0.0
+        };
+        Demand {
+            weight: weight(self.now.weight),
+            cpus: if self.backlogged {
+                1.0
+            } else {
+                self.cpus.min(1.0)
+            },
+            bytes_per_s: traffic,
+        }
+    }
+
+    fn report(&self, fair_cpus: f64, capacity: Capacity, v_ns: u64) -> Task {
+        Task {
+            pid: self.now.pid,
+            tgid: self.now.tgid,
+            comm: self.now.comm.clone(),
+            weight: weight(self.now.weight),
+            nice: self.now.nice,
+            state: self.now.state.word().into(),
+            kthread: self.now.kthread.into(),
+            cpu_pct: self.cpus * 100.0,
+            fair_pct: fair_cpus * 100.0,
+            backlogged: self.backlogged.into(),
+            mem_bytes_per_s: self.bytes_per_s,
+            dma_bytes_per_s: self.dma_bytes_per_s,
+            dominant_pct: capacity.dominant_share(self.cpus, self.bytes_per_s) * 100.0,
+            lag_ns: self.now.start_vt_ns.wrapping_sub(v_ns) as i64,
+            held_ns: self.held_ns,
+            max_held_ns: self.now.max_held_ns,
+            charged_ns: self.now.charged_ns,
+            bytes: self.now.bytes,
+        }
+    }
+}
+
+fn weight(fixed: u32) -> f64 {
+    f64::from(fixed) / f64::from(WEIGHT_ONE)
+}
+
+/// Marks the tasks that run now.
+pub fn mark_running(tasks: &mut [TaskSample], running: &HashSet<u32>) {
+    for task in tasks.iter_mut().filter(|task| running.contains(&task.pid)) {
+        task.state = State::Running;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn facts() -> Facts {
+        Facts {
+            nr_cpus: 2,
+            mem_bytes_per_s: Some(1000),
+            mem_source: "test".into(),
+            mem_stand_in: false,
+            mem_measured: true,
+        }
+    }
+
+    fn task(pid: u32, weight: u32, charged_ns: u64, bytes: u64) -> TaskSample {
+        TaskSample {
+            pid,
+            weight: weight * WEIGHT_ONE,
+            charged_ns,
+            bytes,
+            state: State::Queued,
+            ..Default::default()
+        }
+    }
+
+    fn sample(at_ns: u64, tasks: Vec<TaskSample>) -> Sample {
+        Sample {
+            at_ns,
+            v_ns: at_ns / 2,
+            busy_cpus: 2,
+            events: vec![7; EVENTS.len()],
+            tasks,
+        }
+    }
+
+    #[test]
+    fn shares_are_of_the_interval() {
+        let prev = sample(
+            SECOND,
+            vec![task(1, 1, 5 * SECOND, 100), task(2, 1, SECOND, 0)],
+        );
+        let cur = sample(
+            3 * SECOND,
+            vec![task(1, 1, 6 * SECOND, 1100), task(2, 1, SECOND, 0)],
+        );
+        let tasks = tasks(&facts(), &prev, &cur, 10);
+        assert_eq!(tasks.system.interval_ns, 2 * SECOND);
+        assert_eq!(tasks.system.v_advance_ns, SECOND);
+        let first = &tasks.tasks[0];
+        assert_eq!(
+            (first.pid, first.cpu_pct, first.mem_bytes_per_s),
+            (1, 50.0, 500.0)
+        );
+        // 50 % of 1000 B/s dominates 25 % of two CPUs.
+        assert_eq!(first.dominant_pct, 50.0);
+        assert_eq!(tasks.tasks[1].cpu_pct, 0.0);
+    }
+
+    #[test]
+    fn the_fair_share_of_a_sleeper_is_what_it_used() {
+        let mut sleeper = task(3, 1, 0, 0);
+        let prev = sample(0, vec![task(1, 1, 0, 0), task(2, 3, 0, 0), sleeper.clone()]);
+        sleeper.charged_ns = SECOND / 10;
+        sleeper.blocked_ns = SECOND / 2;
+        let hogs = [task(1, 1, SECOND / 2, 0), task(2, 3, SECOND, 0)];
+        let cur = sample(SECOND, [hogs.as_slice(), &[sleeper]].concat());
+        let facts = Facts {
+            nr_cpus: 1,
+            ..facts()
+        };
+        let fair: HashMap<u32, f64> = tasks(&facts, &prev, &cur, 10)
+            .tasks
+            .iter()
+            .map(|task| (task.pid, task.fair_pct))
+            .collect();
+        for (pid, expected) in [(1, 22.5), (2, 67.5), (3, 10.0)] {
+            assert!(
+                (fair[&pid] - expected).abs() < 1e-6,
+                "{pid}: {}",
+                fair[&pid]
+            );
+        }
+    }
+
+    #[test]
+    fn a_new_task_is_not_entitled_to_time_before_it_was_born() {
+        let prev = sample(0, vec![task(1, 1, 0, 0)]);
+        let cur = sample(
+            SECOND,
+            vec![task(1, 1, SECOND, 0), task(2, 1, SECOND / 4, 0)],
+        );
+        let tasks = tasks(&facts(), &prev, &cur, 10);
+        let new = tasks.tasks.iter().find(|task| task.pid == 2).unwrap();
+        assert_eq!((new.backlogged, new.fair_pct), (0, 25.0));
+    }
+
+    #[test]
+    fn a_reused_pid_starts_again() {
+        let prev = sample(0, vec![task(1, 1, 9 * SECOND, 900)]);
+        let cur = sample(SECOND, vec![task(1, 1, SECOND / 2, 100)]);
+        let tasks = tasks(&facts(), &prev, &cur, 10);
+        assert_eq!(
+            (tasks.tasks[0].cpu_pct, tasks.tasks[0].mem_bytes_per_s),
+            (50.0, 100.0)
+        );
+    }
+
+    #[test]
+    fn the_heaviest_are_listed() {
+        let cur = sample(
+            SECOND,
+            (1..=9).map(|pid| task(pid, 1, pid.into(), 0)).collect(),
+        );
+        let tasks = tasks(&facts(), &Sample::default(), &cur, 2);
+        let pids: Vec<_> = tasks.tasks.iter().map(|task| task.pid).collect();
+        assert_eq!((tasks.nr_tasks, pids), (9, vec![9, 8]));
+    }
+
+    #[test]
+    fn lag_is_signed_across_a_wrap() {
+        let mut sleeper = task(1, 1, 0, 0);
+        sleeper.start_vt_ns = u64::MAX - 4;
+        let cur = Sample {
+            v_ns: 5,
+            ..sample(0, vec![sleeper])
+        };
+        assert_eq!(
+            tasks(&facts(), &Sample::default(), &cur, 1).tasks[0].lag_ns,
+            -10
+        );
+    }
+
+    #[test]
+    fn samples_of_one_moment_give_finite_figures() {
+        let cur = sample(SECOND, vec![task(1, 1, SECOND, 100)]);
+        for task in tasks(&facts(), &cur, &cur, 9).tasks {
+            assert!(task.cpu_pct.is_finite() && task.fair_pct.is_finite());
+        }
+    }
+
+    #[test]
+    fn every_event_is_described_and_served() {
+        let meta = System::described();
+        let cur = sample(SECOND, vec![]);
+        let json = serde_json::to_value(system(&facts(), &cur, &cur)).unwrap();
+        assert_eq!(EVENTS[0].name, "switches");
+        for event in EVENTS {
+            assert!(!event.text.is_empty());
+            assert_eq!(
+                meta.fields[event.name].attrs.desc.as_deref(),
+                Some(event.text)
+            );
+            assert_eq!(json[event.name], 7, "{}", event.name);
+        }
+        let object = json.as_object().unwrap();
+        assert!(object.keys().all(|name| meta.fields.contains_key(name)));
+    }
+}
