@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `bpf/drfq.h`, called as BPF compiles it. Each function is documented there;
+//! units: virtual time and durations in ns, traffic in bytes, rates in 32.32
+//! fixed point.
+
+/// `struct drfq_conf`: the machine and the constants of the algorithm.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conf {
+    /// c: CPUs that the scheduler manages, at least 1.
+    pub nr_cpus: u32,
+    /// 4.5.2 if not 0: idle CPU time is credited to the running packets.
+    pub best_effort: u32,
+    /// 1/m: ns of the whole memory bandwidth that one byte takes, times 2^32.
+    pub mem_ns_per_byte_q32: u64,
+    /// Bound of the gap between a flow's two virtual times; 0 is memoryless.
+    pub delta_ns: u64,
+    /// C of 4.7.
+    pub wake_credit_ns: u64,
+    /// K of 4.10.
+    pub hold_ns: u64,
+    /// The limit of Algorithm 2.
+    pub cap_ns: u64,
+}
+
+/// `struct drfq_flow`: one task's account.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Virtual time on the CPUs, ns.
+    pub cpu_vt: u64,
+    /// Virtual time on the memory, ns.
+    pub mem_vt: u64,
+    /// 2^-32 ns that `cpu_vt` was not charged yet.
+    pub cpu_frac: u32,
+    /// 2^-32 ns that `mem_vt` was not charged yet.
+    pub mem_frac: u32,
+    /// w in units of 1 / [`weight_one`]; never 0.
+    pub weight: u32,
+}
+
+unsafe extern "C" {
+    safe static shim_weight_one: u32;
+    safe static shim_weight_min: u32;
+    safe static shim_charge_max_ns: u64;
+    safe static shim_v_origin_ns: u64;
+    safe static shim_delta_none_ns: u64;
+    safe static shim_layout: [u64; 14];
+
+    safe fn shim_before(a: u64, b: u64) -> bool;
+    safe fn shim_later(a: u64, b: u64) -> u64;
+    safe fn shim_scale(amount: u64, rate_q32: u64, frac: &mut u32) -> u64;
+    safe fn shim_start(f: &Flow) -> u64;
+    safe fn shim_flow_new(f: &mut Flow, v: u64, weight: u32);
+    safe fn shim_rate_q32(weight: u32, divisor: u32) -> u64;
+    safe fn shim_bound(f: &mut Flow, delta_ns: u64);
+    safe fn shim_cpu_divisor(c: &Conf, busy_cpus: u32) -> u32;
+    safe fn shim_charge(f: &mut Flow, c: &Conf, run_ns: u64, bytes: u64, busy_cpus: u32);
+    safe fn shim_advance(v: u64, min_start: u64) -> u64;
+    safe fn shim_wake(f: &mut Flow, c: &Conf, v: u64, dma_bytes: u64);
+    safe fn shim_cap(f: &mut Flow, c: &Conf, v: u64);
+    safe fn shim_held(c: &Conf, start: u64, v: u64) -> bool;
+    safe fn shim_weight_thesis(nice: i32) -> u32;
+}
+
+/// `DRFQ_WEIGHT_ONE`: the weight of nice 0.
+pub fn weight_one() -> u32 {
+    shim_weight_one
+}
+
+/// `DRFQ_WEIGHT_MIN`: the smallest weight.
+pub fn weight_min() -> u32 {
+    shim_weight_min
+}
+
+/// `DRFQ_CHARGE_MAX_NS`: the most that one charge adds.
+pub fn charge_max_ns() -> u64 {
+    shim_charge_max_ns
+}
+
+/// `DRFQ_V_ORIGIN_NS`: V when the scheduler starts.
+pub fn v_origin_ns() -> u64 {
+    shim_v_origin_ns
+}
+
+/// `DRFQ_DELTA_NONE_NS`: delta of dovetailing.
+pub fn delta_none_ns() -> u64 {
+    shim_delta_none_ns
+}
+
+/// Sizes and offsets of both structures as C has them, in the order of the shim.
+pub fn c_layout() -> [u64; 14] {
+    shim_layout
+}
+
+/// `drfq_before`: whether `a` is before `b`, across a wrap.
+pub fn before(a: u64, b: u64) -> bool {
+    shim_before(a, b)
+}
+
+/// `drfq_later`: the later of the two.
+pub fn later(a: u64, b: u64) -> u64 {
+    shim_later(a, b)
+}
+
+/// `drfq_scale`: `amount * rate_q32 / 2^32`, with the remainder carried in `frac`.
+pub fn scale(amount: u64, rate_q32: u64, frac: &mut u32) -> u64 {
+    shim_scale(amount, rate_q32, frac)
+}
+
+/// `drfq_rate_q32`: virtual time per ns of resource time.
+///
+/// # Panics
+/// If `weight` is 0, which the header does not allow.
+pub fn rate_q32(weight: u32, divisor: u32) -> u64 {
+    assert_ne!(weight, 0, "a weight is never 0");
+    shim_rate_q32(weight, divisor)
+}
+
+/// `drfq_advance`: 4.6.
+pub fn advance(v: u64, min_start: u64) -> u64 {
+    shim_advance(v, min_start)
+}
+
+/// `drfq_weight_thesis`: 4.9.
+pub fn weight_thesis(nice: i32) -> u32 {
+    shim_weight_thesis(nice)
+}
+
+impl Conf {
+    /// `drfq_cpu_divisor`: 4.1 and 4.5.2.
+    pub fn cpu_divisor(&self, busy_cpus: u32) -> u32 {
+        shim_cpu_divisor(self, busy_cpus)
+    }
+
+    /// `drfq_held`: 4.10.
+    pub fn held(&self, start: u64, v: u64) -> bool {
+        shim_held(self, start, v)
+    }
+}
+
+impl Flow {
+    /// `drfq_flow_new`: 4.8.
+    pub fn new(v: u64, weight: u32) -> Self {
+        let mut flow = Self {
+            cpu_vt: 0,
+            mem_vt: 0,
+            cpu_frac: 0,
+            mem_frac: 0,
+            weight: 0,
+        };
+        shim_flow_new(&mut flow, v, weight);
+        flow
+    }
+
+    /// `drfq_start`: S of the next packet.
+    pub fn start(&self) -> u64 {
+        shim_start(self)
+    }
+
+    /// `drfq_bound`: delta-bounding.
+    pub fn bound(&mut self, delta_ns: u64) {
+        shim_bound(self, delta_ns);
+    }
+
+    /// `drfq_charge`: 4.1 to 4.4. `run_ns`: R. `bytes`: b.
+    pub fn charge(&mut self, conf: &Conf, run_ns: u64, bytes: u64, busy_cpus: u32) {
+        shim_charge(self, conf, run_ns, bytes, busy_cpus);
+    }
+
+    /// `drfq_wake`: 4.5 and 4.7.
+    pub fn wake(&mut self, conf: &Conf, v: u64, dma_bytes: u64) {
+        shim_wake(self, conf, v, dma_bytes);
+    }
+
+    /// `drfq_cap`: Algorithm 2.
+    pub fn cap(&mut self, conf: &Conf, v: u64) {
+        shim_cap(self, conf, v);
+    }
+}

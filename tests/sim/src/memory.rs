@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A stand-in for the memory: every running task gets what it asks for, scaled
+//! down in proportion when the sum exceeds the capacity. A real controller
+//! prefers row hits, streams and (in this project) low virtual times; none of
+//! that is here.
+
+use crate::SEC;
+
+/// The demands of the running tasks, and what each was given so far.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    capacity_bytes_per_s: Option<u64>,
+    demand_bytes_per_s: Vec<u64>,
+    /// Given and not taken yet, in bytes times 1e9.
+    given: Vec<u128>,
+    integrated_to_ns: u64,
+}
+
+impl Memory {
+    /// A memory that delivers `capacity_bytes_per_s`, or any amount, to `nr_cpus`.
+    pub fn new(nr_cpus: usize, capacity_bytes_per_s: Option<u64>) -> Self {
+        Self {
+            capacity_bytes_per_s,
+            demand_bytes_per_s: vec![0; nr_cpus],
+            given: vec![0; nr_cpus],
+            integrated_to_ns: 0,
+        }
+    }
+
+    fn integrate(&mut self, now_ns: u64) {
+        let dt = u128::from(now_ns - self.integrated_to_ns);
+        self.integrated_to_ns = now_ns;
+        let sum: u128 = self.demand_bytes_per_s.iter().map(|d| u128::from(*d)).sum();
+        if dt == 0 || sum == 0 {
+            return;
+        }
+        let capacity = self.capacity_bytes_per_s.map_or(sum, |c| u128::from(c).min(sum));
+        for (given, demand) in self.given.iter_mut().zip(&self.demand_bytes_per_s) {
+            *given += u128::from(*demand) * dt * capacity / sum;
+        }
+    }
+
+    /// From `now_ns` on, `cpu` asks for `bytes_per_s`.
+    pub fn demand(&mut self, now_ns: u64, cpu: usize, bytes_per_s: u64) {
+        self.integrate(now_ns);
+        self.demand_bytes_per_s[cpu] = bytes_per_s;
+    }
+
+    /// The whole bytes that `cpu` was given since they were last taken.
+    pub fn take(&mut self, now_ns: u64, cpu: usize) -> u64 {
+        self.integrate(now_ns);
+        let bytes = self.given[cpu] / u128::from(SEC);
+        self.given[cpu] %= u128::from(SEC);
+        bytes as u64
+    }
+}

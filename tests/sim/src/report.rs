@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a run showed.
+
+/// One task's part. Durations are ns of wall clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskReport {
+    /// Name of the spec.
+    pub name: String,
+    /// w in units of 1 / `DRFQ_WEIGHT_ONE`.
+    pub weight: u32,
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Memory traffic of the CPU, bytes.
+    pub bytes: u64,
+    /// DMA traffic, bytes.
+    pub dma_bytes: u64,
+    /// Longest wait for a CPU, holds not counted.
+    pub max_wait_ns: u64,
+    /// From each wake-up (or release) to the CPU, in order.
+    pub wake_latencies_ns: Vec<u64>,
+    /// Each hold, in order.
+    pub holds_ns: Vec<u64>,
+    /// When it exited.
+    pub exited_at_ns: Option<u64>,
+}
+
+impl TaskReport {
+    /// The longest wake-up latency, ns; 0 without a wake-up.
+    pub fn max_wake_ns(&self) -> u64 {
+        self.wake_latencies_ns.iter().copied().max().unwrap_or(0)
+    }
+}
+
+/// How often each rule acted; names as in `DRFQ_EVENTS`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // described in intf.h
+pub struct Counters {
+    pub switches: u64,
+    pub kept: u64,
+    pub wakeups: u64,
+    pub direct: u64,
+    pub queued: u64,
+    pub local_kthreads: u64,
+    pub preempts: u64,
+    pub steals: u64,
+    pub held: u64,
+    pub released_vtime: u64,
+    pub released_idle: u64,
+    pub released_bound: u64,
+    pub rescued: u64,
+    pub capped: u64,
+    pub yields: u64,
+}
+
+/// The whole run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Time simulated, ns.
+    pub now_ns: u64,
+    /// V, virtual ns.
+    pub v_ns: u64,
+    /// Tasks in the order of their creation in the simulation.
+    pub tasks: Vec<TaskReport>,
+    /// Events.
+    pub counters: Counters,
+    /// Promises that were broken, the first ones: V went back, or a CPU idled
+    /// while a task that it may run was queued. Empty if all is well.
+    pub violations: Vec<String>,
+}
+
+impl Report {
+    /// CPU time of each task since `earlier`, as a part of all of it.
+    pub fn shares_since(&self, earlier: &Report) -> Vec<f64> {
+        let used = |i: usize| {
+            let before = earlier.tasks.get(i).map_or(0, |t| t.cpu_ns);
+            (self.tasks[i].cpu_ns - before) as f64
+        };
+        let total: f64 = (0..self.tasks.len()).map(used).sum();
+        (0..self.tasks.len()).map(|i| used(i) / total).collect()
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The watch timer (`rescue.bpf.h`).
+
+use crate::engine::Sim;
+use crate::ffi;
+use crate::machine::TaskId;
+
+/// Period of the watch timer, ns.
+pub const WATCH_PERIOD_NS: u64 = 100_000_000;
+
+/// Periods between two looks for starved tasks.
+const RESCUE_EVERY: u64 = 10;
+
+impl Sim {
+    fn rescue_queue(&mut self, llc: usize) {
+        let front = self.v_ns.wrapping_sub(2 * self.config.conf.wake_credit_ns);
+        let queued: Vec<(u64, TaskId)> = self.queues[llc].iter().collect();
+        for (key, task) in queued {
+            let waited = self.tasks[task].waits_since_ns.map_or(0, |since| self.now_ns - since);
+            if waited < self.config.rescue_ns || !ffi::before(front, key) {
+                continue;
+            }
+            self.queues[llc].remove(task);
+            self.queues[llc].insert(front, task);
+            self.tasks[task].key_ns = front;
+            self.counters.rescued += 1;
+        }
+    }
+
+    /// `watch_fire`.
+    pub(crate) fn watch_fire(&mut self) {
+        if !self.held.is_empty() {
+            let alone = !self.cpus_busy(None);
+            self.hold_poll(alone);
+        }
+        self.watch_periods += 1;
+        if self.watch_periods % RESCUE_EVERY == 0 {
+            for llc in 0..self.queues.len() {
+                self.rescue_queue(llc);
+            }
+        }
+    }
+}

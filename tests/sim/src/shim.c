@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * drfq.h is inline functions only. This gives each one a symbol, so that the
+ * host calls the very text that BPF runs.
+ */
+#include <stddef.h>
+
+#include "../../../bpf/drfq.h"
+
+const u32 shim_weight_one = DRFQ_WEIGHT_ONE;
+const u32 shim_weight_min = DRFQ_WEIGHT_MIN;
+const u64 shim_charge_max_ns = DRFQ_CHARGE_MAX_NS;
+const u64 shim_v_origin_ns = DRFQ_V_ORIGIN_NS;
+const u64 shim_delta_none_ns = DRFQ_DELTA_NONE_NS;
+
+/* What ffi.rs must agree with. */
+const u64 shim_layout[] = {
+	sizeof(struct drfq_conf),
+	offsetof(struct drfq_conf, nr_cpus),
+	offsetof(struct drfq_conf, best_effort),
+	offsetof(struct drfq_conf, mem_ns_per_byte_q32),
+	offsetof(struct drfq_conf, delta_ns),
+	offsetof(struct drfq_conf, wake_credit_ns),
+	offsetof(struct drfq_conf, hold_ns),
+	offsetof(struct drfq_conf, cap_ns),
+	sizeof(struct drfq_flow),
+	offsetof(struct drfq_flow, cpu_vt),
+	offsetof(struct drfq_flow, mem_vt),
+	offsetof(struct drfq_flow, cpu_frac),
+	offsetof(struct drfq_flow, mem_frac),
+	offsetof(struct drfq_flow, weight),
+};
+
+bool shim_before(u64 a, u64 b)
+{
+	return drfq_before(a, b);
+}
+
+u64 shim_later(u64 a, u64 b)
+{
+	return drfq_later(a, b);
+}
+
+u64 shim_scale(u64 amount, u64 rate_q32, u32 *frac)
+{
+	return drfq_scale(amount, rate_q32, frac);
+}
+
+u64 shim_start(const struct drfq_flow *f)
+{
+	return drfq_start(f);
+}
+
+void shim_flow_new(struct drfq_flow *f, u64 v, u32 weight)
+{
+	drfq_flow_new(f, v, weight);
+}
+
+u64 shim_rate_q32(u32 weight, u32 divisor)
+{
+	return drfq_rate_q32(weight, divisor);
+}
+
+void shim_bound(struct drfq_flow *f, u64 delta_ns)
+{
+	drfq_bound(f, delta_ns);
+}
+
+u32 shim_cpu_divisor(const struct drfq_conf *c, u32 busy_cpus)
+{
+	return drfq_cpu_divisor(c, busy_cpus);
+}
+
+void shim_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run_ns, u64 bytes,
+		 u32 busy_cpus)
+{
+	drfq_charge(f, c, run_ns, bytes, busy_cpus);
+}
+
+u64 shim_advance(u64 v, u64 min_start)
+{
+	return drfq_advance(v, min_start);
+}
+
+void shim_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes)
+{
+	drfq_wake(f, c, v, dma_bytes);
+}
+
+void shim_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
+{
+	drfq_cap(f, c, v);
+}
+
+bool shim_held(const struct drfq_conf *c, u64 start, u64 v)
+{
+	return drfq_held(c, start, v);
+}
+
+u32 shim_weight_thesis(s32 nice)
+{
+	return drfq_weight_thesis(nice);
+}

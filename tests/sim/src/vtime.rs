@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The system virtual time V (`cpu.bpf.h`).
+
+use crate::engine::Sim;
+use crate::ffi;
+
+impl Sim {
+    /// `vtime_scan`: V follows the smallest S of the running packets (4.6).
+    /// Returns the number of busy CPUs, `except` not counted.
+    pub(crate) fn vtime_scan(&mut self, except: Option<usize>) -> u32 {
+        let mut min_start: Option<u64> = None;
+        let mut busy = 0;
+        for (id, cpu) in self.cpus.iter().enumerate() {
+            if Some(id) == except || !cpu.slot.busy {
+                continue;
+            }
+            let start = cpu.slot.vtime_ns;
+            min_start = match min_start {
+                Some(min) if !ffi::before(start, min) => Some(min),
+                _ => Some(start),
+            };
+            busy += 1;
+        }
+        if let Some(min) = min_start {
+            let next = ffi::advance(self.v_ns, min);
+            if ffi::before(next, self.v_ns) {
+                self.violation(format!("V went back from {} to {next}", self.v_ns));
+            }
+            self.v_ns = next;
+        }
+        busy
+    }
+
+    /// `vtime_refresh`: a slot left virtual time `old_ns`; V may have moved.
+    pub(crate) fn vtime_refresh(&mut self, old_ns: u64) {
+        if ffi::before(self.v_ns, old_ns) {
+            return;
+        }
+        let due = self.v_scanned_at_ns.is_none_or(|at| self.now_ns - at >= self.config.v_lag_ns);
+        if due {
+            self.v_scanned_at_ns = Some(self.now_ns);
+            self.busy_cpus = self.vtime_scan(None);
+        }
+    }
+}
