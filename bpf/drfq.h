@@ -209,25 +209,40 @@ DRFQ_FN u64 drfq_advance(u64 v, u64 min_start)
 }
 
 /*
+ * A flow that runs without a pause falls behind V no further than a sleeping
+ * one: what its weight is worth beyond one CPU it cannot use now, and must not
+ * be owed to it later.
+ */
+DRFQ_FN void drfq_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
+{
+	u64 floor = v - c->wake_credit_ns;
+
+	f->cpu_vt = drfq_later(f->cpu_vt, floor);
+	f->mem_vt = drfq_later(f->mem_vt, floor);
+}
+
+/*
  * 4.5 and 4.7: a blocked flow becomes runnable. @dma_bytes moved for it while
  * it was blocked. Each virtual time is raised to V - C, which forgets what the
  * flow did not use while it slept beyond C; debt beyond V is kept, uncapped.
  */
 DRFQ_FN void drfq_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes)
 {
-	u64 floor = v - c->wake_credit_ns;
-
 	drfq_charge(f, c, 0, dma_bytes, 0);
-	f->cpu_vt = drfq_later(f->cpu_vt, floor);
-	f->mem_vt = drfq_later(f->mem_vt, floor);
+	drfq_lift(f, c, v);
 }
 
 /*
  * Algorithm 2: before its next packet a running flow is at most cap beyond V,
  * so that what it used while nobody contended cannot starve it for long.
- * Applied when a packet starts, not when it ends as printed: a packet longer
- * than the cap (a low weight makes any slice one) must be paid for in full, or
- * the weight is not honoured.
+ *
+ * Two departures from the algorithm as printed, without which weights are not
+ * honoured. It is applied when a packet starts, not when it ends: a packet that
+ * is longer than the cap (a low weight makes any slice one) must be paid for in
+ * full. And it is for flows that nobody contends with: a packet that others
+ * queue for is the earliest of them, so that it is V that lags (a flow whose
+ * weight is worth more than one CPU holds it back), and drfq_contended_v() is
+ * where V must go instead.
  */
 DRFQ_FN void drfq_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 {
@@ -237,6 +252,12 @@ DRFQ_FN void drfq_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 		f->cpu_vt = limit;
 	if (drfq_before(limit, f->mem_vt))
 		f->mem_vt = limit;
+}
+
+/* Where V is at least if a packet that others queue for starts at @start. */
+DRFQ_FN u64 drfq_contended_v(const struct drfq_conf *c, u64 start)
+{
+	return start - c->cap_ns;
 }
 
 /* 4.10: whether a woken flow that starts at @start must wait. */

@@ -43,7 +43,7 @@ static bool hold_wanted(struct task_struct *p, struct task_ctx *t)
 {
 	u64 start = drfq_start(&t->flow);
 
-	if (!(t->flags & DRFQ_TASK_WOKEN) || task_is_kthread(p) || (p->flags & PF_EXITING))
+	if (!(t->flags & DRFQ_TASK_INDEBTED) || task_is_kthread(p) || (p->flags & PF_EXITING))
 		return false;
 	return drfq_held(drfq_conf(), start, vtime_now()) && cpus_busy(-1);
 }

@@ -46,6 +46,8 @@ enum drfq_weights {
 	X(RELEASED_BOUND, "held tasks released by the bound of a hold")                            \
 	X(RESCUED, "starved tasks moved to the front of their queue")                              \
 	X(CAPPED, "packets whose start was capped (Algorithm 2)")                                  \
+	X(LIFTED, "packets whose start was raised to V less the wake credit")                      \
+	X(V_PULLED, "packets that pulled V along because others queued behind them")               \
 	X(YIELDS, "yields")                                                                        \
 	X(REENQUEUED, "times a CPU was taken by a higher class and its tasks were queued again")   \
 	X(REMOTE_UPDATES, "packets ended or started from another CPU")                             \
@@ -80,7 +82,9 @@ struct drfq_cpu {
 	u32 steal_cursor;
 	/* The base was taken when the last packet ended; nothing ran since. */
 	u32 sense_fresh;
-	u64 pad[2];
+	/* A wake-up preempts the running packet; the next wake-up looks elsewhere. */
+	u32 claimed;
+	u32 pad[3];
 	u64 events[DRFQ_NR_EVENTS];
 } __attribute__((aligned(64)));
 
@@ -94,6 +98,7 @@ struct drfq_task_stat {
 	u32 nr_cpus_allowed;
 	u64 cpu_ns; /* time on a CPU since the task was born (kernel's figure) */
 	u64 charged_ns; /* the part of it that this scheduler charged */
+	u64 wait_ns; /* time runnable without a CPU since birth (kernel's figure, if it keeps one) */
 	u64 bytes; /* memory traffic charged, CPU and DMA */
 	u64 dma_bytes; /* the part of it that DMA moved */
 	u64 cpu_vt_ns;
@@ -108,6 +113,7 @@ enum drfq_task_flags {
 	DRFQ_TASK_WOKEN = 1 << 1, /* woken and not run since (is_unblocked of the thesis) */
 	DRFQ_TASK_HELD = 1 << 2, /* waits in DRFQ_DSQ_HELD, or was taken from it just now */
 	DRFQ_TASK_KTHREAD = 1 << 3,
+	DRFQ_TASK_INDEBTED = 1 << 4, /* devices moved memory while it was blocked */
 };
 
 /* Argument of the SYSCALL program drfq_charge_dma: charges traffic that the

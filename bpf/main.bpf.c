@@ -25,6 +25,7 @@
 #include "intf.h"
 #include "options.bpf.h"
 #include "cpu.bpf.h"
+#include "flow.bpf.h"
 #include "sense.bpf.h"
 #include "task.bpf.h"
 #include "queue.bpf.h"
@@ -83,10 +84,10 @@ static __always_inline u64 queue_key(struct task_struct *p, struct task_ctx *t)
 	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
 	struct drfq_flow after = t->flow;
 
-	if (!slot || slot->yielded_pid != (u32)p->pid)
+	if (slot->yielded_pid != (u32)p->pid)
 		return drfq_start(&t->flow);
 	slot->yielded_pid = 0;
-	drfq_charge(&after, drfq_conf(), slice_ns, 0, READ_ONCE(busy_cpus));
+	flow_charge(&after, slice_ns, 0);
 	return drfq_start(&after);
 }
 
@@ -120,10 +121,11 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /* The task on the CPU goes on with a new packet. */
-static void keep(struct drfq_cpu *slot, struct task_struct *prev)
+static void keep(struct drfq_cpu *slot, struct task_struct *prev, bool contended)
 {
 	slot->yielded_pid = 0;
-	WRITE_ONCE(slot->vtime_ns, task_start_packet(prev, slot->vtime_ns));
+	slot->claimed = false;
+	WRITE_ONCE(slot->vtime_ns, task_start_packet(prev, slot->vtime_ns, contended));
 	scx_bpf_task_set_slice(prev, slice_ns);
 	count(DRFQ_EV_KEPT);
 }
@@ -136,23 +138,33 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	u64 dsq, start = 0;
 	bool held, found;
 
-	if (!slot)
-		return;
 	held = hold_any();
 	if (held)
 		hold_release(DRFQ_DSQ_LLC + llc, false);
-	found = queue_choose(slot, llc, &dsq, &start);
+	found = queue_choose(slot, cpu, &dsq, &start);
 	if (runnable && found && slot->yielded_pid != (u32)prev->pid &&
 	    !drfq_before(start, slot->vtime_ns)) {
-		keep(slot, prev);
+		keep(slot, prev, true);
 		return;
 	}
 	if (queue_take_any(dsq, llc))
 		return;
 	if (runnable)
-		keep(slot, prev);
+		keep(slot, prev, false);
 	else if (held && !cpus_busy(cpu) && hold_release(DRFQ_DSQ_LLC + llc, true))
 		queue_take_any(DRFQ_DSQ_LLC + llc, llc);
+}
+
+/* S of the packet that @p starts after it waited in a queue. */
+static u64 start_from_queue(struct task_struct *p, s32 cpu)
+{
+	u64 start = p->scx.dsq_vtime;
+	bool contended = false;
+
+	/* Matters to one case only, and is not free. */
+	if (drfq_before(vtime_now() + conf.cap_ns, start))
+		contended = scx_bpf_dsq_nr_queued(DRFQ_DSQ_LLC + llc_of_cpu(cpu)) > 0;
+	return task_start_packet(p, start, contended);
 }
 
 void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
@@ -161,10 +173,9 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	u64 old;
 
-	if (!slot)
-		return;
 	old = slot->vtime_ns;
-	WRITE_ONCE(slot->vtime_ns, task_start_packet(p, p->scx.dsq_vtime));
+	slot->claimed = false;
+	WRITE_ONCE(slot->vtime_ns, start_from_queue(p, cpu));
 	WRITE_ONCE(slot->pid, p->pid);
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU; the counter's base then stays as it is, the task's own. */
@@ -182,12 +193,17 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 	struct task_ctx *t = task_ctx_of(p);
 	u64 old;
 
-	if (!slot || !t)
+	if (!t)
 		return;
 	old = slot->vtime_ns;
 	task_charge(p, t, sense_take(slot), false);
 	WRITE_ONCE(slot->vtime_ns, drfq_start(&t->flow));
 	vtime_refresh(old);
+	/* A packet starts just after a tick, so that just before the tick that
+	 * should end its slice a little is left of it: without this a slice of
+	 * one tick would last two. */
+	if (p->scx.slice < slice_ns / 8)
+		scx_bpf_task_set_slice(p, 0);
 	if (hold_any())
 		hold_poll(false);
 }
@@ -199,7 +215,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	struct task_ctx *t = task_ctx_of(p);
 	u64 bytes = 0;
 
-	if (!slot || !t)
+	if (!t)
 		return;
 	if (cpu == bpf_get_smp_processor_id()) {
 		bytes = sense_take(slot);
@@ -208,7 +224,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 		count(DRFQ_EV_REMOTE_UPDATES);
 	}
 	task_charge(p, t, bytes, !runnable);
-	t->flags &= ~DRFQ_TASK_WOKEN;
+	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED);
 	hold_end(t);
 	/* The slot keeps its virtual time: by it the next packet tells whether
 	 * V waited for this one. */
@@ -219,7 +235,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
-	if (!slot || !idle)
+	if (!idle)
 		return;
 	slot->sense_fresh = false;
 	vtime_refresh(slot->vtime_ns);
@@ -230,10 +246,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 /* A higher class takes the CPU: what waits on it must not wait for that. */
 void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	struct drfq_cpu *slot = cpu_slot(cpu);
-
-	if (slot)
-		slot->sense_fresh = false;
+	cpu_slot(cpu)->sense_fresh = false;
 	scx_bpf_reenqueue_local();
 	count(DRFQ_EV_REENQUEUED);
 }
@@ -242,7 +255,7 @@ bool BPF_STRUCT_OPS(drfq_yield, struct task_struct *from, struct task_struct *to
 {
 	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(from));
 
-	if (to || !slot)
+	if (to)
 		return false;
 	slot->yielded_pid = from->pid;
 	scx_bpf_task_set_slice(from, 0);

@@ -14,12 +14,11 @@ static bool preempt_cpu(s32 cpu, u64 start)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
-	if (!slot || !READ_ONCE(slot->pid))
+	if (!READ_ONCE(slot->pid) || READ_ONCE(slot->claimed))
 		return false;
 	if (!drfq_before(start + preempt_margin_ns, READ_ONCE(slot->vtime_ns)))
 		return false;
-	/* Claim the CPU, or the next wake-up would choose it too. */
-	WRITE_ONCE(slot->vtime_ns, start);
+	WRITE_ONCE(slot->claimed, true);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	count(DRFQ_EV_PREEMPTS);
 	return true;

@@ -10,9 +10,7 @@
 
 static __always_inline u32 llc_of_cpu(s32 cpu)
 {
-	if (cpu < 0 || cpu >= DRFQ_MAX_CPUS)
-		return 0;
-	return cpu_llc[cpu];
+	return cpu_llc[cpu_index(cpu)];
 }
 
 static s32 queue_init(void)
@@ -39,12 +37,35 @@ static void queue_insert(struct task_struct *p, u64 key, u64 enq_flags)
 	count(DRFQ_EV_QUEUED);
 }
 
-static __always_inline bool queue_head(u64 dsq, u64 *start)
+/* Tasks that a CPU looks past to find one that may run on it. */
+#define QUEUE_LOOKS 16
+
+/* The slow part of queue_head(): the head may not run on @cpu. */
+static __noinline bool queue_search(u64 dsq, s32 cpu, u64 *start)
+{
+	struct task_struct *p;
+	u32 looks = 0;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			*start = p->scx.dsq_vtime;
+			return true;
+		}
+		if (++looks >= QUEUE_LOOKS)
+			break;
+	}
+	return false;
+}
+
+/* S of the first task of @dsq that may run on @cpu. */
+static bool queue_head(u64 dsq, s32 cpu, u64 *start)
 {
 	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq);
 
 	if (!p)
 		return false;
+	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return queue_search(dsq, cpu, start);
 	*start = p->scx.dsq_vtime;
 	return true;
 }
@@ -53,10 +74,11 @@ static __always_inline bool queue_head(u64 dsq, u64 *start)
  * The queue that the CPU should take from, in *@dsq, and the S of its head, in
  * *@start. False: neither the own queue nor the other one looked at has any.
  */
-static bool queue_choose(struct drfq_cpu *slot, u32 llc, u64 *dsq, u64 *start)
+static bool queue_choose(struct drfq_cpu *slot, s32 cpu, u64 *dsq, u64 *start)
 {
+	u32 llc = llc_of_cpu(cpu);
 	u64 own = DRFQ_DSQ_LLC + llc, other, other_start;
-	bool found = queue_head(own, start);
+	bool found = queue_head(own, cpu, start);
 
 	*dsq = own;
 	if (nr_llcs < 2)
@@ -66,7 +88,7 @@ static bool queue_choose(struct drfq_cpu *slot, u32 llc, u64 *dsq, u64 *start)
 	if (slot->steal_cursor == llc)
 		return found;
 	other = DRFQ_DSQ_LLC + slot->steal_cursor;
-	if (!queue_head(other, &other_start))
+	if (!queue_head(other, cpu, &other_start))
 		return found;
 	if (found && !drfq_before(other_start + steal_margin_ns, *start))
 		return true;

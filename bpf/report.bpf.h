@@ -6,6 +6,17 @@
 #ifndef DRFQ_REPORT_BPF_H
 #define DRFQ_REPORT_BPF_H
 
+/* Time that @p was runnable without a CPU, the present wait included. */
+static u64 wait_ns(struct task_struct *p)
+{
+	u64 since;
+
+	if (!bpf_core_field_exists(p->sched_info.run_delay))
+		return 0;
+	since = p->sched_info.last_queued;
+	return p->sched_info.run_delay + (since ? bpf_ktime_get_ns() - since : 0);
+}
+
 /* Writes one struct drfq_task_stat per task that has an account. */
 SEC("iter/task")
 int drfq_tasks(struct bpf_iter__task *ctx)
@@ -31,6 +42,7 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 	stat.nr_cpus_allowed = p->nr_cpus_allowed;
 	stat.cpu_ns = p->se.sum_exec_runtime;
 	stat.charged_ns = t->charged_ns;
+	stat.wait_ns = wait_ns(p);
 	stat.bytes = t->bytes;
 	stat.dma_bytes = t->dma_bytes;
 	stat.cpu_vt_ns = t->flow.cpu_vt;
@@ -52,7 +64,7 @@ void BPF_STRUCT_OPS(drfq_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
-	if (!slot || idle)
+	if (idle)
 		return;
 	scx_bpf_dump("running pid=%u S-V=%lld ns\n", slot->pid,
 		     (s64)(slot->vtime_ns - vtime_now()));

@@ -13,8 +13,6 @@
 #define WATCH_PERIOD_NS 100000000
 #define RESCUE_EVERY 10 /* periods */
 
-extern unsigned CONFIG_HZ __kconfig;
-
 struct watch {
 	struct bpf_timer timer;
 };
@@ -28,21 +26,34 @@ struct {
 
 static u32 watch_periods;
 
-static __always_inline u64 waited_ns(const struct task_struct *p)
-{
-	u64 jiffies = bpf_jiffies64() - p->scx.runnable_at;
+/* When the last rescue was, on both clocks. */
+static u64 rescued_at_ns, rescued_at_jiffies;
 
-	/* runnable_at may have been set after bpf_jiffies64() was read. */
-	return (s64)jiffies < 0 ? 0 : jiffies * (1000000000ULL / CONFIG_HZ);
+/*
+ * The time of a jiffy, from how far both clocks went since the last rescue.
+ * CONFIG_HZ would need a readable kernel configuration.
+ */
+static u64 jiffy_ns(void)
+{
+	u64 now = bpf_ktime_get_ns(), jiffies = bpf_jiffies64();
+	u64 ns = now - rescued_at_ns, ticks = jiffies - rescued_at_jiffies;
+	bool first = !rescued_at_ns;
+
+	rescued_at_ns = now;
+	rescued_at_jiffies = jiffies;
+	return first || !ticks ? 0 : ns / ticks;
 }
 
-static void rescue_queue(u64 dsq)
+/* @jiffies: tasks that have been runnable, and have not run, since that time
+ * or longer go to the front. */
+static void rescue_queue(u64 dsq, u64 jiffies)
 {
 	u64 front = vtime_now() - 2 * drfq_conf()->wake_credit_ns;
 	struct task_struct *p;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (waited_ns(p) < rescue_ns || !drfq_before(front, p->scx.dsq_vtime))
+		if (drfq_before(jiffies, p->scx.runnable_at) ||
+		    !drfq_before(front, p->scx.dsq_vtime))
 			continue;
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, front);
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
@@ -50,16 +61,27 @@ static void rescue_queue(u64 dsq)
 	}
 }
 
-static int watch_fire(void *map, int *key, struct bpf_timer *timer)
+static void rescue(void)
 {
+	u64 jiffy = jiffy_ns(), since;
 	u32 llc;
 
+	if (!jiffy)
+		return;
+	since = rescued_at_jiffies - rescue_ns / jiffy;
+	bpf_for(llc, 0, nr_llcs)
+		rescue_queue(DRFQ_DSQ_LLC + llc, since);
+}
+
+static int watch_fire(void *map, int *key, struct bpf_timer *timer)
+{
+	/* Older verifiers take the callback for sleepable, as ops.init is. */
+	bpf_rcu_read_lock();
 	if (hold_any())
 		hold_poll(!cpus_busy(-1));
-	if (++watch_periods % RESCUE_EVERY == 0) {
-		bpf_for(llc, 0, nr_llcs)
-			rescue_queue(DRFQ_DSQ_LLC + llc);
-	}
+	if (++watch_periods % RESCUE_EVERY == 0)
+		rescue();
+	bpf_rcu_read_unlock();
 	bpf_timer_start(timer, WATCH_PERIOD_NS, 0);
 	return 0;
 }

@@ -102,14 +102,22 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 	t->bytes += bytes;
 	if (!blocks)
 		bytes += task_take_dma(t);
-	drfq_charge(&t->flow, drfq_conf(), run_ns, bytes, READ_ONCE(busy_cpus));
+	flow_charge(&t->flow, run_ns, bytes);
 }
 
-/* A blocked packet ends (4.5, 4.7). */
+/*
+ * A blocked packet ends (4.5, 4.7). Only what devices moved meanwhile makes a
+ * debtor: a low weight alone puts S far beyond V after any slice, and rule 4.10
+ * is about DMA.
+ */
 static void task_wake(struct task_struct *p, struct task_ctx *t)
 {
+	u64 dma_bytes = task_take_dma(t);
+
 	t->flags |= DRFQ_TASK_WOKEN;
-	drfq_wake(&t->flow, drfq_conf(), vtime_now(), task_take_dma(t));
+	if (dma_bytes)
+		t->flags |= DRFQ_TASK_INDEBTED;
+	flow_wake(&t->flow, dma_bytes);
 	count(DRFQ_EV_WAKEUPS);
 }
 
@@ -119,26 +127,37 @@ static void task_enter(struct task_struct *p, struct task_ctx *t)
 {
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->flow.weight = task_weight(p);
-	drfq_wake(&t->flow, drfq_conf(), vtime_now(), 0);
+	flow_wake(&t->flow, 0);
 }
 
 /*
- * S of the packet that @p starts now, capped (Algorithm 2). @start: S as it was
- * queued. The account is looked up only if the cap applies.
+ * S of the packet that @p starts now. @start: S as it was queued. @contended:
+ * others wait for a CPU. The account is looked up only if S is so far from V
+ * that it must be corrected.
  */
-static u64 task_start_packet(struct task_struct *p, u64 start)
+static u64 task_start_packet(struct task_struct *p, u64 start, bool contended)
 {
-	const struct drfq_conf *c = drfq_conf();
 	u64 v = vtime_now();
+	bool beyond = drfq_before(v + conf.cap_ns, start);
 	struct task_ctx *t;
 
-	if (!drfq_before(v + c->cap_ns, start))
+	if (!beyond && !drfq_before(start, v - conf.wake_credit_ns))
 		return start;
+	if (beyond && contended) {
+		vtime_advance(drfq_contended_v(drfq_conf(), start));
+		count(DRFQ_EV_V_PULLED);
+		return start;
+	}
 	t = task_ctx_of(p);
 	if (!t)
 		return start;
-	drfq_cap(&t->flow, c, v);
-	count(DRFQ_EV_CAPPED);
+	if (beyond) {
+		flow_cap(&t->flow);
+		count(DRFQ_EV_CAPPED);
+	} else {
+		flow_lift(&t->flow);
+		count(DRFQ_EV_LIFTED);
+	}
 	return drfq_start(&t->flow);
 }
 
