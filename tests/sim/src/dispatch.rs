@@ -2,7 +2,7 @@
 //! The callbacks of the scheduler (`main.bpf.c` and `task.bpf.h`).
 
 use crate::engine::Sim;
-use crate::ffi;
+use crate::ffi::{self, Flow};
 use crate::machine::TaskId;
 use crate::task::State;
 
@@ -50,7 +50,7 @@ impl Sim {
         t.kthread
             && self.pinned(task)
             && t.woken
-            && !self.config.conf.held(t.flow.start(), self.v_ns)
+            && !self.config.conf.held(t.hold_ns, self.v_ns)
     }
 
     fn queue_key(&mut self, task: TaskId) -> u64 {
@@ -93,10 +93,11 @@ impl Sim {
         }
     }
 
-    fn keep(&mut self, cpu: usize, prev: TaskId) {
-        let start = self.cpus[cpu].slot.vtime_ns;
+    /// The task on the CPU goes on with a new packet. `contended`: although
+    /// another one waits.
+    fn keep(&mut self, cpu: usize, prev: TaskId, contended: bool) {
         self.cpus[cpu].slot.yielded = None;
-        self.cpus[cpu].slot.vtime_ns = self.task_start_packet(prev, start);
+        self.start_packet(cpu, prev, contended);
         self.cpus[cpu].slice_ns = self.config.slice_ns;
         self.counters.kept += 1;
     }
@@ -113,7 +114,7 @@ impl Sim {
         if let (Some(prev), Some(start)) = (prev, head) {
             let slot = &self.cpus[cpu].slot;
             if slot.yielded != Some(prev) && !ffi::before(start, slot.vtime_ns) {
-                self.keep(cpu, prev);
+                self.keep(cpu, prev, true);
                 return;
             }
         }
@@ -121,7 +122,7 @@ impl Sim {
             return;
         }
         if let Some(prev) = prev {
-            self.keep(cpu, prev);
+            self.keep(cpu, prev, false);
         } else if held && !self.cpus_busy(Some(cpu)) && self.hold_release(llc, true) {
             self.queue_take_any(cpu, llc);
         }
@@ -130,8 +131,8 @@ impl Sim {
     /// `ops.running`: the packet starts.
     pub(crate) fn running(&mut self, cpu: usize, task: TaskId) {
         let old = self.cpus[cpu].slot.vtime_ns;
-        let start = self.task_start_packet(task, self.tasks[task].key_ns);
-        self.cpus[cpu].slot.vtime_ns = start;
+        let contended = std::mem::take(&mut self.cpus[cpu].slot.from_queue);
+        self.start_packet(cpu, task, contended);
         self.cpus[cpu].slot.busy = true;
         self.counters.switches += 1;
         self.vtime_refresh(old);
@@ -166,6 +167,18 @@ impl Sim {
         }
     }
 
+    /// `ops.init_task` of a fork: the child starts at V (4.8), but not before its
+    /// parent, or a chain of short-lived tasks would never age.
+    pub(crate) fn init_task(&mut self, task: TaskId, parent: Option<(usize, TaskId)>) {
+        let mut start = self.v_ns;
+        if let Some((cpu, parent)) = parent {
+            self.task_charge(cpu, parent, false);
+            start = ffi::later(start, self.tasks[parent].flow.start());
+        }
+        let t = &mut self.tasks[task];
+        t.flow = Flow::new(start, t.report.weight);
+    }
+
     /// `ops.yield`.
     pub(crate) fn yield_task(&mut self, cpu: usize, task: TaskId) {
         self.cpus[cpu].slot.yielded = Some(task);
@@ -194,19 +207,34 @@ impl Sim {
         let bytes = std::mem::take(&mut t.pending_dma_bytes);
         t.report.dma_bytes += bytes;
         t.woken = true;
+        // 4.5.1 is about what devices moved. CPU debt that a low weight makes of
+        // one slice orders the queue, but must not idle a CPU.
+        let mut seen = t.flow;
+        seen.cap(&self.config.conf, self.v_ns);
+        seen.wake(&self.config.conf, self.v_ns, bytes);
+        t.hold_ns = seen.start();
         t.flow.wake(&self.config.conf, self.v_ns, bytes);
         self.counters.wakeups += 1;
     }
 
-    /// `task_start_packet`: S of the packet that starts now, capped.
-    fn task_start_packet(&mut self, task: TaskId, start_ns: u64) -> u64 {
+    /// A packet starts: S is published. What a flow used while nobody else
+    /// wanted it is forgiven beyond the cap (Algorithm 2). If others want it, S
+    /// must stay as it is, or the order among those that wait would be wrong: V
+    /// is then raised instead. The floor keeps a flow that has a whole CPU, and
+    /// is due more, from saving up credit.
+    fn start_packet(&mut self, cpu: usize, task: TaskId, contended: bool) {
         let conf = &self.config.conf;
-        if !ffi::before(self.v_ns.wrapping_add(conf.cap_ns), start_ns) {
-            return start_ns;
+        let flow = &mut self.tasks[task].flow;
+        if ffi::before(self.v_ns.wrapping_add(conf.cap_ns), flow.start()) {
+            if contended {
+                self.v_ns = ffi::advance(self.v_ns, flow.start().wrapping_sub(conf.cap_ns));
+            } else {
+                flow.cap(conf, self.v_ns);
+                self.counters.capped += 1;
+            }
         }
-        let t = &mut self.tasks[task];
-        t.flow.cap(conf, self.v_ns);
-        self.counters.capped += 1;
-        t.flow.start()
+        flow.wake(conf, self.v_ns, 0);
+        self.cpus[cpu].slot.vtime_ns = flow.start();
+        self.cpus[cpu].slot.claim_ns = None;
     }
 }

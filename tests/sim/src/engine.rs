@@ -181,7 +181,7 @@ impl Sim {
                 self.schedule(cpu);
             }
             Event::Wake(task) => self.wake(task, true),
-            Event::Arrive(spec) => self.arrive(spec),
+            Event::Arrive(spec) => self.arrive(spec, None),
             Event::Tick(cpu) => {
                 self.push(self.now_ns + self.config.tick_ns, Event::Tick(cpu));
                 self.tick_cpu(cpu);
@@ -212,6 +212,11 @@ impl Sim {
     fn tick_cpu(&mut self, cpu: usize) {
         self.account(cpu);
         if let Some(task) = self.cpus[cpu].current {
+            // What is left may be the few us from the last tick to the switch: to wait
+            // for the next tick would double the slice.
+            if self.cpus[cpu].slice_ns < self.config.tick_ns / 2 {
+                self.cpus[cpu].slice_ns = 0;
+            }
             self.tick(cpu, task);
         }
     }
@@ -224,12 +229,13 @@ impl Sim {
         }
     }
 
-    fn arrive(&mut self, spec: usize) {
+    fn arrive(&mut self, spec: usize, parent: Option<(usize, TaskId)>) {
         let nr_cpus = self.cpus.len();
         let spec = self.specs[spec].clone();
         let task = self.tasks.len();
         let cpu = (0..nr_cpus).map(|i| (task + i) % nr_cpus).find(|c| spec.allowed.has(*c));
         self.tasks.push(Task::new(&spec, cpu.unwrap_or(0), self.v_ns));
+        self.init_task(task, parent);
         self.enter_step(task);
         self.wake(task, false);
     }
@@ -367,7 +373,7 @@ impl Sim {
             Some(Step::Spawn(spec)) => {
                 self.next_step(task);
                 self.arm(cpu);
-                self.arrive(spec);
+                self.arrive(spec, Some((cpu, task)));
             }
             None => {
                 self.block(cpu, task);

@@ -39,6 +39,10 @@ pub struct Slot {
     pub busy: bool,
     /// The task that yielded and was not queued since.
     pub yielded: Option<TaskId>,
+    /// S of the wake-up that has preempted the packet, until another starts.
+    pub claim_ns: Option<u64>,
+    /// Whether the packet that starts next was taken from a queue.
+    pub from_queue: bool,
     /// The other LLC looked at last.
     pub steal_cursor: usize,
 }

@@ -52,11 +52,16 @@ impl Sim {
         self.counters.queued += 1;
     }
 
-    /// `queue_choose`: the queue to take from, and the key of its head if it has
-    /// one: the own queue, or the one other queue looked at now if clearly earlier.
+    /// The first task of `llc` that may run on `cpu`.
+    fn queue_first(&self, cpu: usize, llc: usize) -> Option<(u64, TaskId)> {
+        self.queues[llc].iter().find(|(_, task)| self.tasks[*task].allowed.has(cpu))
+    }
+
+    /// `queue_choose`: the queue to take from, and the key of its first task
+    /// that may run here: the own queue, or the one other queue looked at now if clearly earlier.
     pub(crate) fn queue_choose(&mut self, cpu: usize) -> (usize, Option<u64>) {
         let own = self.cpus[cpu].llc;
-        let own_head = self.queues[own].head();
+        let own_head = self.queue_first(cpu, own).map(|(key, _)| key);
         let nr_llcs = self.queues.len();
         if nr_llcs < 2 {
             return (own, own_head);
@@ -67,7 +72,7 @@ impl Sim {
         if other == own {
             return (own, own_head);
         }
-        match (own_head, self.queues[other].head()) {
+        match (own_head, self.queue_first(cpu, other).map(|(key, _)| key)) {
             (_, None) => (own, own_head),
             (Some(mine), Some(theirs))
                 if !ffi::before(theirs.wrapping_add(self.config.steal_margin_ns), mine) =>
@@ -80,13 +85,11 @@ impl Sim {
 
     /// `queue_take`: moves the first task of `llc` that may run on `cpu` there.
     fn queue_take(&mut self, cpu: usize, llc: usize) -> bool {
-        let first = self.queues[llc]
-            .iter()
-            .find(|(_, task)| self.tasks[*task].allowed.has(cpu));
-        let Some((_, task)) = first else {
+        let Some((_, task)) = self.queue_first(cpu, llc) else {
             return false;
         };
         self.queues[llc].remove(task);
+        self.cpus[cpu].slot.from_queue = true;
         self.local_insert(task, cpu);
         if llc != self.cpus[cpu].llc {
             self.counters.steals += 1;

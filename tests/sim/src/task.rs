@@ -104,6 +104,8 @@ pub struct Task {
     pub flow: Flow,
     /// Woken and not run since (`DRFQ_TASK_WOKEN`).
     pub woken: bool,
+    /// S as the hold sees it: debt of CPU time beyond the cap left out, virtual ns.
+    pub hold_ns: u64,
     /// Place in its queue (`scx.dsq_vtime`), virtual ns.
     pub key_ns: u64,
     /// The part of its running time that was charged, ns.
@@ -134,6 +136,7 @@ impl Task {
             state: State::Blocked,
             flow,
             woken: false,
+            hold_ns: v_ns,
             key_ns: v_ns,
             charged_ns: 0,
             pending_dma_bytes: 0,

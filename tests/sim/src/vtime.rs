@@ -3,11 +3,14 @@
 
 use crate::engine::Sim;
 use crate::ffi;
+use crate::queue::VtimeQueue;
 
 impl Sim {
-    /// `vtime_scan`: V follows the smallest S of the running packets (4.6).
+    /// `vtime_scan`: V follows the smallest S of the running packets (4.6), and
+    /// passes no waiting one: a packet of a low weight may end far ahead.
     /// Returns the number of busy CPUs, `except` not counted.
     pub(crate) fn vtime_scan(&mut self, except: Option<usize>) -> u32 {
+        let earlier = |a: u64, b: u64| if ffi::before(a, b) { a } else { b };
         let mut min_start: Option<u64> = None;
         let mut busy = 0;
         for (id, cpu) in self.cpus.iter().enumerate() {
@@ -15,13 +18,12 @@ impl Sim {
                 continue;
             }
             let start = cpu.slot.vtime_ns;
-            min_start = match min_start {
-                Some(min) if !ffi::before(start, min) => Some(min),
-                _ => Some(start),
-            };
+            min_start = Some(min_start.map_or(start, |min| earlier(min, start)));
             busy += 1;
         }
         if let Some(min) = min_start {
+            let heads = self.queues.iter().filter_map(VtimeQueue::head);
+            let min = heads.fold(min, earlier);
             let next = ffi::advance(self.v_ns, min);
             if ffi::before(next, self.v_ns) {
                 self.violation(format!("V went back from {} to {next}", self.v_ns));
