@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Whether a packet may enter its queue (thesis 4.4).
+#ifndef DRFQ_ADMISSION_HH
+#define DRFQ_ADMISSION_HH
+
+#include "queue.hh"
+
+namespace drfq {
+
+enum class Admission : std::uint8_t {
+  accepted = 0,
+  full = 1,      ///< no room for all of the packet's bursts
+  reserved = 2,  ///< over 90 % full, and not before the head: the rest is kept for others
+  blocked = 3,   ///< single port: the crossbar is held by another agent's refused packet
+};
+
+inline const char *name(Admission a) {
+  switch (a) {
+    case Admission::accepted: return "accepted";
+    case Admission::full: return "full";
+    case Admission::reserved: return "reserved";
+    case Admission::blocked: return "blocked";
+  }
+  return "?";
+}
+
+/// Rule (i): full. extra: entries that left the queue but still hold a buffer
+/// (reads whose data is on its way, as gem5 counts them).
+inline bool has_room(const Queue &q, unsigned extra, unsigned bursts) {
+  return q.size() + extra + bursts <= q.capacity();
+}
+
+/// Both rules. The share in use is taken before the packet is added; "lowest
+/// virtual time in the queue" is its head's, and an empty queue has none.
+inline Admission admit(const Queue &q, unsigned extra, unsigned bursts, VTime vtime) {
+  if (!has_room(q, extra, bursts)) return Admission::full;
+  const bool scarce = (q.size() + extra) * 10 > q.capacity() * 9;
+  if (scarce && !q.empty() && vtime >= q.head().vtime) return Admission::reserved;
+  return Admission::accepted;
+}
+
+}  // namespace drfq
+
+#endif

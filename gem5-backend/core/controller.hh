@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The controller: registers, attribution, both queues and every rule, put
+// together. It has no clock and no DRAM; a host (the model, a virtual machine,
+// a simulator) says when the bus is free and lends a View of its banks.
+//
+// Not thread-safe. Allocates when built, never afterwards.
+#ifndef DRFQ_CONTROLLER_HH
+#define DRFQ_CONTROLLER_HH
+
+#include <cstdint>
+
+#include "admission.hh"
+#include "direction.hh"
+#include "owner.hh"
+#include "pick.hh"
+#include "queue.hh"
+#include "registers.hh"
+
+namespace drfq {
+
+enum class Policy : std::uint8_t {
+  lvtf = 0,    ///< first-ready, lowest-virtual-time-first: the thesis
+  frfcfs = 1,  ///< first-ready, first-come-first-served: the baseline
+};
+
+inline const char *name(Policy p) { return p == Policy::lvtf ? "lvtf" : "frfcfs"; }
+
+struct ControllerOptions {
+  Policy policy = Policy::lvtf;
+  std::uint32_t cores = 4;
+  unsigned read_entries = 128;
+  unsigned write_entries = 128;
+  unsigned tie_bursts = 64;  ///< shortest run of one direction while virtual times tie
+  Ps aging = 0;              ///< an entry older than this goes first; 0: never (thesis)
+  WriteDrain drain;          ///< of frfcfs
+};
+
+/// One arriving packet, already cut into bursts by the host.
+struct Arrival {
+  Label label;
+  Dir dir = Dir::read;
+  std::uint32_t bytes = 0;
+  unsigned bursts = 1;       ///< entries it needs; 0 when none (merged or forwarded)
+  unsigned in_flight = 0;    ///< reads that left the queue and still hold a buffer
+};
+
+struct Verdict {
+  Admission admission = Admission::full;
+  Owner owner;  ///< whom an accepted packet is charged to
+};
+
+/// What the data bus does next.
+struct Choice {
+  bool found = false;
+  bool aged = false;   ///< by the aging bound, not by the policy
+  Dir dir = Dir::read;
+  unsigned place = 0;  ///< in the queue of dir
+};
+
+class Controller {
+ public:
+  explicit Controller(const ControllerOptions &o)
+      : options_(o), regs_(o.cores), queues_{Queue(o.read_entries), Queue(o.write_entries)} {}
+
+  const ControllerOptions &options() const { return options_; }
+  RegisterFile &registers() { return regs_; }
+  const RegisterFile &registers() const { return regs_; }
+  const Queue &queue(Dir d) const { return queues_[index(d)]; }
+  Dir direction() const { return dir_; }
+  unsigned run() const { return run_; }
+
+  /// Decides on a packet. Bytes are counted on acceptance, because a refused
+  /// packet comes again. The caller then enqueues each of its bursts.
+  Verdict arrive(const Arrival &a) {
+    Verdict v;
+    v.owner = attribute(regs_, a.label);
+    v.admission = decide(a, v.owner.vtime);
+    if (v.admission == Admission::accepted) regs_.count(v.owner.pid, a.bytes);
+    return v;
+  }
+
+  /// Queues one burst of an accepted packet, with the virtual time its owner
+  /// had on arrival.
+  void enqueue(Dir d, const Owner &owner, Ps now, std::uint16_t bank, std::uint32_t row,
+               std::uint16_t handle) {
+    Entry e;
+    e.vtime = options_.policy == Policy::lvtf ? owner.vtime : 0;
+    e.seq = next_seq_++;
+    e.arrival = now;
+    e.bank = bank;
+    e.row = row;
+    e.handle = handle;
+    queues_[index(d)].insert(e);
+    if (now < oldest_bound_) oldest_bound_ = now;
+  }
+
+  /// Direction of the next burst. drain: the host empties the write queue.
+  Dir choose_direction(bool drain = false) const {
+    const Queue &r = queue(Dir::read), &w = queue(Dir::write);
+    if (options_.policy == Policy::lvtf && !(r.empty() && w.empty()))
+      return lower_head(r, w, dir_, run_, options_.tie_bursts);
+    if (drain && r.empty() && !w.empty()) return Dir::write;
+    return options_.drain.next(r, w, dir_, run_);
+  }
+
+  /// The next burst, if one can be served. bus_free: when the data bus is next free;
+  /// turnaround: what a change to each direction adds (both for frfcfs only).
+  template <class View>
+  Choice choose(const View &view, Ps now, Ps bus_free, const Ps (&turnaround)[2], bool drain = false) {
+    Choice c = overdue(view, now);
+    if (c.found) return c;
+    c.dir = choose_direction(drain);
+    const Queue &q = queue(c.dir);
+    if (options_.policy == Policy::lvtf) {
+      c.place = pick_first_ready(q, view);
+    } else {
+      const Ps extra = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
+      const Ps min_col = bus_free + extra > now ? bus_free + extra : now;
+      c.place = pick_frfcfs(q, c.dir, view, min_col, now);
+    }
+    c.found = c.place < q.size();
+    return c;
+  }
+
+  /// Takes the chosen entry out of its queue and turns the bus if needed.
+  Entry serve(const Choice &c) {
+    if (c.dir != dir_) {
+      dir_ = c.dir;
+      run_ = 0;
+    }
+    if (run_ < ~0u) run_++;
+    return queues_[index(c.dir)].remove(c.place);
+  }
+
+ private:
+  Admission decide(const Arrival &a, VTime vtime) const {
+    if (a.bursts == 0) return Admission::accepted;
+    const Queue &q = queue(a.dir);
+    const unsigned extra = a.dir == Dir::read ? a.in_flight : 0;
+    if (options_.policy == Policy::lvtf) return admit(q, extra, a.bursts, vtime);
+    return has_room(q, extra, a.bursts) ? Admission::accepted : Admission::full;
+  }
+
+  /// The entry that waited longer than the aging bound, if there is one.
+  template <class View>
+  Choice overdue(const View &view, Ps now) {
+    Choice c;
+    if (options_.aging == 0 || oldest_bound_ == kNever || now - oldest_bound_ <= options_.aging)
+      return c;
+    // oldest_bound_ only says that nothing is older; look again.
+    oldest_bound_ = kNever;
+    for (Dir d : {Dir::read, Dir::write}) {
+      const Queue &q = queue(d);
+      if (q.empty()) continue;
+      const unsigned place = q.oldest();
+      if (q.at(place).arrival >= oldest_bound_) continue;
+      oldest_bound_ = q.at(place).arrival;
+      c.dir = d;
+      c.place = place;
+    }
+    c.found = oldest_bound_ != kNever && now - oldest_bound_ > options_.aging &&
+              view.ready(queue(c.dir).at(c.place));
+    c.aged = c.found;
+    return c;
+  }
+
+  ControllerOptions options_;
+  RegisterFile regs_;
+  Queue queues_[2];
+  Dir dir_ = Dir::read;
+  unsigned run_ = 0;
+  std::uint64_t next_seq_ = 0;
+  Ps oldest_bound_ = kNever;  // no queued entry arrived before this
+};
+
+}  // namespace drfq
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Which way the data bus goes next: by virtual time (thesis 4.4), or by the
+// write-drain watermarks of the usual FR-FCFS controller.
+#ifndef DRFQ_DIRECTION_HH
+#define DRFQ_DIRECTION_HH
+
+#include "queue.hh"
+
+namespace drfq {
+
+/// The queue whose head has the lower virtual time. The thesis does not say
+/// what happens on a tie: here the bus keeps its direction for at least
+/// min_run bursts, then goes to the older head. run: bursts served in the
+/// direction now. At least one queue has entries.
+inline Dir lower_head(const Queue &reads, const Queue &writes, Dir now, unsigned run,
+                      unsigned min_run) {
+  if (writes.empty()) return Dir::read;
+  if (reads.empty()) return Dir::write;
+  const Entry &r = reads.head(), &w = writes.head();
+  if (r.vtime != w.vtime) return r.vtime < w.vtime ? Dir::read : Dir::write;
+  if (run < min_run) return now;
+  return r.seq < w.seq ? Dir::read : Dir::write;
+}
+
+/// The baseline's rule: reads are served until many writes wait, then a run of
+/// writes is drained. The fractions and the minimum are gem5's defaults.
+struct WriteDrain {
+  unsigned high_percent = 85;  ///< of the write queue: drain even while reads wait
+  unsigned low_percent = 50;   ///< of the write queue: drain when no read waits
+  unsigned min_writes = 16;    ///< bursts of one drain, and the hysteresis below low
+
+  unsigned high(const Queue &writes) const { return writes.capacity() * high_percent / 100; }
+  unsigned low(const Queue &writes) const { return writes.capacity() * low_percent / 100; }
+
+  /// Direction of the next burst, asked when the bus is free. run: bursts
+  /// served in the direction now.
+  Dir next(const Queue &reads, const Queue &writes, Dir now, unsigned run) const {
+    if (now == Dir::read) {
+      if (writes.size() > high(writes) && run > 0) return Dir::write;
+      if (reads.empty() && writes.size() > low(writes)) return Dir::write;
+      return Dir::read;
+    }
+    if (writes.empty()) return Dir::read;
+    if (run == 0) return Dir::write;
+    if (writes.size() + min_writes < low(writes)) return Dir::read;
+    if (!reads.empty() && run >= min_writes) return Dir::read;
+    return Dir::write;
+  }
+};
+
+}  // namespace drfq
+
+#endif

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The controller's register file: Table 3.1 of the thesis, its place in memory
+// and what each access means. Knows nothing of queues or time.
+#ifndef DRFQ_REGISTERS_HH
+#define DRFQ_REGISTERS_HH
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "units.hh"
+
+namespace drfq {
+
+/// Offsets in bytes of the memory-mapped registers. All are 64 bits wide and
+/// little-endian; only aligned 8-byte accesses are served.
+namespace mmio {
+inline constexpr std::uint64_t kId = 0x00;       ///< RO: kIdValue
+inline constexpr std::uint64_t kVersion = 0x08;  ///< RO: kVersionValue
+inline constexpr std::uint64_t kPids = 0x10;     ///< RO: number of hardware pids
+inline constexpr std::uint64_t kCores = 0x18;    ///< RO: n, number of cores
+inline constexpr std::uint64_t kTraffic = 0x10000;      ///< RO, clear on read: bytes per pid
+inline constexpr std::uint64_t kTrafficPeek = 0x20000;  ///< RO: the same, not cleared
+inline constexpr std::uint64_t kVtimePid = 0x30000;     ///< RW: virtualTime_pid
+inline constexpr std::uint64_t kVtimeCore = 0x40000;    ///< RW: virtualTime_coreId
+inline constexpr std::uint64_t kPidCore = 0x48000;      ///< RW: pid_coreId
+/// Bytes the registers occupy; hosts round up to their own granule (a PCI BAR: 512 KiB).
+inline constexpr std::uint64_t kBytes = 0x50000;
+
+inline constexpr std::uint64_t kIdValue = 0x434d2d5146524400ull;  // "\0DRFQ-MC" in memory order
+inline constexpr std::uint64_t kVersionValue = 1;
+}  // namespace mmio
+
+inline constexpr Pid kPids = 8192;           ///< Table 3.1: the most processes
+inline constexpr std::uint32_t kCoresMax = 4096;  ///< what the map has room for
+
+/// What became of a register access.
+enum class Access : std::uint8_t {
+  ok = 0,
+  bad_address = 1,  ///< nothing there, or not aligned to 8 bytes
+  read_only = 2,    ///< a write to a read-only register, or to virtualTime_pid[0]
+  bad_value = 3,    ///< a pid_coreId that is no hardware pid
+};
+
+class RegisterFile {
+ public:
+  /// cores: n of Table 3.1, clamped to 1..kCoresMax.
+  explicit RegisterFile(std::uint32_t cores)
+      : cores_(cores == 0 ? 1 : cores > kCoresMax ? kCoresMax : cores),
+        traffic_(kPids), vtime_pid_(kPids), vtime_core_(cores_), pid_core_(cores_) {}
+
+  std::uint32_t cores() const { return cores_; }
+
+  /// A bus read: traffic registers are cleared by it. *value is 0 on error.
+  Access read(std::uint64_t offset, std::uint64_t *value) {
+    Access a = peek(offset, value);
+    std::size_t i = 0;
+    if (a == Access::ok && slot(offset, mmio::kTraffic, kPids, &i)) traffic_[i] = 0;
+    return a;
+  }
+
+  /// As read, without its side effect.
+  Access peek(std::uint64_t offset, std::uint64_t *value) const {
+    std::size_t i = 0;
+    *value = 0;
+    if (offset % 8 != 0) return Access::bad_address;
+    if (slot(offset, mmio::kTraffic, kPids, &i) || slot(offset, mmio::kTrafficPeek, kPids, &i))
+      *value = traffic_[i];
+    else if (slot(offset, mmio::kVtimePid, kPids, &i))
+      *value = vtime_pid_[i];
+    else if (slot(offset, mmio::kVtimeCore, cores_, &i))
+      *value = vtime_core_[i];
+    else if (slot(offset, mmio::kPidCore, cores_, &i))
+      *value = pid_core_[i];
+    else
+      return identity(offset, value);
+    return Access::ok;
+  }
+
+  /// A bus write. An error changes nothing.
+  Access write(std::uint64_t offset, std::uint64_t value) {
+    std::size_t i = 0;
+    std::uint64_t old = 0;
+    if (offset % 8 != 0) return Access::bad_address;
+    if (slot(offset, mmio::kVtimePid, kPids, &i)) {
+      // Unattributed packets always go first (4.4), so pid 0 has no virtual time.
+      if (i == 0) return Access::read_only;
+      vtime_pid_[i] = value;
+    } else if (slot(offset, mmio::kVtimeCore, cores_, &i)) {
+      vtime_core_[i] = value;
+    } else if (slot(offset, mmio::kPidCore, cores_, &i)) {
+      if (value >= kPids) return Access::bad_value;
+      pid_core_[i] = static_cast<Pid>(value);
+    } else {
+      return peek(offset, &old) == Access::ok ? Access::read_only : Access::bad_address;
+    }
+    return Access::ok;
+  }
+
+  /// Counts bytes of an accepted packet; pid is one that attribute() returned.
+  void count(Pid pid, std::uint64_t bytes) { traffic_[pid] += bytes; }
+
+  std::uint64_t traffic(Pid pid) const { return traffic_[pid]; }
+  VTime vtime_pid(Pid pid) const { return vtime_pid_[pid]; }
+  VTime vtime_core(std::uint32_t core) const { return vtime_core_[core]; }
+  Pid pid_core(std::uint32_t core) const { return pid_core_[core]; }
+
+ private:
+  static bool slot(std::uint64_t offset, std::uint64_t base, std::size_t n, std::size_t *i) {
+    if (offset < base || offset - base >= n * 8) return false;
+    *i = static_cast<std::size_t>((offset - base) / 8);
+    return true;
+  }
+
+  Access identity(std::uint64_t offset, std::uint64_t *value) const {
+    switch (offset) {
+      case mmio::kId: *value = mmio::kIdValue; return Access::ok;
+      case mmio::kVersion: *value = mmio::kVersionValue; return Access::ok;
+      case mmio::kPids: *value = kPids; return Access::ok;
+      case mmio::kCores: *value = cores_; return Access::ok;
+      default: return Access::bad_address;
+    }
+  }
+
+  std::uint32_t cores_;
+  std::vector<std::uint64_t> traffic_;
+  std::vector<VTime> vtime_pid_;
+  std::vector<VTime> vtime_core_;
+  std::vector<Pid> pid_core_;
+};
+
+}  // namespace drfq
+
+#endif

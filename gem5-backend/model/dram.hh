@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The DRAM behind the controller: which rows are open and when each command is
+// allowed next. Computes command times ahead of the clock; it has no events.
+#ifndef DRFQ_DRAM_HH
+#define DRFQ_DRAM_HH
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "../core/queue.hh"
+#include "timing.hh"
+
+namespace drfq {
+
+class Dram {
+ public:
+  /// One burst, issued.
+  struct Burst {
+    Ps column = 0;    ///< time of its column command
+    Ps data_end = 0;  ///< when its last beat has passed
+    bool row_hit = false;
+  };
+
+  explicit Dram(const Timing &t)
+      : t_(t), banks_(t.banks * t.ranks), groups_(t.groups * t.ranks), ranks_(t.ranks),
+        bank_mask_(t.banks - 1), group_mask_(t.groups - 1) {
+    while ((1u << rank_shift_) < t.banks) rank_shift_++;
+    for (Rank &r : ranks_) r.refresh_due = t.refi;
+  }
+
+  const Timing &timing() const { return t_; }
+  std::uint64_t refreshes() const { return refreshes_; }
+  std::uint64_t activates() const { return activates_; }
+
+  /// Starts the refreshes that are due. Call before looking at the banks.
+  void refresh(Ps now) {
+    for (unsigned i = 0; i < t_.ranks; i++)
+      while (ranks_[i].refresh_due <= now) refresh_rank(i, now);
+    now_ = now;
+  }
+
+  /// When the next rank that is being refreshed is available again; kNever: none is.
+  Ps available_at() const {
+    Ps at = kNever;
+    for (const Rank &r : ranks_)
+      if (r.busy_until > now_) at = std::min(at, r.busy_until);
+    return at;
+  }
+
+  // The View of core/pick.hh. Times are seen from the last refresh() call.
+  bool ready(const Entry &e) const { return rank_of(e.bank).busy_until <= now_; }
+  bool row_hit(const Entry &e) const { return banks_[e.bank].row == e.row; }
+  Ps row_to_column() const { return t_.rcd; }
+  Ps column_at(const Entry &e, Dir d) const { return column_at(e.bank, d); }
+  Ps activate_at(const Entry &e) const {
+    const Bank &b = banks_[e.bank];
+    const Ps precharged = b.row == kClosed ? 0 : std::max(b.precharge_at, now_) + t_.rp;
+    return std::max({precharged, act_at(e.bank), now_});
+  }
+
+  /// Issues a burst: precharge and activate as needed, the column command when
+  /// bank and data bus allow it. waiting: the queue it was taken from, without
+  /// it, for the page policy. bus_free: the earliest column command for the bus.
+  Burst issue(const Entry &e, Dir d, Ps bus_free, const Queue &waiting) {
+    Burst out;
+    Bank &b = banks_[e.bank];
+    out.row_hit = b.row == e.row;
+    if (!out.row_hit) open_row(e.bank, e.row);
+    out.column = std::max({column_at(e.bank, d), bus_free, now_});
+    out.data_end = out.column + (d == Dir::read ? t_.cl : t_.cwl) + t_.burst;
+    constrain_columns(e.bank, d, out.column);
+    const Ps recovered =
+        d == Dir::read ? out.column + t_.rtp : out.data_end + t_.wr;
+    b.precharge_at = std::max(b.precharge_at, recovered);
+    b.accesses++;
+    if (closes(b, e, waiting)) precharge(&b, std::max(b.precharge_at, now_));
+    return out;
+  }
+
+ private:
+  static constexpr std::uint32_t kClosed = ~std::uint32_t{0};
+
+  struct Bank {
+    std::uint32_t row = kClosed;
+    unsigned accesses = 0;
+    Ps act_at = 0, precharge_at = 0, column_at = 0;
+  };
+  struct Group {
+    Ps act_at = 0;
+    Ps column_at[2] = {0, 0};
+  };
+  struct Rank {
+    Ps act_at = 0;
+    Ps column_at[2] = {0, 0};
+    Ps refresh_due = 0, busy_until = 0;
+    std::array<Ps, 16> window{};  // the last activates, a ring
+    unsigned next = 0;
+    unsigned seen = 0;
+  };
+
+  const Rank &rank_of(unsigned bank) const { return ranks_[bank >> rank_shift_]; }
+  Rank &rank_of(unsigned bank) { return ranks_[bank >> rank_shift_]; }
+  unsigned group_of(unsigned bank) const {
+    return (bank >> rank_shift_) * t_.groups + (bank & bank_mask_ & group_mask_);
+  }
+
+  Ps column_at(unsigned bank, Dir d) const {
+    return std::max({banks_[bank].column_at, groups_[group_of(bank)].column_at[index(d)],
+                     rank_of(bank).column_at[index(d)]});
+  }
+
+  Ps act_at(unsigned bank) const {
+    return std::max(
+        {banks_[bank].act_at, groups_[group_of(bank)].act_at, rank_of(bank).act_at});
+  }
+
+  void precharge(Bank *b, Ps at) {
+    b->row = kClosed;
+    b->precharge_at = at;
+    b->act_at = std::max(b->act_at, at + t_.rp);
+  }
+
+  void open_row(unsigned bank, std::uint32_t row) {
+    Bank &b = banks_[bank];
+    Rank &r = rank_of(bank);
+    if (b.row != kClosed) precharge(&b, std::max(b.precharge_at, now_));
+    const Ps at = std::max(act_at(bank), now_);
+    activates_++;
+    b.row = row;
+    b.accesses = 0;
+    b.precharge_at = at + t_.ras;
+    b.column_at = std::max(b.column_at, at + t_.rcd);
+    groups_[group_of(bank)].act_at = std::max(groups_[group_of(bank)].act_at, at + t_.rrd_l);
+    r.act_at = std::max(r.act_at, at + t_.rrd);
+    if (t_.activation_limit == 0) return;
+    r.window[r.next] = at;
+    r.next = (r.next + 1) % t_.activation_limit;
+    if (r.seen < t_.activation_limit) r.seen++;
+    // The window opens again when its oldest activate has left it.
+    if (r.seen == t_.activation_limit) r.act_at = std::max(r.act_at, r.window[r.next] + t_.xaw);
+  }
+
+  void constrain_columns(unsigned bank, Dir d, Ps at) {
+    const auto raise = [](Ps *t, Ps to) { *t = std::max(*t, to); };
+    const Ps read_to_write = t_.cl + t_.burst + t_.rtw - t_.cwl;
+    const Ps write_to_data_end = t_.cwl + t_.burst;
+    const bool read = d == Dir::read;
+    Group &g = groups_[group_of(bank)];
+    raise(&g.column_at[0], at + (read ? t_.ccd_l : write_to_data_end + t_.wtr_l));
+    raise(&g.column_at[1], at + (read ? read_to_write : t_.ccd_l_wr));
+    for (Rank &r : ranks_) {
+      const bool same = &r == &rank_of(bank);
+      const Ps to_read = read ? t_.burst : write_to_data_end + t_.wtr;
+      const Ps to_write = read ? read_to_write : t_.burst;
+      // Another rank sees only the data bus change hands.
+      const Ps far_read = read ? t_.burst + t_.cs : gap(t_.cwl, t_.cl);
+      const Ps far_write = read ? gap(t_.cl, t_.cwl) : t_.burst + t_.cs;
+      raise(&r.column_at[0], at + (same ? to_read : far_read));
+      raise(&r.column_at[1], at + (same ? to_write : far_write));
+    }
+  }
+
+  /// From a column command with latency first to one of another rank with
+  /// latency second, so that their data do not overlap.
+  Ps gap(Ps first, Ps second) const {
+    const Ps end = first + t_.burst + t_.cs;
+    return end > second ? end - second : 0;
+  }
+
+  bool closes(const Bank &b, const Entry &e, const Queue &waiting) const {
+    if (t_.page == PagePolicy::closed) return true;
+    if (t_.accesses_per_row != 0 && b.accesses >= t_.accesses_per_row) return true;
+    if (t_.page == PagePolicy::open) return false;
+    bool conflict = false;
+    for (unsigned i = 0; i < waiting.size(); i++) {
+      const Entry &w = waiting.at(i);
+      if (w.bank != e.bank) continue;
+      if (w.row == e.row) return false;
+      conflict = true;
+    }
+    return conflict;
+  }
+
+  void refresh_rank(unsigned rank, Ps now) {
+    Rank &r = ranks_[rank];
+    // Refreshes of a long idle time have come and gone; only the last matters.
+    if (now - r.refresh_due > 2 * t_.refi) {
+      const Ps skipped = (now - r.refresh_due) / t_.refi - 1;
+      refreshes_ += skipped;
+      r.refresh_due += skipped * t_.refi;
+    }
+    Ps start = std::max(r.refresh_due, r.busy_until);
+    bool open = false;
+    for (unsigned i = 0; i < t_.banks; i++) {
+      Bank &b = banks_[rank * t_.banks + i];
+      start = std::max(start, b.row != kClosed ? b.precharge_at : 0);
+      open = open || b.row != kClosed;
+    }
+    Ps idle = start + (open ? t_.rp : 0);
+    for (unsigned i = 0; i < t_.banks; i++) {
+      Bank &b = banks_[rank * t_.banks + i];
+      // A bank closed already may still be precharging.
+      idle = std::max(idle, b.act_at);
+      b.row = kClosed;
+    }
+    const Ps done = idle + t_.rfc;
+    for (unsigned i = 0; i < t_.banks; i++) banks_[rank * t_.banks + i].act_at = done;
+    r.busy_until = done;
+    r.refresh_due += t_.refi;
+    refreshes_++;
+  }
+
+  Timing t_;
+  std::vector<Bank> banks_;
+  std::vector<Group> groups_;
+  std::vector<Rank> ranks_;
+  unsigned bank_mask_, group_mask_, rank_shift_ = 0;
+  Ps now_ = 0;
+  std::uint64_t refreshes_ = 0;
+  std::uint64_t activates_ = 0;
+};
+
+}  // namespace drfq
+
+#endif

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Every timing rule on its own, and all of them together on random bursts.
+#include "model/address.hh"
+#include "model/dram.hh"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace drfq {
+namespace {
+
+Entry at(std::uint16_t bank, std::uint32_t row) {
+  Entry e;
+  e.bank = bank;
+  e.row = row;
+  return e;
+}
+
+class DramTest : public ::testing::Test {
+ protected:
+  Timing t_ = lpddr2_1066_x32();
+  Dram dram_{t_};
+  Queue none_{128};
+};
+
+TEST_F(DramTest, MissThenHit) {
+  dram_.refresh(0);
+  const auto first = dram_.issue(at(0, 1), Dir::read, 0, none_);
+  EXPECT_FALSE(first.row_hit);
+  EXPECT_EQ(first.column, t_.rcd);
+  EXPECT_EQ(first.data_end, t_.rcd + t_.cl + t_.burst);
+  const auto second = dram_.issue(at(0, 1), Dir::read, 0, none_);
+  EXPECT_TRUE(second.row_hit);
+  EXPECT_EQ(second.column, t_.rcd + t_.burst);
+}
+
+TEST_F(DramTest, ConflictPaysRasAndPrecharge) {
+  dram_.refresh(0);
+  dram_.issue(at(0, 1), Dir::read, 0, none_);
+  // RAS ends at 42 ns, later than RTP after the read.
+  EXPECT_EQ(dram_.issue(at(0, 2), Dir::read, 0, none_).column, t_.ras + t_.rp + t_.rcd);
+}
+
+TEST_F(DramTest, WriteRecoveryBeforePrecharge) {
+  dram_.refresh(0);
+  const auto w = dram_.issue(at(0, 1), Dir::write, 0, none_);
+  EXPECT_EQ(dram_.issue(at(0, 2), Dir::read, 0, none_).column,
+            w.data_end + t_.wr + t_.rp + t_.rcd);
+}
+
+TEST_F(DramTest, Turnarounds) {
+  dram_.refresh(0);
+  const auto w = dram_.issue(at(0, 1), Dir::write, 0, none_);
+  const auto r = dram_.issue(at(0, 1), Dir::read, 0, none_);
+  EXPECT_EQ(r.column, w.data_end + t_.wtr);
+  const auto w2 = dram_.issue(at(0, 1), Dir::write, 0, none_);
+  // CL = CWL here, so the data gap is exactly tRTW.
+  EXPECT_EQ(w2.column, r.column + t_.burst + t_.rtw);
+}
+
+TEST_F(DramTest, ActivatesKeepTheirDistance) {
+  dram_.refresh(0);
+  for (std::uint16_t b = 0; b < 4; b++)
+    EXPECT_EQ(dram_.issue(at(b, 1), Dir::read, 0, none_).column, b * t_.rrd + t_.rcd);
+  // The fifth waits for the window of four.
+  EXPECT_EQ(dram_.issue(at(4, 1), Dir::read, 0, none_).column, t_.xaw + t_.rcd);
+}
+
+TEST_F(DramTest, PageClosesAfterSixteenAccesses) {
+  dram_.refresh(0);
+  for (int i = 0; i < 16; i++) dram_.issue(at(0, 1), Dir::read, 0, none_);
+  EXPECT_FALSE(dram_.row_hit(at(0, 1)));
+}
+
+TEST_F(DramTest, AdaptivePageLooksAtTheQueue) {
+  dram_.refresh(0);
+  Queue waiting(128);
+  waiting.insert(at(0, 2));
+  Queue both = waiting;
+  both.insert(at(0, 1));
+  dram_.issue(at(0, 1), Dir::read, 0, both);
+  EXPECT_TRUE(dram_.row_hit(at(0, 1))) << "a hit is waiting";
+  dram_.issue(at(0, 1), Dir::read, 0, waiting);
+  EXPECT_FALSE(dram_.row_hit(at(0, 1))) << "only a conflict is waiting";
+}
+
+TEST_F(DramTest, RefreshClosesRowsAndBlocks) {
+  dram_.refresh(0);
+  dram_.issue(at(0, 1), Dir::read, 0, none_);
+  dram_.refresh(t_.refi);
+  EXPECT_FALSE(dram_.ready(at(0, 1)));
+  EXPECT_FALSE(dram_.row_hit(at(0, 1)));
+  EXPECT_EQ(dram_.available_at(), t_.refi + t_.rp + t_.rfc);
+  dram_.refresh(dram_.available_at());
+  EXPECT_TRUE(dram_.ready(at(0, 1)));
+}
+
+TEST_F(DramTest, LongIdleTimesAreSkippedButCounted) {
+  dram_.refresh(t_.refi * 1000);
+  EXPECT_EQ(dram_.refreshes(), 1000u);
+}
+
+TEST(Groups, SameGroupIsSlower) {
+  const Timing t = ddr4_2400();
+  Dram dram(t);
+  Queue none(128);
+  dram.refresh(0);
+  for (std::uint16_t b : {0, 1, 4}) dram.issue(at(b, 1), Dir::read, 0, none);
+  const auto first = dram.issue(at(0, 1), Dir::read, 0, none);
+  const auto other_group = dram.issue(at(1, 1), Dir::read, 0, none);
+  EXPECT_EQ(other_group.column, first.column + t.burst);
+  const auto same_group = dram.issue(at(4, 1), Dir::read, 0, none);
+  EXPECT_EQ(same_group.column, other_group.column + t.burst) << "its group rested meanwhile";
+  EXPECT_EQ(dram.issue(at(0, 1), Dir::read, 0, none).column, same_group.column + t.ccd_l);
+}
+
+TEST(Address, EveryBurstHasItsOwnPlace) {
+  Timing small = ddr4_2400();
+  small.rows = 4;
+  for (AddressMap map : {AddressMap::row_bank_column, AddressMap::row_bank_column_group}) {
+    small.map = map;
+    small.ranks = 2;
+    const AddressDecoder d(small);
+    std::map<std::pair<unsigned, unsigned>, unsigned> seen;
+    const unsigned columns = small.row_bytes / small.burst_bytes;
+    for (unsigned b = 0; b < columns * small.banks * small.ranks * small.rows; b++) {
+      const Place p = d.decode(b);
+      seen[{p.bank, p.row}]++;
+    }
+    EXPECT_EQ(seen.size(), small.banks * small.ranks * small.rows);
+    for (const auto &s : seen) EXPECT_EQ(s.second, columns);
+  }
+}
+
+/// Property: whatever is issued, the data bus carries one burst at a time.
+class BusTest : public ::testing::TestWithParam<const char *> {};
+
+TEST_P(BusTest, NeverCarriesTwoBursts) {
+  Timing t;
+  ASSERT_TRUE(timing_by_name(GetParam(), &t));
+  t.ranks = 2;
+  ASSERT_EQ(check(t), "");
+  std::mt19937 rng(7);
+  Dram dram(t);
+  Queue none(128);
+  Ps now = 0, bus_free = 0, last_end = 0;
+  for (int i = 0; i < 200000; i++) {
+    now += rng() % (2 * t.burst);
+    dram.refresh(now);
+    const Entry e = at(static_cast<std::uint16_t>(rng() % (t.banks * 2)), rng() % 2);
+    if (!dram.ready(e)) continue;
+    const Dir d = rng() % 4 == 0 ? Dir::write : Dir::read;
+    const auto b = dram.issue(e, d, bus_free, none);
+    bus_free = b.column + t.burst;
+    ASSERT_GE(b.data_end - t.burst, last_end) << "burst " << i;
+    last_end = b.data_end;
+    if (bus_free > now + 100000) now = bus_free - 100000;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BusTest,
+                         ::testing::Values("lpddr2-1066-x32", "ddr4-2400", "ddr5-4800"));
+
+}  // namespace
+}  // namespace drfq

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "core/owner.hh"
+#include "core/registers.hh"
+
+#include <gtest/gtest.h>
+
+namespace drfq {
+namespace {
+
+std::uint64_t read(RegisterFile *r, std::uint64_t at) {
+  std::uint64_t v = 1;
+  EXPECT_EQ(r->read(at, &v), Access::ok);
+  return v;
+}
+
+TEST(Registers, IdentityTellsWhatIsThere) {
+  RegisterFile r(6);
+  EXPECT_EQ(read(&r, mmio::kId), mmio::kIdValue);
+  EXPECT_EQ(read(&r, mmio::kVersion), 1u);
+  EXPECT_EQ(read(&r, mmio::kPids), 8192u);
+  EXPECT_EQ(read(&r, mmio::kCores), 6u);
+}
+
+TEST(Registers, TrafficIsClearedByAReadAndNotByAPeek) {
+  RegisterFile r(4);
+  r.count(77, 64);
+  r.count(77, 128);
+  r.count(78, 5);
+  EXPECT_EQ(read(&r, mmio::kTrafficPeek + 77 * 8), 192u);
+  std::uint64_t v = 0;
+  EXPECT_EQ(r.peek(mmio::kTraffic + 77 * 8, &v), Access::ok);
+  EXPECT_EQ(v, 192u);
+  EXPECT_EQ(read(&r, mmio::kTraffic + 77 * 8), 192u);
+  EXPECT_EQ(read(&r, mmio::kTraffic + 77 * 8), 0u);
+  EXPECT_EQ(read(&r, mmio::kTraffic + 78 * 8), 5u);
+}
+
+TEST(Registers, VirtualTimesAndPidsReadBackAsWritten) {
+  RegisterFile r(4);
+  EXPECT_EQ(r.write(mmio::kVtimePid + 8191 * 8, ~0ull), Access::ok);
+  EXPECT_EQ(r.write(mmio::kVtimeCore + 3 * 8, 9), Access::ok);
+  EXPECT_EQ(r.write(mmio::kPidCore + 3 * 8, 8191), Access::ok);
+  EXPECT_EQ(read(&r, mmio::kVtimePid + 8191 * 8), ~0ull);
+  EXPECT_EQ(read(&r, mmio::kVtimeCore + 3 * 8), 9u);
+  EXPECT_EQ(read(&r, mmio::kPidCore + 3 * 8), 8191u);
+}
+
+TEST(Registers, BadAccessesSayWhyAndChangeNothing) {
+  RegisterFile r(4);
+  std::uint64_t v = 1;
+  for (std::uint64_t at : {mmio::kVtimeCore + 4 * 8, mmio::kPidCore + 4 * 8, mmio::kTraffic + 4,
+                           mmio::kBytes, std::uint64_t{0x20}, ~std::uint64_t{7}}) {
+    EXPECT_EQ(r.read(at, &v), Access::bad_address) << at;
+    EXPECT_EQ(v, 0u);
+    EXPECT_EQ(r.write(at, 1), Access::bad_address) << at;
+  }
+  for (std::uint64_t at : {mmio::kId, mmio::kTraffic, mmio::kTrafficPeek, mmio::kVtimePid})
+    EXPECT_EQ(r.write(at, 1), Access::read_only) << at;
+  EXPECT_EQ(r.write(mmio::kPidCore, kPids), Access::bad_value);
+  EXPECT_EQ(r.pid_core(0), 0u);
+  EXPECT_EQ(r.vtime_pid(0), 0u);
+}
+
+TEST(Registers, CoresAreClampedToTheMap) {
+  EXPECT_EQ(RegisterFile(0).cores(), 1u);
+  RegisterFile r(1u << 20);
+  EXPECT_EQ(r.cores(), kCoresMax);
+  EXPECT_EQ(r.write(mmio::kVtimeCore + (kCoresMax - 1) * 8, 1), Access::ok);
+  EXPECT_EQ(r.pid_core(0), 0u) << "the register groups overlap";
+}
+
+TEST(Owner, ACoresPacketTakesTheCoresRegisters) {
+  RegisterFile r(2);
+  r.write(mmio::kPidCore + 8, 40);
+  r.write(mmio::kVtimeCore + 8, 7);
+  r.write(mmio::kVtimePid + 40 * 8, 99);
+  const Owner o = attribute(r, Label::of_core(1));
+  EXPECT_EQ(o.pid, 40u);
+  EXPECT_EQ(o.vtime, 7u);
+}
+
+TEST(Owner, ADevicesPacketTakesThePidsRegister) {
+  RegisterFile r(2);
+  r.write(mmio::kVtimePid + 40 * 8, 99);
+  const Owner o = attribute(r, Label::of_substream(40));
+  EXPECT_EQ(o.pid, 40u);
+  EXPECT_EQ(o.vtime, 99u);
+}
+
+TEST(Owner, SubstreamBeatsCore) {
+  RegisterFile r(1);
+  r.write(mmio::kPidCore, 3);
+  EXPECT_EQ(attribute(r, {0, 40}).pid, 40u);
+}
+
+TEST(Owner, WhatNobodyOwnsHasVirtualTimeZero) {
+  RegisterFile r(2);
+  r.write(mmio::kVtimeCore, 5);  // no pid on the core
+  for (const Label &l : {Label{}, Label::of_core(0), Label::of_core(2), Label::of_substream(0),
+                         Label::of_substream(kPids)}) {
+    const Owner o = attribute(r, l);
+    EXPECT_EQ(o.pid, 0u);
+    EXPECT_EQ(o.vtime, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace drfq

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// One test per rule of the controller, without a DRAM model.
+#include "core/controller.hh"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace drfq {
+namespace {
+
+Entry entry(VTime vtime, std::uint64_t seq, std::uint16_t bank = 0, std::uint32_t row = 0) {
+  Entry e;
+  e.vtime = vtime;
+  e.seq = seq;
+  e.arrival = seq * 1000;
+  e.bank = bank;
+  e.row = row;
+  e.handle = static_cast<std::uint16_t>(seq);
+  return e;
+}
+
+Queue filled(unsigned capacity, unsigned n, VTime vtime) {
+  Queue q(capacity);
+  for (unsigned i = 0; i < n; i++) q.insert(entry(vtime, i));
+  return q;
+}
+
+/// Banks whose open rows a test sets.
+struct FakeBanks {
+  std::uint32_t row[8] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u};
+  bool busy[8] = {};
+  Ps column[8] = {};
+  Ps activate[8] = {};
+  bool ready(const Entry &e) const { return !busy[e.bank]; }
+  bool row_hit(const Entry &e) const { return row[e.bank] == e.row; }
+  Ps column_at(const Entry &e, Dir) const { return column[e.bank]; }
+  Ps activate_at(const Entry &e) const { return activate[e.bank]; }
+  Ps row_to_column() const { return 15000; }
+};
+
+TEST(QueueOrder, VirtualTimeThenArrival) {
+  std::mt19937 rng(1);
+  for (int round = 0; round < 200; round++) {
+    Queue q(128);
+    std::vector<Entry> model;
+    for (std::uint64_t seq = 0; seq < 400; seq++) {
+      if (q.size() == 128 || (q.size() > 0 && rng() % 3 == 0)) {
+        const unsigned place = rng() % q.size();
+        EXPECT_EQ(q.remove(place).seq, model[place].seq);
+        model.erase(model.begin() + place);
+      } else {
+        const Entry e = entry(rng() % 5, seq);
+        q.insert(e);
+        model.push_back(e);
+        std::stable_sort(model.begin(), model.end(),
+                         [](const Entry &a, const Entry &b) { return a.vtime < b.vtime; });
+      }
+      ASSERT_EQ(q.size(), model.size());
+      for (unsigned i = 0; i < q.size(); i++) ASSERT_EQ(q.at(i).seq, model[i].seq);
+    }
+  }
+}
+
+TEST(Admission, FullRefusesWhateverTheVirtualTime) {
+  EXPECT_EQ(admit(filled(128, 128, 5), 0, 1, 0), Admission::full);
+  EXPECT_EQ(admit(filled(128, 127, 5), 0, 2, 0), Admission::full);
+  EXPECT_EQ(admit(filled(128, 100, 5), 28, 1, 0), Admission::full);
+}
+
+TEST(Admission, AboveNinetyPercentOnlyLowerThanTheHead) {
+  // 90 % of 128 is 115.2: 115 entries are below, 116 above.
+  EXPECT_EQ(admit(filled(128, 115, 5), 0, 1, 9), Admission::accepted);
+  EXPECT_EQ(admit(filled(128, 116, 5), 0, 1, 9), Admission::reserved);
+  EXPECT_EQ(admit(filled(128, 116, 5), 0, 1, 5), Admission::reserved) << "equal is not lower";
+  EXPECT_EQ(admit(filled(128, 116, 5), 0, 1, 4), Admission::accepted);
+  EXPECT_EQ(admit(filled(128, 100, 5), 16, 1, 5), Admission::reserved) << "in flight counts";
+}
+
+TEST(Admission, AnEmptyQueueHasNoLowest) {
+  EXPECT_EQ(admit(Queue(128), 120, 1, 9), Admission::accepted);
+}
+
+TEST(Direction, LowerHeadWins) {
+  EXPECT_EQ(lower_head(filled(128, 1, 3), filled(128, 1, 4), Dir::write, 1, 64), Dir::read);
+  EXPECT_EQ(lower_head(filled(128, 1, 4), filled(128, 1, 3), Dir::read, 1, 64), Dir::write);
+  EXPECT_EQ(lower_head(filled(128, 1, 4), Queue(128), Dir::write, 1, 64), Dir::read);
+  EXPECT_EQ(lower_head(Queue(128), filled(128, 1, 4), Dir::read, 1, 64), Dir::write);
+}
+
+TEST(Direction, TiesKeepTheBusThenGoToTheOlderHead) {
+  Queue reads(128), writes(128);
+  reads.insert(entry(5, 10));
+  writes.insert(entry(5, 3));
+  EXPECT_EQ(lower_head(reads, writes, Dir::read, 63, 64), Dir::read);
+  EXPECT_EQ(lower_head(reads, writes, Dir::read, 64, 64), Dir::write);
+  EXPECT_EQ(lower_head(reads, writes, Dir::write, 64, 64), Dir::write) << "the older stays";
+}
+
+TEST(WriteDrain, WatermarksOfTheBaseline) {
+  const WriteDrain d;
+  const Queue none(128), some = filled(128, 4, 0);
+  EXPECT_EQ(d.next(some, filled(128, 108, 0), Dir::read, 5), Dir::read);
+  EXPECT_EQ(d.next(some, filled(128, 109, 0), Dir::read, 5), Dir::write);
+  EXPECT_EQ(d.next(some, filled(128, 109, 0), Dir::read, 0), Dir::read) << "one read at least";
+  EXPECT_EQ(d.next(none, filled(128, 64, 0), Dir::read, 5), Dir::read);
+  EXPECT_EQ(d.next(none, filled(128, 65, 0), Dir::read, 5), Dir::write);
+  EXPECT_EQ(d.next(some, filled(128, 100, 0), Dir::write, 15), Dir::write);
+  EXPECT_EQ(d.next(some, filled(128, 100, 0), Dir::write, 16), Dir::read);
+  EXPECT_EQ(d.next(none, filled(128, 100, 0), Dir::write, 99), Dir::write);
+  EXPECT_EQ(d.next(none, filled(128, 47, 0), Dir::write, 99), Dir::read);
+  EXPECT_EQ(d.next(none, none, Dir::write, 99), Dir::read);
+}
+
+TEST(Pick, FirstRowHitElseLowestVirtualTime) {
+  Queue q(128);
+  q.insert(entry(7, 0, 0, 1));
+  q.insert(entry(3, 1, 1, 1));
+  q.insert(entry(5, 2, 2, 1));
+  q.insert(entry(6, 3, 2, 1));
+  FakeBanks banks;
+  EXPECT_EQ(q.at(pick_first_ready(q, banks)).seq, 1u);
+  banks.row[2] = 1;
+  EXPECT_EQ(q.at(pick_first_ready(q, banks)).seq, 2u) << "the first hit in queue order";
+  banks.busy[2] = true;
+  EXPECT_EQ(q.at(pick_first_ready(q, banks)).seq, 1u);
+  banks.busy[0] = banks.busy[1] = true;
+  EXPECT_EQ(pick_first_ready(q, banks), q.size());
+}
+
+TEST(PickBaseline, SeamlessHitHiddenPreparationHitEarliestBank) {
+  Queue q(128);
+  q.insert(entry(0, 0, 0, 1));
+  q.insert(entry(0, 1, 1, 1));
+  q.insert(entry(0, 2, 2, 1));
+  FakeBanks banks;
+  const Ps bus = 100000;
+  // No row open: the bank that is ready first.
+  banks.activate[0] = 200000, banks.activate[1] = 150000, banks.activate[2] = 160000;
+  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 1u);
+  // A hit that would leave a gap beats a miss that costs more.
+  banks.row[2] = 1, banks.column[2] = 110000;
+  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 2u);
+  // A miss whose activate hides behind the current bursts beats that hit.
+  banks.activate[0] = 80000;
+  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 0u);
+  // A seamless hit beats all.
+  banks.column[2] = bus;
+  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 2u);
+}
+
+class ControllerTest : public ::testing::Test {
+ protected:
+  Verdict offer(Controller *c, std::uint32_t core, Dir d = Dir::read, Ps now = 0) {
+    Arrival a;
+    a.label = Label::of_core(core);
+    a.dir = d;
+    a.bytes = 64;
+    const Verdict v = c->arrive(a);
+    if (v.admission == Admission::accepted) c->enqueue(d, v.owner, now, 0, row_++, 0);
+    return v;
+  }
+
+  Controller make(ControllerOptions o = {}) {
+    Controller c(o);
+    for (unsigned i = 0; i < 4; i++) {
+      c.registers().write(mmio::kPidCore + 8 * i, 100 + i);
+      c.registers().write(mmio::kVtimeCore + 8 * i, 10 + i);
+    }
+    return c;
+  }
+
+  const Ps turn_[2] = {0, 0};
+  FakeBanks banks_;
+  std::uint32_t row_ = 1;
+};
+
+TEST_F(ControllerTest, TrafficCountsOnAcceptanceOnly) {
+  Controller c = make();
+  unsigned accepted = 0;
+  for (int i = 0; i < 300; i++)
+    accepted += offer(&c, 1).admission == Admission::accepted;
+  EXPECT_EQ(accepted, 116u);
+  EXPECT_EQ(c.registers().traffic(101), 116u * 64);
+}
+
+TEST_F(ControllerTest, VirtualTimeIsLatchedAtArrival) {
+  Controller c = make();
+  offer(&c, 1);
+  c.registers().write(mmio::kVtimeCore + 8, 99);
+  offer(&c, 2);
+  EXPECT_EQ(c.queue(Dir::read).head().vtime, 11u);
+  offer(&c, 1);
+  EXPECT_EQ(c.queue(Dir::read).at(2).vtime, 99u);
+}
+
+TEST_F(ControllerTest, TheBaselineIgnoresVirtualTime) {
+  ControllerOptions o;
+  o.policy = Policy::frfcfs;
+  Controller c = make(o);
+  for (int i = 0; i < 127; i++) EXPECT_EQ(offer(&c, 3).admission, Admission::accepted);
+  EXPECT_EQ(offer(&c, 0).admission, Admission::accepted);
+  EXPECT_EQ(offer(&c, 0).admission, Admission::full);
+  EXPECT_EQ(c.queue(Dir::read).at(127).seq, 127u);
+}
+
+TEST_F(ControllerTest, AgingServesTheOldestAfterTheBound) {
+  ControllerOptions o;
+  o.aging = 1000;
+  Controller c = make(o);
+  offer(&c, 3, Dir::write, 0);
+  offer(&c, 0, Dir::read, 500);
+  Choice now = c.choose(banks_, 1000, 0, turn_);
+  EXPECT_EQ(now.dir, Dir::read);
+  EXPECT_FALSE(now.aged);
+  now = c.choose(banks_, 1001, 0, turn_);
+  EXPECT_EQ(now.dir, Dir::write);
+  EXPECT_TRUE(now.aged);
+  c.serve(now);
+  now = c.choose(banks_, 1002, 0, turn_);
+  EXPECT_EQ(now.dir, Dir::read);
+  EXPECT_FALSE(now.aged);
+}
+
+TEST_F(ControllerTest, WithoutAgingALoserWaitsForEver) {
+  Controller c = make();
+  offer(&c, 3, Dir::write, 0);
+  for (Ps t = 0; t < 100000; t++) {
+    offer(&c, 0, Dir::read, t);
+    const Choice now = c.choose(banks_, t, 0, turn_);
+    ASSERT_EQ(now.dir, Dir::read);
+    c.serve(now);
+  }
+}
+
+}  // namespace
+}  // namespace drfq

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "model/traffic.hh"
+
+#include <gtest/gtest.h>
+
+namespace drfq {
+namespace {
+
+AgentOptions agent(Kind kind, unsigned core, unsigned lines) {
+  AgentOptions o;
+  o.kind = kind;
+  o.label = Label::of_core(core);
+  o.lines = lines;
+  o.base = std::uint64_t{core} << 30;
+  return o;
+}
+
+double bytes_per_ns(const Traffic &t, std::size_t i, Ps over) {
+  return static_cast<double>(t.counters(i).bytes_total()) * 1e3 / static_cast<double>(over);
+}
+
+TEST(Traffic, SameSeedSameResult) {
+  std::uint64_t bytes[2];
+  for (auto &b : bytes) {
+    Traffic t{MemoryOptions()};
+    t.add(agent(Kind::copy, 0, 8));
+    t.add(agent(Kind::chase, 1, 4));
+    t.run_until(5 * kPsPerMs);
+    b = t.counters(0).bytes_total() * 31 + t.counters(1).bytes_total();
+  }
+  EXPECT_EQ(bytes[0], bytes[1]);
+}
+
+TEST(Traffic, SteppingDoesNotChangeTheResult) {
+  Traffic whole{MemoryOptions()}, steps{MemoryOptions()};
+  for (Traffic *t : {&whole, &steps}) {
+    t->add(agent(Kind::copy, 0, 8));
+    t->add(agent(Kind::copy, 1, 32));
+  }
+  whole.run_until(kPsPerMs);
+  for (Ps t = 0; t <= kPsPerMs; t += 777) steps.run_until(t);
+  steps.run_until(kPsPerMs);
+  EXPECT_EQ(whole.counters(0).bytes_total(), steps.counters(0).bytes_total());
+  EXPECT_EQ(whole.counters(1).bytes_total(), steps.counters(1).bytes_total());
+  EXPECT_EQ(whole.memory().stats().turnarounds, steps.memory().stats().turnarounds);
+}
+
+TEST(Traffic, NeverMoreThanTheBusCarries) {
+  for (Kind kind : {Kind::copy, Kind::stream, Kind::chase, Kind::dma})
+    for (Policy policy : {Policy::lvtf, Policy::frfcfs}) {
+      MemoryOptions o;
+      o.controller.policy = policy;
+      Traffic t(o);
+      for (unsigned i = 0; i < 3; i++) t.add(agent(kind, i, 32));
+      t.run_until(kPsPerMs);
+      double total = 0;
+      for (unsigned i = 0; i < 3; i++) total += bytes_per_ns(t, i, kPsPerMs);
+      EXPECT_LE(total, o.timing.bytes_per_ns() * 1.01) << static_cast<int>(kind);
+      EXPECT_GT(total, 1.0) << static_cast<int>(kind);
+    }
+}
+
+TEST(Traffic, CopyReadsTwiceWhatItWrites) {
+  Traffic t{MemoryOptions()};
+  t.add(agent(Kind::copy, 0, 8));
+  t.run_until(kPsPerMs);
+  const auto &c = t.counters(0);
+  EXPECT_NEAR(static_cast<double>(c.bytes[0]) / static_cast<double>(c.bytes[1]), 2.0, 0.01);
+}
+
+TEST(Traffic, ComputeAndPhases) {
+  Traffic t{MemoryOptions()};
+  t.add(agent(Kind::cpu, 0, 8));
+  AgentOptions p = agent(Kind::phase, 1, 8);
+  p.period = kPsPerMs;
+  t.add(p);
+  t.run_until(kPsPerMs - 1);
+  const auto first = t.counters(1).bytes_total();
+  EXPECT_GT(first, 0u);
+  t.run_until(2 * kPsPerMs - 1);
+  EXPECT_EQ(t.counters(1).bytes_total(), first);
+  t.run_until(3 * kPsPerMs);
+  EXPECT_GT(t.counters(1).bytes_total(), first);
+  EXPECT_EQ(t.counters(0).bytes_total(), 0u);
+}
+
+TEST(Traffic, ARateIsKept) {
+  Traffic t{MemoryOptions()};
+  AgentOptions o = agent(Kind::stream, 0, 8);
+  o.bytes_per_s = 500000000;
+  t.add(o);
+  t.run_until(20 * kPsPerMs);
+  EXPECT_NEAR(bytes_per_ns(t, 0, 20 * kPsPerMs), 0.5, 0.005);
+}
+
+TEST(Traffic, DmaPausesAfterEachBlock) {
+  Traffic t{MemoryOptions()};
+  AgentOptions o = agent(Kind::dma, 0, 32);
+  o.block_bytes = 4096;
+  o.pause = 100 * kPsPerUs;
+  t.add(o);
+  t.run_until(1000 * kPsPerUs);
+  EXPECT_EQ(t.counters(0).bytes[1] % 4096, 0u);
+  EXPECT_LE(t.counters(0).bytes[1], 10u * 4096);
+  EXPECT_GE(t.counters(0).bytes[1], 9u * 4096);
+}
+
+TEST(Traffic, LowerVirtualTimeGetsWhatItGetsAlone) {
+  // A little slower than alone: the loser's bursts cannot be taken back.
+  double alone = 0, together = 0;
+  for (bool other : {false, true}) {
+    Traffic t{MemoryOptions()};
+    for (unsigned i = 0; i < 2; i++) {
+      t.memory().controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
+      t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, i + 1);
+    }
+    t.add(agent(Kind::copy, 0, 8));
+    if (other) t.add(agent(Kind::copy, 1, 8));
+    t.run_until(5 * kPsPerMs);
+    (other ? together : alone) = bytes_per_ns(t, 0, 5 * kPsPerMs);
+  }
+  EXPECT_GT(together, 0.9 * alone);
+}
+
+TEST(Traffic, OnePortTakesMostOfThePriorityAway) {
+  double ratio[2];
+  for (Ports ports : {Ports::multi, Ports::single}) {
+    MemoryOptions o;
+    o.ports = ports;
+    Traffic t(o);
+    for (unsigned i = 0; i < 2; i++) {
+      t.memory().controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
+      t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, i + 1);
+      t.add(agent(Kind::copy, i, 64));
+    }
+    t.run_until(5 * kPsPerMs);
+    ratio[ports == Ports::single] = static_cast<double>(t.counters(0).bytes_total()) /
+                                    static_cast<double>(t.counters(1).bytes_total());
+  }
+  EXPECT_GT(ratio[0], 10 * ratio[1]) << "more lines outstanding than the queue holds";
+}
+
+}  // namespace
+}  // namespace drfq
