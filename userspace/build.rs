@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Turns the list of event counters in bpf/intf.h into a Rust table, so that
-//! each counter is written down once.
+//! each counter is written down once; and finds out the commit that is built.
 
-use std::{env, fs, path::Path};
+use std::{env, fs, path::Path, process::Command};
 
 const INTF_H: &str = "../bpf/intf.h";
 
@@ -14,7 +14,27 @@ fn event(line: &str) -> Option<(&str, &str)> {
     Some((name, &text[..text.rfind("\")")?]))
 }
 
+/// Output of a git command, if there is git and this is a repository.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
+fn name_commit() {
+    let sha = git(&["rev-parse", "--short=12", "HEAD"]);
+    let suffix = sha.map_or(String::new(), |sha| format!("-g{sha}"));
+    println!("cargo:rustc-env=DRFQ_GIT_SUFFIX={suffix}");
+    // Written at each commit; a path that is not there would run this always.
+    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
+        if Path::new(&log).exists() {
+            println!("cargo:rerun-if-changed={log}");
+        }
+    }
+}
+
 fn main() {
+    name_commit();
     println!("cargo:rerun-if-changed={INTF_H}");
     let header = fs::read_to_string(INTF_H).expect("bpf/intf.h is readable");
     let events: Vec<_> = header.lines().filter_map(event).collect();

@@ -16,3 +16,6 @@ pub mod fair_share;
 pub mod options;
 pub mod sense;
 pub mod stats;
+
+/// Version of the project and the commit that it was built from, if known.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("DRFQ_GIT_SUFFIX"));

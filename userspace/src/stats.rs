@@ -3,10 +3,7 @@
 //! two samples of what the scheduler counted. Pure, but for the clock of the
 //! one who samples.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, HashMap, HashSet},
-};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use scx_stats::{Meta, StatsData, StatsField, StatsFieldAttrs, StatsKind, StatsMeta};
 use scx_stats_derive::Stats;
@@ -17,9 +14,9 @@ use crate::{
     fair_share::{Capacity, Demand, fair_cpus},
 };
 
-/// A task that was blocked for less than this part of an interval wanted a CPU
-/// all the time; one that blocked for longer wanted what it got.
-const BACKLOGGED_BLOCKED_MAX: f64 = 0.05;
+/// A task that ran or waited for this part of an interval wanted a CPU all the
+/// time; one that blocked for longer wanted what it got.
+const BACKLOGGED_MIN: f64 = 0.95;
 
 /// An event that the scheduler counts.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,15 +41,29 @@ pub struct TaskSample {
     pub weight: u32,
     pub nice: i32,
     pub state: State,
+    pub flags: u32,
     pub kthread: bool,
     pub cpu_ns: u64,
     pub charged_ns: u64,
-    pub blocked_ns: u64,
+    pub wait_ns: u64,
     pub bytes: u64,
     pub dma_bytes: u64,
-    pub start_vt_ns: u64,
+    pub cpu_vt_ns: u64,
+    pub mem_vt_ns: u64,
     pub held_ns: u64,
     pub max_held_ns: u64,
+}
+
+impl TaskSample {
+    /// S: the later of its virtual times, across a wrap (drfq_start).
+    fn start_ns(&self) -> u64 {
+        let memory_is_later = (self.cpu_vt_ns.wrapping_sub(self.mem_vt_ns) as i64) < 0;
+        if memory_is_later {
+            self.mem_vt_ns
+        } else {
+            self.cpu_vt_ns
+        }
+    }
 }
 
 /// What a task does.
@@ -87,7 +98,7 @@ pub struct Sample {
     /// CLOCK_MONOTONIC (ns).
     pub at_ns: u64,
     /// V (ns of virtual time).
-    pub v_ns: u64,
+    pub vtime_ns: u64,
     /// CPUs that run a packet.
     pub busy_cpus: u32,
     /// Counts of `EVENTS` since the scheduler was loaded.
@@ -99,6 +110,8 @@ pub struct Sample {
 /// What does not change while the scheduler is loaded.
 #[derive(Clone, Debug)]
 pub struct Facts {
+    /// When the scheduler was loaded, CLOCK_MONOTONIC (ns).
+    pub loaded_at_ns: u64,
     /// c.
     pub nr_cpus: u32,
     /// m (bytes per second); none: unknown, memory traffic is not charged.
@@ -122,10 +135,12 @@ pub struct System {
     pub nr_cpus: u32,
     #[stat(desc = "CPUs that run a packet now")]
     pub busy_cpus: u32,
+    #[stat(desc = "time since the scheduler was loaded (ns)")]
+    pub uptime_ns: u64,
     #[stat(desc = "V: system virtual time (ns)")]
-    pub v_ns: u64,
+    pub vtime_ns: u64,
     #[stat(desc = "advance of V over the interval (ns)")]
-    pub v_advance_ns: u64,
+    pub vtime_advance_ns: u64,
     #[stat(desc = "m: memory bandwidth (bytes per second); 0: unknown, traffic is not charged")]
     pub mem_bytes_per_s: u64,
     #[stat(desc = "what counts memory traffic, or why nothing does", _om_skip)]
@@ -195,14 +210,26 @@ pub struct Task {
     pub dominant_pct: f64,
     #[stat(desc = "S - V (ns of virtual time); negative: behind, runs before others")]
     pub lag_ns: i64,
-    #[stat(desc = "time held by delayed wake-up over the interval (ns)")]
-    pub held_ns: u64,
-    #[stat(desc = "longest hold ever (ns)")]
-    pub max_held_ns: u64,
+    #[stat(desc = "bits of enum drfq_task_flags of bpf/intf.h")]
+    pub flags: u32,
+    #[stat(desc = "CPU time since the task was born (ns)")]
+    pub cpu_ns: u64,
     #[stat(desc = "CPU time charged since the scheduler was loaded (ns)")]
     pub charged_ns: u64,
-    #[stat(desc = "memory traffic charged since the scheduler was loaded (bytes)")]
+    #[stat(desc = "time that it waited for a CPU since it was born (ns); 0: unknown")]
+    pub wait_ns: u64,
+    #[stat(desc = "memory traffic charged since the scheduler was loaded, DMA included (bytes)")]
     pub bytes: u64,
+    #[stat(desc = "part of it that DMA moved (bytes)")]
+    pub dma_bytes: u64,
+    #[stat(desc = "virtual time of its CPU time (ns)")]
+    pub cpu_vt_ns: u64,
+    #[stat(desc = "virtual time of its memory traffic (ns)")]
+    pub mem_vt_ns: u64,
+    #[stat(desc = "time held by delayed wake-up since the scheduler was loaded (ns)")]
+    pub held_ns: u64,
+    #[stat(desc = "longest hold (ns)")]
+    pub max_held_ns: u64,
 }
 
 /// The system and its tasks, those of the largest dominant share first.
@@ -218,16 +245,16 @@ pub struct Tasks {
     pub tasks: Vec<Task>,
 }
 
-/// The system between two samples. A `prev` of zero stands for the moment when
-/// the scheduler was loaded, but for its `at_ns` and `v_ns`.
+/// The system between two samples.
 pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
     let names = EVENTS.iter().map(|event| event.name.to_owned());
     System {
         interval_ns: interval_ns(prev, cur),
         nr_cpus: facts.nr_cpus,
         busy_cpus: cur.busy_cpus,
-        v_ns: cur.v_ns,
-        v_advance_ns: cur.v_ns.wrapping_sub(prev.v_ns),
+        uptime_ns: cur.at_ns.saturating_sub(facts.loaded_at_ns),
+        vtime_ns: cur.vtime_ns,
+        vtime_advance_ns: cur.vtime_ns.wrapping_sub(prev.vtime_ns),
         mem_bytes_per_s: facts.mem_bytes_per_s.unwrap_or(0),
         mem_source: facts.mem_source.clone(),
         mem_stand_in: facts.mem_stand_in.into(),
@@ -240,13 +267,17 @@ pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
 pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks {
     let interval_ns = interval_ns(prev, cur) as f64;
     let before: HashMap<u32, &TaskSample> = prev.tasks.iter().map(|t| (t.pid, t)).collect();
-    let since_load = prev.tasks.is_empty();
+    // Not every kernel tells how long a task waited.
+    let waits_known = cur.tasks.iter().any(|task| task.wait_ns > 0);
     let uses: Vec<Use> = cur
         .tasks
         .iter()
-        .map(|task| match before.get(&task.pid) {
-            Some(before) => Use::over(before, task, interval_ns, true),
-            None => Use::over(&TaskSample::default(), task, interval_ns, since_load),
+        .map(|task| {
+            let before = before.get(&task.pid).copied();
+            let mut used = Use::over(before, task, interval_ns);
+            let wanted_all = used.backlogged || !waits_known;
+            used.backlogged = wanted_all && before.is_some() && task.state != State::Blocked;
+            used
         })
         .collect();
     let capacity = Capacity {
@@ -257,13 +288,13 @@ pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks 
     let mut list: Vec<Task> = uses
         .iter()
         .zip(fair_cpus(&demands, capacity))
-        .map(|(used, fair)| used.report(fair, capacity, cur.v_ns))
+        .map(|(used, fair)| used.report(fair, capacity, cur.vtime_ns))
         .collect();
     let nr_tasks = list.len() as u64;
     list.sort_by(|a, b| {
         b.dominant_pct
             .total_cmp(&a.dominant_pct)
-            .then(Reverse(a.lag_ns).cmp(&Reverse(b.lag_ns)))
+            .then(a.lag_ns.cmp(&b.lag_ns))
             .then(a.pid.cmp(&b.pid))
     });
     list.truncate(limit);
@@ -287,23 +318,22 @@ struct Use<'a> {
     backlogged: bool,
     bytes_per_s: f64,
     dma_bytes_per_s: f64,
-    held_ns: u64,
 }
 
 impl<'a> Use<'a> {
-    /// `whole`: the task was there during the whole interval.
-    fn over(before: &TaskSample, now: &'a TaskSample, interval_ns: f64, whole: bool) -> Self {
+    fn over(before: Option<&TaskSample>, now: &'a TaskSample, interval_ns: f64) -> Self {
+        let zero = TaskSample::default();
+        let before = before.unwrap_or(&zero);
         // A count that went back is that of another task with the same id.
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now) as f64;
         let per_s = |bytes: f64| bytes * 1e9 / interval_ns;
-        let blocked = since(now.blocked_ns, before.blocked_ns) / interval_ns;
+        let wanted = since(now.cpu_ns, before.cpu_ns) + since(now.wait_ns, before.wait_ns);
         Self {
             now,
             cpus: since(now.charged_ns, before.charged_ns) / interval_ns,
-            backlogged: whole && now.state != State::Blocked && blocked < BACKLOGGED_BLOCKED_MAX,
+            backlogged: wanted >= BACKLOGGED_MIN * interval_ns,
             bytes_per_s: per_s(since(now.bytes, before.bytes)),
             dma_bytes_per_s: per_s(since(now.dma_bytes, before.dma_bytes)),
-            held_ns: since(now.held_ns, before.held_ns) as u64,
         }
     }
 
@@ -324,26 +354,33 @@ impl<'a> Use<'a> {
         }
     }
 
-    fn report(&self, fair_cpus: f64, capacity: Capacity, v_ns: u64) -> Task {
+    fn report(&self, fair_cpus: f64, capacity: Capacity, vtime_ns: u64) -> Task {
+        let now = self.now;
         Task {
-            pid: self.now.pid,
-            tgid: self.now.tgid,
-            comm: self.now.comm.clone(),
-            weight: weight(self.now.weight),
-            nice: self.now.nice,
-            state: self.now.state.word().into(),
-            kthread: self.now.kthread.into(),
+            pid: now.pid,
+            tgid: now.tgid,
+            comm: now.comm.clone(),
+            weight: weight(now.weight),
+            nice: now.nice,
+            state: now.state.word().into(),
+            kthread: now.kthread.into(),
             cpu_pct: self.cpus * 100.0,
             fair_pct: fair_cpus * 100.0,
             backlogged: self.backlogged.into(),
             mem_bytes_per_s: self.bytes_per_s,
             dma_bytes_per_s: self.dma_bytes_per_s,
             dominant_pct: capacity.dominant_share(self.cpus, self.bytes_per_s) * 100.0,
-            lag_ns: self.now.start_vt_ns.wrapping_sub(v_ns) as i64,
-            held_ns: self.held_ns,
-            max_held_ns: self.now.max_held_ns,
-            charged_ns: self.now.charged_ns,
-            bytes: self.now.bytes,
+            lag_ns: now.start_ns().wrapping_sub(vtime_ns) as i64,
+            flags: now.flags,
+            cpu_ns: now.cpu_ns,
+            charged_ns: now.charged_ns,
+            wait_ns: now.wait_ns,
+            bytes: now.bytes,
+            dma_bytes: now.dma_bytes,
+            cpu_vt_ns: now.cpu_vt_ns,
+            mem_vt_ns: now.mem_vt_ns,
+            held_ns: now.held_ns,
+            max_held_ns: now.max_held_ns,
         }
     }
 }
@@ -367,6 +404,7 @@ mod tests {
 
     fn facts() -> Facts {
         Facts {
+            loaded_at_ns: 0,
             nr_cpus: 2,
             mem_bytes_per_s: Some(1000),
             mem_source: "test".into(),
@@ -380,6 +418,7 @@ mod tests {
             pid,
             weight: weight * WEIGHT_ONE,
             charged_ns,
+            cpu_ns: charged_ns,
             bytes,
             state: State::Queued,
             ..Default::default()
@@ -389,7 +428,7 @@ mod tests {
     fn sample(at_ns: u64, tasks: Vec<TaskSample>) -> Sample {
         Sample {
             at_ns,
-            v_ns: at_ns / 2,
+            vtime_ns: at_ns / 2,
             busy_cpus: 2,
             events: vec![7; EVENTS.len()],
             tasks,
@@ -408,7 +447,7 @@ mod tests {
         );
         let tasks = tasks(&facts(), &prev, &cur, 10);
         assert_eq!(tasks.system.interval_ns, 2 * SECOND);
-        assert_eq!(tasks.system.v_advance_ns, SECOND);
+        assert_eq!(tasks.system.vtime_advance_ns, SECOND);
         let first = &tasks.tasks[0];
         assert_eq!(
             (first.pid, first.cpu_pct, first.mem_bytes_per_s),
@@ -424,8 +463,11 @@ mod tests {
         let mut sleeper = task(3, 1, 0, 0);
         let prev = sample(0, vec![task(1, 1, 0, 0), task(2, 3, 0, 0), sleeper.clone()]);
         sleeper.charged_ns = SECOND / 10;
-        sleeper.blocked_ns = SECOND / 2;
-        let hogs = [task(1, 1, SECOND / 2, 0), task(2, 3, SECOND, 0)];
+        sleeper.cpu_ns = SECOND / 10;
+        sleeper.wait_ns = SECOND / 5;
+        let mut hogs = [task(1, 1, SECOND / 4, 0), task(2, 3, SECOND / 2, 0)];
+        hogs[0].wait_ns = SECOND - SECOND / 4;
+        hogs[1].wait_ns = SECOND - SECOND / 2;
         let cur = sample(SECOND, [hogs.as_slice(), &[sleeper]].concat());
         let facts = Facts {
             nr_cpus: 1,
@@ -482,9 +524,9 @@ mod tests {
     #[test]
     fn lag_is_signed_across_a_wrap() {
         let mut sleeper = task(1, 1, 0, 0);
-        sleeper.start_vt_ns = u64::MAX - 4;
+        (sleeper.cpu_vt_ns, sleeper.mem_vt_ns) = (u64::MAX - 4, u64::MAX - 9);
         let cur = Sample {
-            v_ns: 5,
+            vtime_ns: 5,
             ..sample(0, vec![sleeper])
         };
         assert_eq!(

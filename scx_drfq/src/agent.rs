@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The running agent: loads the scheduler, answers the stats socket, and starts
+//! anew when CPUs come or go. It computes nothing unless it is asked.
+
+use std::{
+    io::{self, Write},
+    mem::MaybeUninit,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use drfq_agent::{
+    VERSION,
+    bandwidth::Bandwidth,
+    config::Config,
+    options::Options,
+    sense::{perf::TrafficCounters, resctrl::Resctrl, root, topology::Topology},
+    stats::{Facts, Sample, system},
+};
+use libbpf_rs::{PrintLevel, set_print};
+use scx_utils::UserExitInfo;
+
+use crate::{cli::Run, client, loader::Scheduler, preflight, privileges, server};
+
+/// How often the agent looks whether the kernel has ended the scheduler or the
+/// user wants to (there is no event to wait for).
+const POLL: Duration = Duration::from_millis(250);
+
+/// Schedules until the user or the kernel ends it.
+///
+/// # Errors
+/// The scheduler cannot run here, or the kernel ended it for a fault.
+pub fn run(options: &Options, run: &Run) -> Result<()> {
+    preflight::check(&root())?;
+    privileges::confine()?;
+    listen_to_libbpf(run.verbose);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed))
+        .context("cannot handle signals")?;
+
+    loop {
+        let exit = run_once(options, run, &stop)?;
+        if stop.load(Ordering::Relaxed) || !exit.should_restart() {
+            return Ok(());
+        }
+        say("CPUs have come or gone: loading the scheduler again");
+    }
+}
+
+fn listen_to_libbpf(verbose: bool) {
+    let level = if verbose {
+        log::LevelFilter::Debug
+    } else {
+        log::LevelFilter::Warn
+    };
+    env_logger::Builder::new().filter_level(level).init();
+    if verbose {
+        scx_utils::init_libbpf_logging(Some(PrintLevel::Debug));
+    } else {
+        // What it complains of comes back as an error, which we explain.
+        set_print(None);
+    }
+}
+
+fn run_once(options: &Options, run: &Run, stop: &AtomicBool) -> Result<UserExitInfo> {
+    let root = root();
+    let machine = Topology::read(&root)?;
+    let config = options.resolve(&machine)?;
+    let counters = TrafficCounters::open(&config.traffic, &machine, &root)?;
+    let degraded = degradations(&counters, &Resctrl::detect(&root));
+    let mut facts = facts(&config, &counters);
+    let mut storage = MaybeUninit::uninit();
+    let scheduler = Scheduler::load(&config, counters, &mut storage, &root)?;
+
+    let loaded = scheduler.sample(true)?;
+    facts.loaded_at_ns = loaded.at_ns;
+    let server = server::launch(&facts, &loaded)?;
+    say(&summary(&config, &facts));
+    degraded.iter().for_each(|line| say(line));
+    serve(&scheduler, &server, run, &facts, loaded, stop)?;
+    scheduler.finish()
+}
+
+/// Answers requests until the scheduler ends.
+fn serve(
+    scheduler: &Scheduler,
+    server: &server::Server,
+    run: &Run,
+    facts: &Facts,
+    loaded: Sample,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let (samples, requests) = server.channels();
+    let interval = run.stats.map(|seconds| seconds.0);
+    let mut prev = (system(facts, &loaded, &loaded), loaded);
+    let mut next = interval.map(|interval| Instant::now() + interval);
+    while !stop.load(Ordering::Relaxed) && !scheduler.exited() {
+        let wait = next.map_or(POLL, |next| next.saturating_duration_since(Instant::now()));
+        if let Ok(with_tasks) = requests.recv_timeout(wait.min(POLL)) {
+            // An error means that the client has gone.
+            let _ = samples.send(scheduler.sample(with_tasks)?);
+        }
+        if next.is_some_and(|next| next <= Instant::now()) {
+            let sample = scheduler.sample(false)?;
+            let cur = system(facts, &prev.1, &sample);
+            writeln!(io::stdout(), "{}", client::line(&prev.0, &cur))?;
+            prev = (cur, sample);
+            next = interval.map(|interval| Instant::now() + interval);
+        }
+    }
+    Ok(())
+}
+
+fn facts(config: &Config, counters: &TrafficCounters) -> Facts {
+    Facts {
+        loaded_at_ns: 0,
+        nr_cpus: config.nr_cpus,
+        mem_bytes_per_s: config
+            .memory_bandwidth_bytes_per_s
+            .map(Bandwidth::bytes_per_s),
+        mem_source: counters.source.clone(),
+        mem_stand_in: counters.stand_in,
+        mem_measured: counters.event_bytes > 0,
+    }
+}
+
+/// One line for each resource that is missing.
+fn degradations(counters: &TrafficCounters, resctrl: &Resctrl) -> Vec<String> {
+    let resctrl = match resctrl {
+        Resctrl::Mounted { .. } => None,
+        Resctrl::NotMounted => Some("resctrl is not mounted"),
+        Resctrl::NotInCpu => Some("this CPU has no resctrl"),
+        Resctrl::NotInKernel => Some("this kernel has no resctrl"),
+    };
+    let resctrl = resctrl.map(|reason| {
+        format!("{reason}: bandwidth of groups is neither monitored (MBM) nor throttled (MBA)")
+    });
+    counters
+        .degraded
+        .clone()
+        .into_iter()
+        .chain(resctrl)
+        .collect()
+}
+
+/// What it runs with, in one line.
+fn summary(config: &Config, facts: &Facts) -> String {
+    let bandwidth = match config.memory_bandwidth_bytes_per_s {
+        Some(bandwidth) => format!("m = {bandwidth}"),
+        None => "not charged, for want of --memory-bandwidth".into(),
+    };
+    let stand_in = if facts.mem_stand_in {
+        " (a stand-in)"
+    } else {
+        ""
+    };
+    format!(
+        "{VERSION}: {} CPUs, {} queue{}, slice {} us, {}, {} weights; memory traffic: {}{stand_in}, {bandwidth}",
+        config.nr_cpus,
+        config.nr_llcs,
+        if config.nr_llcs == 1 { "" } else { "s" },
+        config.slice_ns / 1000,
+        name(config.variant),
+        name(config.weights),
+        facts.mem_source,
+    )
+}
+
+/// The name of an option's value.
+fn name(value: impl clap::ValueEnum) -> String {
+    value
+        .to_possible_value()
+        .map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+fn say(line: &str) {
+    // Nowhere to complain if standard error is gone.
+    let _ = writeln!(io::stderr(), "scx_drfq: {line}");
+}

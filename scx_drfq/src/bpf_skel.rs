@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The skeleton of bpf/main.bpf.c, as generated at build time.
+
+#![allow(missing_docs, clippy::all)]
+
+include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));

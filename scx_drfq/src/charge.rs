@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Charges memory traffic to a task through the SYSCALL program of the running
+//! scheduler, found by its name.
+
+use std::{io, os::fd::AsRawFd, ptr};
+
+use anyhow::{Context, Result, bail};
+use libbpf_rs::{
+    Program, ProgramType,
+    libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts},
+    query::ProgInfoIter,
+};
+
+use crate::bpf_intf::drfq_dma_arg;
+
+/// The kernel keeps 15 characters of a name; these are all of it.
+const PROGRAM: &str = "drfq_charge_dma";
+
+/// Charges `bytes` to the task `pid`.
+///
+/// # Errors
+/// No scheduler is running, it does not know the task, or the caller may not
+/// (CAP_SYS_ADMIN finds programs, CAP_BPF runs them).
+pub fn run(pid: u32, bytes: u64) -> Result<()> {
+    let missing = caps::has_cap(
+        None,
+        caps::CapSet::Effective,
+        caps::Capability::CAP_SYS_ADMIN,
+    );
+    if !missing.context("cannot read capabilities")? {
+        bail!("not privileged: CAP_SYS_ADMIN missing; run it with sudo");
+    }
+    let program = ProgInfoIter::default()
+        .find(|program| program.ty == ProgramType::Syscall && program.name == PROGRAM)
+        .context("no scx_drfq is running (its program drfq_charge_dma is not loaded)")?;
+    let fd = Program::fd_from_id(program.id).context("cannot open the scheduler's program")?;
+    let mut argument = drfq_dma_arg { pid, pad: 0, bytes };
+    let mut opts = bpf_test_run_opts {
+        sz: size_of::<bpf_test_run_opts>() as _,
+        ctx_in: ptr::from_mut(&mut argument).cast(),
+        ctx_size_in: size_of::<drfq_dma_arg>() as _,
+        ..Default::default()
+    };
+    // SAFETY: the descriptor is open, and both structures outlive the call.
+    let error = unsafe { bpf_prog_test_run_opts(fd.as_raw_fd(), &mut opts) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(-error)).context("cannot run the program");
+    }
+    match opts.retval as i32 {
+        0 => Ok(()),
+        error if error == -libc::ESRCH => bail!("no task {pid} that scx_drfq schedules"),
+        error => Err(io::Error::from_raw_os_error(-error)).context("the scheduler refused"),
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line. Options of the scheduler itself are in
+//! `drfq_agent::options`.
+
+use std::{str::FromStr, time::Duration};
+
+use clap::{Args, Parser, Subcommand};
+use drfq_agent::{VERSION, options::Options};
+
+/// Shares CPU time and memory bandwidth by dominant resource fair queueing.
+///
+/// Without a command: loads the scheduler and runs until Ctrl-C, SIGTERM, or
+/// until the kernel ends it; the kernel then returns to its own scheduler.
+/// Needs CAP_BPF and CAP_PERFMON, so usually root; they are all that it keeps.
+#[derive(Debug, Parser)]
+#[command(name = "scx_drfq", version = VERSION, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// What to do instead of scheduling.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    #[command(flatten)]
+    pub run: Run,
+
+    #[command(flatten, next_help_heading = "Scheduler options")]
+    pub options: Options,
+}
+
+/// What to do besides scheduling.
+#[derive(Args, Debug)]
+pub struct Run {
+    /// Print the values that would be loaded, and exit; needs no privileges
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Print statistics every SEC seconds while scheduling [0.1 to 3600]
+    #[arg(long, value_name = "SEC", conflicts_with = "dry_run")]
+    pub stats: Option<Seconds>,
+
+    /// Do not schedule: print statistics of the running scx_drfq every SEC
+    /// seconds [0.1 to 3600]
+    #[arg(long, value_name = "SEC", conflicts_with_all = ["dry_run", "stats"])]
+    pub monitor: Option<Seconds>,
+
+    /// Describe the statistics of the stats socket, and exit
+    #[arg(long, exclusive = true)]
+    pub help_stats: bool,
+
+    /// Show what libbpf and the verifier say
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Commands that do not schedule.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show the tasks of the running scx_drfq, heaviest first, against their
+    /// fair shares
+    Top(Top),
+
+    /// Check whether scx_drfq can run here, one line per prerequisite; exit
+    /// status 0 if it can
+    Doctor,
+
+    /// Charge memory traffic that the kernel does not report to a task (a
+    /// driver in user space, a test)
+    ChargeDma(ChargeDma),
+}
+
+/// Options of `top`.
+#[derive(Args, Debug)]
+pub struct Top {
+    /// Print a table each time instead of drawing a screen; so does an output
+    /// that is no terminal
+    #[arg(long)]
+    pub plain: bool,
+
+    /// Time between two refreshes, which figures are of [0.1 to 3600]
+    #[arg(long, value_name = "SEC", default_value = "1")]
+    pub interval: Seconds,
+
+    /// End after this time [0.1 to 3600; default: until Ctrl-C or q]
+    #[arg(long, value_name = "SEC")]
+    pub duration: Option<Seconds>,
+
+    /// Tasks that a plain table shows [1 to 10000]
+    #[arg(long, value_name = "N", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rows: u32,
+}
+
+/// Options of `charge-dma`.
+#[derive(Args, Debug)]
+pub struct ChargeDma {
+    /// Thread id of the task
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    pub pid: u32,
+
+    /// Bytes that were moved for it [1 to 1 TB]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub bytes: u64,
+}
+
+/// A time of 0.1 to 3600 seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seconds(pub Duration);
+
+impl FromStr for Seconds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<f64>() {
+            Ok(seconds) if (0.1..=3600.0).contains(&seconds) => {
+                Ok(Self(Duration::from_secs_f64(seconds)))
+            }
+            _ => Err("not between 0.1 and 3600 seconds".into()),
+        }
+    }
+}
+
+/// What clap has against a command line, in one line.
+pub fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    // The tip and the usage follow after an empty line.
+    let reason = text.lines().take_while(|line| !line.trim().is_empty());
+    let reason = reason.map(str::trim).collect::<Vec<_>>().join(" ");
+    format!("{} (see --help)", reason.trim_start_matches("error: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn intervals_have_bounds() {
+        assert_eq!("0.5".parse(), Ok(Seconds(Duration::from_millis(500))));
+        for text in ["0", "-1", "0.05", "3601", "inf", "nan", "", "1s"] {
+            assert!(text.parse::<Seconds>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_take_no_options_of_the_scheduler() {
+        for line in [
+            "--slice-us 4000 top",
+            "--dry-run doctor",
+            "--help-stats --stats 1",
+        ] {
+            let words = std::iter::once("scx_drfq").chain(line.split(' '));
+            assert!(Cli::try_parse_from(words).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn errors_become_one_line() {
+        for line in [
+            "--no-such",
+            "--slice-us 0",
+            "--variant x",
+            "charge-dma",
+            "frobnicate",
+        ] {
+            let words = std::iter::once("scx_drfq").chain(line.split(' '));
+            let text = one_line(&Cli::try_parse_from(words).unwrap_err());
+            assert!(!text.contains('\n') && !text.starts_with("error"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The other end of the stats socket.
+
+use std::{
+    io::{self, ErrorKind, Write},
+    thread::sleep,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, anyhow};
+use drfq_agent::stats::{EVENTS, System, Tasks};
+use scx_stats::StatsClient;
+use serde::de::DeserializeOwned;
+
+/// How long an answer may take: the agent answers at its next turn.
+const TIMEOUT_MS: u64 = 10_000;
+
+/// How long to look for a scheduler that has gone, which starts anew after CPU
+/// hotplug.
+const REAPPEARS_WITHIN: Duration = Duration::from_secs(5);
+
+/// A connection to the running scheduler.
+pub struct Client(StatsClient);
+
+impl Client {
+    /// # Errors
+    /// There is none, or not for this user.
+    pub fn connect() -> Result<Self> {
+        StatsClient::new()
+            .connect(Some(TIMEOUT_MS))
+            .map(Self)
+            .map_err(
+                |error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
+                    Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+                        anyhow!("no scx_drfq is running (nothing serves /var/run/scx/root/stats)")
+                    }
+                    Some(ErrorKind::PermissionDenied) => {
+                        anyhow!("not permitted to read /var/run/scx/root/stats; run it with sudo")
+                    }
+                    _ => error.context("cannot connect to /var/run/scx/root/stats"),
+                },
+            )
+    }
+
+    /// Connects to a scheduler that was there a moment ago.
+    ///
+    /// # Errors
+    /// It has not come back.
+    pub fn reconnect() -> Result<Self> {
+        let pause = Duration::from_millis(100);
+        for _ in 0..REAPPEARS_WITHIN.as_millis() / pause.as_millis() {
+            sleep(pause);
+            if let Ok(client) = Self::connect() {
+                return Ok(client);
+            }
+        }
+        Err(anyhow!("scx_drfq has ended"))
+    }
+
+    /// The system since the last request.
+    ///
+    /// # Errors
+    /// The scheduler has gone, or is another one.
+    pub fn system(&mut self) -> Result<System> {
+        self.request(vec![("target".into(), "top".into())])
+    }
+
+    /// The heaviest tasks since the last request.
+    ///
+    /// # Errors
+    /// The scheduler has gone, or is another one.
+    pub fn tasks(&mut self, limit: usize) -> Result<Tasks> {
+        let limit = ("limit".into(), limit.to_string());
+        self.request(vec![("target".into(), "tasks".into()), limit])
+    }
+
+    fn request<T: DeserializeOwned>(&mut self, arguments: Vec<(String, String)>) -> Result<T> {
+        let answer = self.0.request("stats", arguments);
+        answer.context("the scheduler that serves /var/run/scx/root/stats does not answer")
+    }
+}
+
+/// Prints a line of statistics at each interval until interrupted.
+///
+/// # Errors
+/// There is no scheduler, or it has ended.
+pub fn monitor(interval: Duration) -> Result<()> {
+    let mut client = Client::connect()?;
+    let mut prev = client.system()?;
+    loop {
+        sleep(interval);
+        match client.system() {
+            Ok(cur) => {
+                writeln!(io::stdout(), "{}", line(&prev, &cur))?;
+                prev = cur;
+            }
+            Err(_) => {
+                client = Client::reconnect()?;
+                prev = client.system()?;
+            }
+        }
+    }
+}
+
+/// What happened between two reports: events that did, per second.
+pub fn line(prev: &System, cur: &System) -> String {
+    let seconds = cur.interval_ns as f64 / 1e9;
+    let mut text = format!(
+        "V {:.3} s (+{:.3} in {seconds:.1} s)  busy {}/{}",
+        cur.vtime_ns as f64 / 1e9,
+        cur.vtime_advance_ns as f64 / 1e9,
+        cur.busy_cpus,
+        cur.nr_cpus,
+    );
+    for event in EVENTS {
+        let count = |system: &System| system.events.get(event.name).copied().unwrap_or(0);
+        let happened = count(cur).saturating_sub(count(prev));
+        if happened > 0 {
+            text += &format!("  {} {:.1}/s", event.name, happened as f64 / seconds);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_the_events_that_happened() {
+        let mut prev = System {
+            vtime_ns: 1_000_000_000,
+            nr_cpus: 4,
+            ..Default::default()
+        };
+        prev.events = [("switches".to_owned(), 10), ("kept".to_owned(), 3)].into();
+        let mut cur = prev.clone();
+        cur.interval_ns = 2_000_000_000;
+        cur.vtime_ns += 500_000_000;
+        cur.vtime_advance_ns = 500_000_000;
+        cur.busy_cpus = 3;
+        cur.events.insert("switches".into(), 110);
+        assert_eq!(
+            line(&prev, &cur),
+            "V 1.500 s (+0.500 in 2.0 s)  busy 3/4  switches 50.0/s"
+        );
+    }
+}

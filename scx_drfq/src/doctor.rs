@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `scx_drfq doctor`: one line per prerequisite, and what to do about it.
+
+use std::{io::Write, path::Path};
+
+use anyhow::Result;
+use drfq_agent::{
+    config::Traffic,
+    sense::{
+        event::EventChoice,
+        kernel::{self, KernelBtf, SchedExt},
+        perf::TrafficCounters,
+        resctrl::{MbaUnit, Resctrl},
+        root,
+        topology::Topology,
+    },
+};
+
+use crate::{preflight, privileges};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verdict {
+    Ok,
+    /// Something will be missing.
+    Warn,
+    /// The scheduler cannot run.
+    Fail,
+}
+
+/// One line of the report.
+struct Finding {
+    verdict: Verdict,
+    what: &'static str,
+    text: String,
+}
+
+impl Finding {
+    fn new(verdict: Verdict, what: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            what,
+            text: text.into(),
+        }
+    }
+}
+
+/// Reports on this machine; whether the scheduler can run.
+///
+/// # Errors
+/// The output is gone.
+pub fn run(output: &mut impl Write) -> Result<bool> {
+    let root = root();
+    let mut findings = vec![sched_ext(&root)];
+    findings.push(btf(&root));
+    findings.push(tracing());
+    findings.extend(occupied(&root));
+    findings.push(privileged());
+    match Topology::read(&root) {
+        Ok(machine) => findings.extend([cpus(&machine), pmu(&machine, &root)]),
+        Err(error) => findings.push(Finding::new(Verdict::Fail, "CPUs", format!("{error:#}"))),
+    }
+    findings.push(resctrl(&Resctrl::detect(&root)));
+    write(output, &findings)?;
+    Ok(findings
+        .iter()
+        .all(|finding| finding.verdict != Verdict::Fail))
+}
+
+fn write(output: &mut impl Write, findings: &[Finding]) -> Result<()> {
+    for Finding {
+        verdict,
+        what,
+        text,
+    } in findings
+    {
+        let mark = match verdict {
+            Verdict::Ok => "[ok]",
+            Verdict::Warn => "[warn]",
+            Verdict::Fail => "[FAIL]",
+        };
+        writeln!(output, "{mark:6} {what}: {text}")?;
+    }
+    Ok(())
+}
+
+fn sched_ext(root: &Path) -> Finding {
+    let release = kernel::release(root);
+    match SchedExt::detect(root) {
+        SchedExt::Available { .. } => Finding::new(
+            Verdict::Ok,
+            "sched_ext",
+            format!("built into kernel {release}"),
+        ),
+        SchedExt::Missing { config } => Finding::new(
+            Verdict::Fail,
+            "sched_ext",
+            kernel::missing(&release, config.as_deref()),
+        ),
+    }
+}
+
+fn btf(root: &Path) -> Finding {
+    match kernel::broken_btf(&kernel::release(root), &KernelBtf::detect()) {
+        None => Finding::new(Verdict::Ok, "BTF", "types and kernel functions are sane"),
+        Some(reason) => Finding::new(Verdict::Fail, "BTF", reason),
+    }
+}
+
+fn tracing() -> Finding {
+    if scx_utils::compat::function_tracer_available() {
+        return Finding::new(Verdict::Ok, "tracing", "built in");
+    }
+    let text = "the kernel has no CONFIG_FUNCTION_TRACER, which BPF schedulers are loaded with";
+    Finding::new(Verdict::Fail, "tracing", text)
+}
+
+fn occupied(root: &Path) -> Option<Finding> {
+    match SchedExt::detect(root) {
+        SchedExt::Missing { .. } => None,
+        SchedExt::Available { loaded: None } => Some(Finding::new(
+            Verdict::Ok,
+            "scheduler",
+            "no other one is loaded",
+        )),
+        SchedExt::Available { loaded: Some(name) } => Some(Finding::new(
+            Verdict::Fail,
+            "scheduler",
+            preflight::occupied(&name),
+        )),
+    }
+}
+
+fn privileged() -> Finding {
+    match privileges::missing() {
+        Ok(missing) if missing.is_empty() => {
+            Finding::new(Verdict::Ok, "privileges", "CAP_BPF and CAP_PERFMON")
+        }
+        Ok(missing) => Finding::new(
+            Verdict::Fail,
+            "privileges",
+            preflight::unprivileged(&missing),
+        ),
+        Err(error) => Finding::new(Verdict::Fail, "privileges", format!("{error:#}")),
+    }
+}
+
+fn cpus(machine: &Topology) -> Finding {
+    let text = format!(
+        "{} online, last-level caches: {}",
+        machine.online.len(),
+        machine.nr_llcs
+    );
+    Finding::new(Verdict::Ok, "CPUs", text)
+}
+
+fn pmu(machine: &Topology, root: &Path) -> Finding {
+    let traffic = Traffic {
+        event: EventChoice::Auto,
+        event_bytes: None,
+    };
+    let counters = TrafficCounters::open(&traffic, machine, root);
+    let degraded = counters
+        .as_ref()
+        .ok()
+        .and_then(|counters| counters.degraded.clone());
+    match (counters, degraded) {
+        (_, Some(reason)) => Finding::new(
+            Verdict::Warn,
+            "PMU",
+            format!(
+                "{reason} (a stand-in for trials: --perf-event page-faults --event-bytes 4096)"
+            ),
+        ),
+        (Ok(counters), None) => {
+            Finding::new(Verdict::Ok, "PMU", format!("counts {}", counters.source))
+        }
+        (Err(error), None) => Finding::new(Verdict::Warn, "PMU", format!("{error:#}")),
+    }
+}
+
+fn resctrl(resctrl: &Resctrl) -> Finding {
+    let (verdict, text) = match resctrl {
+        Resctrl::Mounted {
+            monitors,
+            throttles,
+        } => {
+            let monitors = if *monitors {
+                "monitors bandwidth"
+            } else {
+                "monitors nothing"
+            };
+            let throttles = match throttles {
+                None => "throttles nothing",
+                Some(MbaUnit::Percent) => "throttles in percent per core",
+                Some(MbaUnit::EighthGbPerS) => "throttles in units of 1/8 GB/s",
+                Some(MbaUnit::MibPerS) => "throttles in MiB/s",
+            };
+            (Verdict::Ok, format!("mounted, {monitors}, {throttles}"))
+        }
+        Resctrl::NotMounted => (
+            Verdict::Warn,
+            "not mounted: mount -t resctrl resctrl /sys/fs/resctrl".into(),
+        ),
+        Resctrl::NotInCpu => (Verdict::Warn, "this CPU has none: no MBM, no MBA".into()),
+        Resctrl::NotInKernel => (
+            Verdict::Warn,
+            "the CPU has it, this kernel has not (CONFIG_X86_CPU_RESCTRL): no MBM, no MBA".into(),
+        ),
+    };
+    Finding::new(verdict, "resctrl", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_finding_is_one_line() {
+        let findings = [
+            Finding::new(Verdict::Ok, "a", "fine"),
+            Finding::new(Verdict::Warn, "b", "so so"),
+            Finding::new(Verdict::Fail, "c", "broken"),
+        ];
+        let mut text = Vec::new();
+        write(&mut text, &findings).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            "[ok]   a: fine\n[warn] b: so so\n[FAIL] c: broken\n"
+        );
+    }
+
+    #[test]
+    fn units_of_throttling_are_named() {
+        for (unit, words) in [
+            (MbaUnit::Percent, "percent"),
+            (MbaUnit::EighthGbPerS, "1/8 GB/s"),
+            (MbaUnit::MibPerS, "MiB/s"),
+        ] {
+            let finding = resctrl(&Resctrl::Mounted {
+                monitors: true,
+                throttles: Some(unit),
+            });
+            assert!(finding.text.contains(words), "{}", finding.text);
+            assert_eq!(finding.verdict, Verdict::Ok);
+        }
+        assert_eq!(resctrl(&Resctrl::NotMounted).verdict, Verdict::Warn);
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads the BPF scheduler with a configuration, and reads what it counts.
+
+use std::{collections::HashSet, mem::MaybeUninit, path::Path, ptr};
+
+use anyhow::{Context, Result, anyhow};
+use drfq_agent::{
+    config::{Config, DELTA_NONE_NS, MAX_CPUS, MAX_LLCS, WEIGHT_ONE},
+    options::Weights,
+    sense::perf::TrafficCounters,
+    stats::{EVENTS, Sample, mark_running},
+};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use scx_utils::{
+    UserExitInfo, libbpf_clap_opts::LibbpfOpts, scx_ops_attach, scx_ops_load, scx_ops_open,
+    uei_exited, uei_report,
+};
+
+use crate::{
+    bpf_intf,
+    bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel},
+    preflight, tasks,
+};
+
+// What the library says of bpf/drfq.h and bpf/intf.h is so.
+const _: () = assert!(MAX_CPUS == bpf_intf::DRFQ_MAX_CPUS);
+const _: () = assert!(MAX_LLCS == bpf_intf::DRFQ_MAX_LLCS);
+const _: () = assert!(WEIGHT_ONE == bpf_intf::DRFQ_WEIGHT_ONE);
+const _: () = assert!(DELTA_NONE_NS == bpf_intf::DRFQ_DELTA_NONE_NS as u64);
+const _: () = assert!(EVENTS.len() == bpf_intf::drfq_event_DRFQ_NR_EVENTS as usize);
+
+/// A scheduler that is loaded; the kernel returns to its own when it is dropped.
+pub struct Scheduler<'a> {
+    // Fields are dropped in this order: first the scheduler is detached.
+    link: Option<Link>,
+    skel: BpfSkel<'a>,
+    nr_cpu_ids: usize,
+    /// Held open for the programs that read them.
+    _counters: TrafficCounters,
+}
+
+impl<'a> Scheduler<'a> {
+    /// Loads and starts it. `storage` must be new.
+    ///
+    /// # Errors
+    /// The kernel refused; if the reason is known, it says what to do.
+    pub fn load(
+        config: &Config,
+        counters: TrafficCounters,
+        storage: &'a mut MaybeUninit<OpenObject>,
+        root: &Path,
+    ) -> Result<Self> {
+        let result = Self::try_load(config, counters, storage);
+        result.map_err(|error| match preflight::explain_refusal(root) {
+            Some(reason) => anyhow!(reason),
+            None => error.context("cannot load the scheduler (-v tells more)"),
+        })
+    }
+
+    fn try_load(
+        config: &Config,
+        counters: TrafficCounters,
+        storage: &'a mut MaybeUninit<OpenObject>,
+    ) -> Result<Self> {
+        let open_opts = LibbpfOpts::default().into_bpf_open_opts();
+        let mut skel = scx_ops_open!(BpfSkelBuilder::default(), storage, drfq_ops, open_opts)?;
+        configure(&mut skel, config, counters.event_bytes)?;
+        let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
+        for (cpu, fd) in counters.fds() {
+            let (key, value) = (cpu.to_ne_bytes(), fd.to_ne_bytes());
+            let added = skel.maps.sense_events.update(&key, &value, MapFlags::ANY);
+            added.with_context(|| format!("cannot give the counter of CPU {cpu} to BPF"))?;
+        }
+        let link = Some(scx_ops_attach!(skel, drfq_ops)?);
+        Ok(Self {
+            link,
+            skel,
+            nr_cpu_ids: config.nr_cpu_ids as usize,
+            _counters: counters,
+        })
+    }
+
+    /// The kernel has ended it.
+    pub fn exited(&self) -> bool {
+        uei_exited!(&self.skel, uei)
+    }
+
+    /// Ends it and reports why it ended, on standard error.
+    ///
+    /// # Errors
+    /// The kernel ended it for a fault.
+    pub fn finish(mut self) -> Result<UserExitInfo> {
+        drop(self.link.take());
+        uei_report!(&self.skel, uei)
+    }
+
+    /// What it counted so far.
+    ///
+    /// # Errors
+    /// The task iterator cannot be read.
+    pub fn sample(&self, with_tasks: bool) -> Result<Sample> {
+        let maps = &self.skel.maps;
+        let (data, bss) = (maps.data_data.as_deref(), maps.bss_data.as_deref());
+        let (data, bss) = data
+            .zip(bss)
+            .context("the scheduler's memory is not mapped")?;
+        let cpus = maps.data_cpus_data.as_deref().context("no table of CPUs")?;
+        let mut sample = Sample {
+            at_ns: monotonic_ns(),
+            vtime_ns: volatile(&data.system_vtime_ns),
+            busy_cpus: volatile(&bss.busy_cpus),
+            events: vec![0; EVENTS.len()],
+            tasks: Vec::new(),
+        };
+        let mut running = HashSet::new();
+        for cpu in &cpus.cpus[..self.nr_cpu_ids] {
+            running.insert(volatile(&cpu.pid));
+            for (sum, count) in sample.events.iter_mut().zip(&cpu.events) {
+                *sum += volatile(count);
+            }
+        }
+        if with_tasks {
+            let iterator = self.skel.links.drfq_tasks.as_ref();
+            sample.tasks = tasks::read(iterator.context("no task iterator")?)?;
+            mark_running(&mut sample.tasks, &running);
+        }
+        Ok(sample)
+    }
+}
+
+/// A value that BPF programs change while we look.
+fn volatile<T: Copy>(value: &T) -> T {
+    // SAFETY: a reference is valid and aligned.
+    unsafe { ptr::read_volatile(value) }
+}
+
+/// CLOCK_MONOTONIC (ns).
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is valid; the clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Result<()> {
+    let rodata = skel
+        .maps
+        .rodata_data
+        .as_deref_mut()
+        .context("no read-only data")?;
+    rodata.conf.nr_cpus = config.nr_cpus;
+    rodata.conf.best_effort = config.best_effort.into();
+    rodata.conf.mem_ns_per_byte_q32 = config.mem_ns_per_byte_q32;
+    rodata.conf.delta_ns = config.delta_ns;
+    rodata.conf.wake_credit_ns = config.wake_credit_ns;
+    rodata.conf.hold_ns = config.hold_ns;
+    rodata.conf.cap_ns = config.cap_ns;
+    rodata.slice_ns = config.slice_ns;
+    rodata.weights_mode = match config.weights {
+        Weights::Kernel => bpf_intf::drfq_weights_DRFQ_WEIGHTS_KERNEL,
+        Weights::Thesis => bpf_intf::drfq_weights_DRFQ_WEIGHTS_THESIS,
+    };
+    rodata.nr_llcs = config.nr_llcs;
+    rodata.nr_cpu_ids = config.nr_cpu_ids;
+    rodata.cpu_llc[..config.cpu_llc.len()].copy_from_slice(&config.cpu_llc);
+    rodata.preempt_margin_ns = config.preempt_margin_ns;
+    rodata.steal_margin_ns = config.steal_margin_ns;
+    rodata.hold_max_ns = config.hold_max_ns;
+    rodata.rescue_ns = config.rescue_ns;
+    rodata.sense_event_bytes = event_bytes;
+
+    skel.maps.sense_events.set_max_entries(config.nr_cpu_ids)?;
+    skel.progs.drfq_bio_queue.set_autoload(config.dma);
+    Ok(())
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command `scx_drfq`. Exit status: 0 as asked, 1 the machine or the kernel
+//! refused, 2 the command line makes no sense; each error is one line.
+
+mod agent;
+mod bpf_intf;
+mod bpf_skel;
+mod charge;
+mod cli;
+mod client;
+mod doctor;
+mod loader;
+mod preflight;
+mod privileges;
+mod server;
+mod tasks;
+mod top;
+
+use std::{
+    io::{self, ErrorKind, Write},
+    process::ExitCode,
+};
+
+use anyhow::Result;
+use clap::Parser;
+use drfq_agent::{
+    config::Config,
+    sense::{root, topology::Topology},
+};
+
+use cli::{Cli, Command};
+
+/// Why the command ends without having done what was asked.
+enum Failure {
+    /// The options contradict each other.
+    Usage(String),
+    /// Anything else.
+    Other(anyhow::Error),
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // --help and --version.
+        Err(text) if !text.use_stderr() => return print(&text.to_string()),
+        Err(error) => return fail(2, &cli::one_line(&error)),
+    };
+    match run(&cli) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(Failure::Usage(text)) => fail(2, &text),
+        Err(Failure::Other(error)) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(Failure::Other(error)) => fail(1, &format!("{error:#}")),
+    }
+}
+
+/// Whether it went well.
+fn run(cli: &Cli) -> Result<bool, Failure> {
+    match &cli.command {
+        Some(Command::Top(options)) => top::run(options)?,
+        Some(Command::Doctor) => return Ok(doctor::run(&mut io::stdout())?),
+        Some(Command::ChargeDma(charge)) => charge::run(charge.pid, charge.bytes)?,
+        None if cli.run.help_stats => server::describe(&mut io::stdout())?,
+        None => match cli.run.monitor {
+            Some(interval) => client::monitor(interval.0)?,
+            None => schedule(cli)?,
+        },
+    }
+    Ok(true)
+}
+
+fn schedule(cli: &Cli) -> Result<(), Failure> {
+    let resolve = || -> Result<Config, Failure> {
+        let machine = Topology::read(&root())?;
+        let resolved = cli.options.resolve(&machine);
+        resolved.map_err(|error| Failure::Usage(error.to_string()))
+    };
+    let config = resolve()?;
+    if cli.run.dry_run {
+        let text = toml::to_string(&config).map_err(anyhow::Error::from)?;
+        io::stdout()
+            .write_all(text.as_bytes())
+            .map_err(anyhow::Error::from)?;
+        return Ok(());
+    }
+    agent::run(&cli.options, &cli.run)?;
+    Ok(())
+}
+
+fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn fail(status: u8, text: &str) -> ExitCode {
+    // Lines of a library's error become clauses of ours. Nowhere to complain
+    // if standard error is gone.
+    let line = text
+        .split('\n')
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    let line = line.collect::<Vec<_>>().join("; ");
+    let _ = writeln!(io::stderr(), "scx_drfq: {line}");
+    ExitCode::from(status)
+}
+
+/// The reader of our output has gone, which is its right.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}

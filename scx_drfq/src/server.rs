@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The stats socket: JSON in the protocol of scx_stats. Each connection has its
+//! own intervals, from one request of a target to its next; the first is since
+//! the scheduler was loaded.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use drfq_agent::stats::{Facts, Sample, System, Task, Tasks, system, tasks};
+use scx_stats::{Meta, StatsOps, StatsServer, StatsServerData};
+use serde_json::Value;
+
+/// Whether the server needs a sample of all tasks.
+pub type WithTasks = bool;
+
+/// Asks the agent for samples, and serves what follows from them.
+pub type Server = StatsServer<WithTasks, Sample>;
+
+type Data = StatsServerData<WithTasks, Sample>;
+type Report = fn(&Facts, &Sample, &Sample, usize) -> Result<Value>;
+
+/// Opens the socket. It is private to the user if the umask is.
+///
+/// # Errors
+/// The socket cannot be created.
+pub fn launch(facts: &Facts, loaded: &Sample) -> Result<Server> {
+    StatsServer::new(data(facts, loaded))
+        .launch()
+        .context("cannot serve statistics")
+}
+
+/// Writes the description of everything that is served.
+///
+/// # Errors
+/// The output is gone.
+pub fn describe(output: &mut impl Write) -> Result<()> {
+    let data = described();
+    data.describe_meta(output, Some(&["System"]))?;
+    writeln!(output)?;
+    data.describe_meta(output, Some(&["Tasks"]))
+}
+
+fn described() -> Data {
+    Data::new()
+        .add_meta(System::described())
+        .add_meta(Tasks::meta())
+        .add_meta(Task::meta())
+}
+
+fn data(facts: &Facts, loaded: &Sample) -> Data {
+    described()
+        .add_ops(
+            "top",
+            target(false, facts, loaded, |facts, prev, cur, _| {
+                Ok(serde_json::to_value(system(facts, prev, cur))?)
+            }),
+        )
+        .add_ops(
+            "tasks",
+            target(true, facts, loaded, |facts, prev, cur, limit| {
+                Ok(serde_json::to_value(tasks(facts, prev, cur, limit))?)
+            }),
+        )
+}
+
+fn target(
+    with_tasks: WithTasks,
+    facts: &Facts,
+    loaded: &Sample,
+    report: Report,
+) -> StatsOps<WithTasks, Sample> {
+    let (facts, loaded) = (facts.clone(), loaded.clone());
+    StatsOps {
+        open: Box::new(move |_| {
+            let (facts, mut prev) = (facts.clone(), loaded.clone());
+            Ok(Box::new(move |arguments, (requests, samples)| {
+                let limit = match arguments.get("limit") {
+                    Some(text) => text.parse().context("limit is not a number")?,
+                    None => usize::MAX,
+                };
+                requests.send(with_tasks)?;
+                let cur = samples.recv()?;
+                let value = report(&facts, &prev, &cur, limit)?;
+                prev = cur;
+                Ok(value)
+            }))
+        }),
+        close: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use drfq_agent::stats::{EVENTS, TaskSample};
+    use scx_stats::StatsClient;
+
+    use super::*;
+
+    fn sample(at_ns: u64) -> Sample {
+        let task = TaskSample {
+            pid: 7,
+            charged_ns: at_ns / 2,
+            ..Default::default()
+        };
+        let events = vec![at_ns; EVENTS.len()];
+        Sample {
+            at_ns,
+            vtime_ns: at_ns,
+            busy_cpus: 1,
+            events,
+            tasks: vec![task],
+        }
+    }
+
+    #[test]
+    fn a_client_is_served_over_the_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stats");
+        let facts = Facts {
+            loaded_at_ns: 0,
+            nr_cpus: 1,
+            mem_bytes_per_s: None,
+            mem_source: "none".into(),
+            mem_stand_in: false,
+            mem_measured: false,
+        };
+        let server = Server::new(data(&facts, &sample(0)))
+            .set_path(&path)
+            .launch()
+            .unwrap();
+        let (samples, requests) = server.channels();
+        std::thread::spawn(move || {
+            for at_ns in [1000, 3000, 4000] {
+                requests.recv().unwrap();
+                samples.send(sample(at_ns)).unwrap();
+            }
+        });
+        let mut client = StatsClient::new()
+            .set_path(&path)
+            .connect(Some(10_000))
+            .unwrap();
+        let arguments = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs
+                .iter()
+                .map(|(key, value)| ((*key).into(), (*value).into()))
+                .collect()
+        };
+        let of_tasks = arguments(&[("target", "tasks"), ("limit", "5")]);
+        let first: Tasks = client.request("stats", of_tasks.clone()).unwrap();
+        assert_eq!((first.system.interval_ns, first.tasks[0].pid), (1000, 7));
+        let second: Tasks = client.request("stats", of_tasks).unwrap();
+        assert_eq!(
+            (second.system.interval_ns, second.tasks[0].cpu_pct),
+            (2000, 50.0)
+        );
+        let system: System = client.request("stats", vec![]).unwrap();
+        assert_eq!(
+            (system.interval_ns, system.events["switches"]),
+            (4000, 4000)
+        );
+        let bad = arguments(&[("target", "tasks"), ("limit", "many")]);
+        assert!(client.request::<Tasks>("stats", bad).is_err());
+    }
+
+    #[test]
+    fn everything_is_described() {
+        let mut text = Vec::new();
+        describe(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        for word in [
+            "[System]",
+            "[Tasks",
+            "[Task]",
+            "switches",
+            "packets started",
+            "fair_pct",
+        ] {
+            assert!(text.contains(word), "{word} in {text}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The words and columns of `top`, for the screen and for plain text.
+
+use drfq_agent::{
+    bandwidth::format_bytes_per_s,
+    stats::{System, Task, Tasks},
+};
+
+/// A column: heading, width, and whether it is flush right.
+pub struct Column {
+    pub heading: &'static str,
+    pub width: u16,
+    pub right: bool,
+}
+
+const fn left(heading: &'static str, width: u16) -> Column {
+    Column {
+        heading,
+        width,
+        right: false,
+    }
+}
+
+const fn right(heading: &'static str, width: u16) -> Column {
+    Column {
+        heading,
+        width,
+        right: true,
+    }
+}
+
+/// Shares are of one CPU, dominant shares of the machine; S-V in milliseconds.
+pub const COLUMNS: [Column; 10] = [
+    right("PID", 7),
+    left("COMM", 15),
+    right("WEIGHT", 7),
+    right("CPU%", 6),
+    right("FAIR%", 6),
+    right("ERR%", 6),
+    right("MEM", 10),
+    right("DOM%", 6),
+    right("S-V ms", 9),
+    left("STATE", 7),
+];
+
+/// The cells of a task, one for each column.
+pub fn cells(task: &Task, measured: bool) -> [String; COLUMNS.len()] {
+    let entitled = task.backlogged != 0;
+    let memory = if measured || task.mem_bytes_per_s > 0.0 {
+        format_bytes_per_s(task.mem_bytes_per_s)
+    } else {
+        "-".into()
+    };
+    [
+        task.pid.to_string(),
+        task.comm
+            .chars()
+            .map(|c| if c.is_control() { '?' } else { c })
+            .collect(),
+        format!("{:.3}", task.weight),
+        format!("{:.1}", task.cpu_pct),
+        // A task that blocks has the share that it asks for.
+        if entitled {
+            format!("{:.1}", task.fair_pct)
+        } else {
+            "-".into()
+        },
+        if entitled {
+            format!("{:+.1}", error_pct(task))
+        } else {
+            "-".into()
+        },
+        memory,
+        format!("{:.1}", task.dominant_pct),
+        format!("{:.1}", task.lag_ns as f64 / 1e6),
+        task.state.clone(),
+    ]
+}
+
+/// How far the share is from the fair one (percent of the fair one).
+pub fn error_pct(task: &Task) -> f64 {
+    if task.fair_pct > 0.0 {
+        (task.cpu_pct / task.fair_pct - 1.0) * 100.0
+    } else {
+        0.0
+    }
+}
+
+/// The state of the system, two lines.
+pub fn header(system: &System, shown: usize, nr_tasks: u64) -> [String; 2] {
+    let bandwidth = match system.mem_bytes_per_s {
+        0 => "unknown, traffic is not charged".into(),
+        bytes => format_bytes_per_s(bytes as f64),
+    };
+    let stand_in = if system.mem_stand_in != 0 {
+        " (a software event as STAND-IN)"
+    } else {
+        ""
+    };
+    [
+        format!(
+            "scx_drfq  V {:.3} s (+{:.3} in {:.1} s)  c {} CPUs, {} busy  tasks {shown} of {nr_tasks}",
+            system.vtime_ns as f64 / 1e9,
+            system.vtime_advance_ns as f64 / 1e9,
+            system.interval_ns as f64 / 1e9,
+            system.nr_cpus,
+            system.busy_cpus,
+        ),
+        format!(
+            "memory  m {bandwidth}; counted: {}{stand_in}",
+            system.mem_source
+        ),
+    ]
+}
+
+/// One report as plain text.
+pub fn plain(tasks: &Tasks) -> String {
+    let header = header(&tasks.system, tasks.tasks.len(), tasks.nr_tasks);
+    let headings = COLUMNS.each_ref().map(|column| column.heading.to_owned());
+    let measured = tasks.system.mem_measured != 0;
+    let mut lines = header.to_vec();
+    lines.push(row(&headings));
+    lines.extend(tasks.tasks.iter().map(|task| row(&cells(task, measured))));
+    lines.join("\n") + "\n"
+}
+
+fn row(cells: &[String]) -> String {
+    let cells = cells.iter().zip(&COLUMNS).map(|(cell, column)| {
+        let width = usize::from(column.width);
+        if column.right {
+            format!("{cell:>width$}")
+        } else {
+            format!("{cell:width$}")
+        }
+    });
+    cells.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A hog that has 1 % too much, and a sleeper.
+    pub fn report() -> Tasks {
+        let system = System {
+            interval_ns: 1_000_000_000,
+            nr_cpus: 4,
+            busy_cpus: 3,
+            vtime_ns: 1_100_000_000_000,
+            vtime_advance_ns: 250_000_000,
+            mem_source: "page-faults x 4096 B".into(),
+            mem_stand_in: 1,
+            mem_measured: 1,
+            mem_bytes_per_s: 40_000_000_000,
+            ..Default::default()
+        };
+        let hog = Task {
+            pid: 1234,
+            comm: "hog\x1b".into(),
+            weight: 1.0,
+            state: "running".into(),
+            cpu_pct: 50.5,
+            fair_pct: 50.0,
+            backlogged: 1,
+            mem_bytes_per_s: 85_300_000.0,
+            dominant_pct: 12.6,
+            lag_ns: -1_500_000,
+            ..Default::default()
+        };
+        let sleeper = Task {
+            pid: 5,
+            comm: "sleeper".into(),
+            weight: 0.335,
+            state: "blocked".into(),
+            ..Default::default()
+        };
+        Tasks {
+            system,
+            nr_tasks: 90,
+            tasks: vec![hog, sleeper],
+        }
+    }
+
+    #[test]
+    fn a_report_is_a_table() {
+        let expected = "\
+scx_drfq  V 1100.000 s (+0.250 in 1.0 s)  c 4 CPUs, 3 busy  tasks 2 of 90
+memory  m 40 GB/s; counted: page-faults x 4096 B (a software event as STAND-IN)
+    PID COMM             WEIGHT   CPU%  FAIR%   ERR%        MEM   DOM%    S-V ms STATE
+   1234 hog?              1.000   50.5   50.0   +1.0  85.3 MB/s   12.6      -1.5 running
+      5 sleeper           0.335    0.0      -      -      0 B/s    0.0       0.0 blocked
+";
+        assert_eq!(plain(&report()), expected);
+    }
+
+    #[test]
+    fn what_is_not_measured_is_no_zero() {
+        let mut tasks = report();
+        tasks.system.mem_measured = 0;
+        tasks.system.mem_stand_in = 0;
+        tasks.system.mem_bytes_per_s = 0;
+        tasks.system.mem_source = "no PMU".into();
+        let text = plain(&tasks);
+        assert!(text.contains("memory  m unknown, traffic is not charged; counted: no PMU\n"));
+        assert!(!text.contains("0 B/s"), "{text}");
+    }
+}
