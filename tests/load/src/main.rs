@@ -70,6 +70,9 @@ enum Load {
         /// Time between the end of the work and the next wake-up, us.
         #[arg(long, default_value_t = 5000)]
         sleep_us: u64,
+        /// Report every wake-up, not only a summary.
+        #[arg(long)]
+        log_wakes: bool,
     },
     /// Touch fresh pages: a known number of page faults.
     Faults(Faults),
@@ -155,7 +158,11 @@ impl Load {
     fn run(&self, report: &mut Report) -> Result<()> {
         match self {
             Load::Hog => hog::run(report),
-            Load::Sleeper { run_us, sleep_us } => sleeper::run(report, *run_us, *sleep_us)?,
+            Load::Sleeper {
+                run_us,
+                sleep_us,
+                log_wakes,
+            } => sleeper::run(report, *run_us, *sleep_us, *log_wakes)?,
             Load::Faults(f) => faults::run(report, f.burst as usize, f.pace()?)?,
             Load::Phases {
                 cpu_ms,
@@ -208,14 +215,15 @@ fn parse_cpus(list: &str) -> Result<Vec<usize>> {
 fn prepare(opts: &Opts) -> Result<()> {
     process::die_with_parent()?;
     signals::install()?;
-    if let Some(name) = &opts.name {
-        process::set_name(name)?;
-    }
     if let Some(nice) = opts.nice {
         process::set_nice(nice)?;
     }
     if let Some(list) = &opts.cpus {
         process::set_affinity(&parse_cpus(list)?)?;
+    }
+    // Last: whoever waits for the name finds the rest done.
+    if let Some(name) = &opts.name {
+        process::set_name(name)?;
     }
     if opts.gate {
         process::wait_gate()?;

@@ -34,6 +34,10 @@ pub struct Report {
     /// From the requested wake-up time to the first instruction after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_latency: Option<Summary>,
+    /// Every wake-up, if asked for: the requested time and that of the first
+    /// instruction after it, `CLOCK_MONOTONIC`, ns.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wakes: Vec<(u64, u64)>,
     /// From the submission of a read to the first instruction after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io_latency: Option<Summary>,

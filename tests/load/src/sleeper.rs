@@ -9,7 +9,8 @@ use anyhow::Result;
 use std::hint::black_box;
 
 /// Works `run_us` of its own CPU time, then sleeps `sleep_us`, for ever.
-pub fn run(report: &mut Report, run_us: u64, sleep_us: u64) -> Result<()> {
+/// `log`: every wake-up is reported, not only their summary.
+pub fn run(report: &mut Report, run_us: u64, sleep_us: u64, log: bool) -> Result<()> {
     process::precise_timers()?;
     let mut latency = Samples::default();
     let mut marks = signals::marks();
@@ -21,7 +22,11 @@ pub fn run(report: &mut Report, run_us: u64, sleep_us: u64) -> Result<()> {
             latency.clear();
         }
         if !signals::stopped() {
-            latency.add(clock::now_ns().saturating_sub(deadline_ns));
+            let now_ns = clock::now_ns();
+            latency.add(now_ns.saturating_sub(deadline_ns));
+            if log {
+                report.wakes.push((deadline_ns, now_ns));
+            }
         }
         report.rounds += 1;
         spin_cpu_ns(run_us * 1000);

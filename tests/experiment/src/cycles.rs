@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loading and unloading again and again, and what that leaves behind.
+
+use crate::experiment::Program;
+use crate::kmsg::Kmsg;
+use crate::scheduler::{Loaded, Programs, wait_state};
+use crate::statistic::median;
+use anyhow::{Context, Result, ensure};
+use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Fewer cycles than this cannot tell a leak of memory from noise.
+const MEMORY_CYCLES_MIN: usize = 200;
+
+/// Growth of kernel memory that is not taken for a leak, bytes per cycle. The
+/// smallest thing a load makes that is not a BPF object is larger.
+const MEMORY_MAX_PER_CYCLE: f64 = 1024.0;
+
+/// BPF objects that exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Objects {
+    programs: usize,
+    maps: usize,
+    links: usize,
+}
+
+impl Objects {
+    fn count() -> Self {
+        Self {
+            programs: ProgInfoIter::default().count(),
+            maps: MapInfoIter::default().count(),
+            links: LinkInfoIter::default().count(),
+        }
+    }
+
+    /// They are freed after grace periods: waits until there are `wanted`.
+    fn settle(wanted: Objects) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let now = Self::count();
+            if now == wanted {
+                return Ok(());
+            }
+            ensure!(
+                start.elapsed() < Duration::from_secs(30),
+                "BPF objects are left: {now:?}, there were {wanted:?}"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Kernel memory that is not page cache: slabs that cannot be reclaimed,
+/// vmalloc and per-CPU memory, bytes.
+fn kernel_memory() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/meminfo").context("cannot read /proc/meminfo")?;
+    let mut sum_kib = 0.0;
+    for field in ["SUnreclaim:", "VmallocUsed:", "Percpu:"] {
+        let line = text.lines().find_map(|l| l.strip_prefix(field));
+        let value = line.and_then(|l| l.split_whitespace().next()?.parse::<f64>().ok());
+        sum_kib += value.with_context(|| format!("/proc/meminfo has no {field}"))?;
+    }
+    Ok(sum_kib * 1024.0)
+}
+
+/// Loads and unloads `count` times; whether nothing is left behind.
+pub fn run(count: usize, dir: &Path) -> Result<bool> {
+    let programs = Programs::find()?;
+    let log = dir.join("scheduler.log");
+    let mut kmsg = Kmsg::from_now()?;
+    let before = Objects::count();
+    let mut memory = Vec::with_capacity(count);
+    for cycle in 1..=count {
+        let loaded = Loaded::start(&programs, Program::ScxDrfq, &[], &log)
+            .with_context(|| format!("cycle {cycle}"))?;
+        loaded.stop().with_context(|| format!("cycle {cycle}"))?;
+        memory.push(kernel_memory()?);
+        if cycle % 50 == 0 {
+            eprintln!(
+                "{cycle} of {count} cycles, kernel memory {:.1} MiB",
+                mib(memory[cycle - 1])
+            );
+        }
+    }
+    Objects::settle(before)?;
+    let growth = growth_per_cycle(&memory);
+    let trouble = kmsg.trouble()?;
+    println!("{count} cycles; BPF objects as before: {before:?}");
+    match growth {
+        Some(bytes) => println!("kernel memory grew by {bytes:.0} bytes per cycle"),
+        None => println!("too few cycles to tell a leak of kernel memory from noise"),
+    }
+    trouble
+        .iter()
+        .for_each(|line| println!("kernel log: {line}"));
+    Ok(trouble.is_empty() && growth.is_none_or(|bytes| bytes <= MEMORY_MAX_PER_CYCLE))
+}
+
+fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
+}
+
+/// From the second quarter to the last: caches are warm in both.
+fn growth_per_cycle(memory: &[f64]) -> Option<f64> {
+    if memory.len() < MEMORY_CYCLES_MIN {
+        return None;
+    }
+    let quarter = memory.len() / 4;
+    let early = median(&memory[quarter..2 * quarter]);
+    let late = median(&memory[3 * quarter..]);
+    Some((late - early) / (2 * quarter) as f64)
+}
+
+/// Kills the agent (SIGKILL) `count` times; whether the kernel was back at its
+/// own scheduler within `limit` each time.
+pub fn kill(count: usize, limit: Duration, dir: &Path) -> Result<bool> {
+    let programs = Programs::find()?;
+    let mut good = true;
+    for round in 1..=count {
+        let log = dir.join("scheduler.log");
+        let loaded = Loaded::start(&programs, Program::ScxDrfq, &[], &log)?;
+        std::thread::sleep(Duration::from_millis(500));
+        let start = Instant::now();
+        loaded.kill()?;
+        wait_state("disabled", Duration::from_secs(60))?;
+        let took = start.elapsed();
+        println!(
+            "kill {round}: disabled after {:.0} ms",
+            took.as_secs_f64() * 1e3
+        );
+        good &= took <= limit;
+    }
+    Ok(good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leak_is_a_slope() {
+        let leak: Vec<f64> = (0..400).map(|i| 1e8 + 4096.0 * f64::from(i)).collect();
+        assert_eq!(growth_per_cycle(&leak), Some(4096.0));
+        // Caches that fill once are none.
+        let warm: Vec<f64> = (0..400).map(|i| if i < 50 { 1e8 } else { 2e8 }).collect();
+        assert_eq!(growth_per_cycle(&warm), Some(0.0));
+        assert_eq!(growth_per_cycle(&[1.0; 20]), None);
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Debts of device traffic injected into a sleeping task, and the time at
+//! which rule 4.10 lets it go.
+
+use crate::loads::Load;
+use crate::process::{Stat, cpu_ns, now_ns};
+use crate::stats::Stats;
+use anyhow::{Result, ensure};
+use serde::Serialize;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// How often V is looked at during a hold.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// One injected debt.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Debt {
+    /// `CLOCK_MONOTONIC` when it was injected, ns.
+    pub injected_ns: u64,
+    /// S of the next packet: S before, and the debt (ns of virtual time).
+    pub start_ns: u64,
+    /// V as it was seen afterwards: time (ns) and V (ns of virtual time).
+    pub v: Vec<(u64, u64)>,
+}
+
+impl Debt {
+    /// When V reached S - K, by interpolation; `None` if it was not seen to.
+    /// `hold_ns` is K.
+    pub fn release_ns(&self, hold_ns: u64) -> Option<u64> {
+        let goal = self.start_ns.saturating_sub(hold_ns);
+        let (first_at, first_v) = *self.v.first()?;
+        if first_v >= goal {
+            return Some(first_at);
+        }
+        self.v.windows(2).find(|w| w[1].1 >= goal).map(|w| {
+            let ((t0, v0), (t1, v1)) = (w[0], w[1]);
+            t0 + (t1 - t0) * (goal - v0) / (v1 - v0)
+        })
+    }
+}
+
+/// Injects debts into one task, one each time it sleeps.
+pub struct Injector<'a> {
+    /// The scx_drfq executable.
+    pub program: &'a Path,
+    /// Traffic of one debt, bytes.
+    pub bytes: u64,
+    /// 1/m: ns of the whole memory bandwidth that a byte takes.
+    pub ns_per_byte: f64,
+    /// Follow V until the task runs. Not when it is to be alone: whoever
+    /// looks is not idle.
+    pub follow: bool,
+}
+
+impl Injector<'_> {
+    /// Goes on until `end_ns` (`CLOCK_MONOTONIC`).
+    pub fn run(&self, load: &Load, end_ns: u64) -> Result<Vec<Debt>> {
+        let mut debts = Vec::new();
+        while wait_asleep(load.pid(), end_ns)? {
+            let cpu_before_ns = cpu_ns(load.pid())?;
+            let mut debt = self.inject(load.pid())?;
+            while now_ns() < end_ns && cpu_ns(load.pid())? == cpu_before_ns {
+                std::thread::sleep(LOOK);
+                if self.follow {
+                    let stats = Stats::ask()?;
+                    debt.v.push((stats.at_ns, stats.system.v_ns));
+                }
+            }
+            if now_ns() < end_ns {
+                debts.push(debt);
+            }
+        }
+        Ok(debts)
+    }
+
+    fn inject(&self, pid: u32) -> Result<Debt> {
+        let status = Command::new(self.program)
+            .args([
+                "charge-dma",
+                "--pid",
+                &pid.to_string(),
+                "--bytes",
+                &self.bytes.to_string(),
+            ])
+            .status()?;
+        ensure!(status.success(), "scx_drfq charge-dma ended with {status}");
+        let injected_ns = now_ns();
+        let stats = Stats::ask()?;
+        // What is charged at the wake-up is not in S yet.
+        let debt_ns = (self.bytes as f64 * self.ns_per_byte) as u64;
+        let start_ns = stats
+            .system
+            .v_ns
+            .wrapping_add_signed(stats.task(pid)?.lag_ns)
+            .wrapping_add(debt_ns);
+        Ok(Debt {
+            injected_ns,
+            start_ns,
+            v: vec![(stats.at_ns, stats.system.v_ns)],
+        })
+    }
+}
+
+/// False when the time is over first.
+fn wait_asleep(pid: u32, end_ns: u64) -> Result<bool> {
+    while now_ns() < end_ns {
+        if Stat::read(pid)?.state == 'S' {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn debt(v: &[(u64, u64)]) -> Debt {
+        Debt {
+            injected_ns: 0,
+            start_ns: 1000,
+            v: v.to_vec(),
+        }
+    }
+
+    #[test]
+    fn release_is_interpolated() {
+        let v = [(10, 100), (20, 600), (40, 1000)];
+        assert_eq!(debt(&v).release_ns(200), Some(30));
+        assert_eq!(debt(&v).release_ns(400), Some(20));
+        assert_eq!(debt(&v).release_ns(900), Some(10));
+    }
+
+    #[test]
+    fn a_release_that_was_not_seen_is_none() {
+        assert_eq!(debt(&[(10, 100), (20, 600)]).release_ns(200), None);
+        assert_eq!(debt(&[]).release_ns(200), None);
+    }
+
+    #[test]
+    fn a_debt_below_the_threshold_is_released_at_once() {
+        assert_eq!(debt(&[(10, 100)]).release_ns(5000), Some(10));
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Sizes of the BPF programs, per kernel: recorded in a file, so that growth
+//! is seen.
+
+use crate::experiment::Program as Scheduler;
+use crate::programs;
+use crate::run::kernel_release;
+use crate::scheduler::{Loaded, Programs};
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Growth beyond this is not accepted unseen.
+const GROWTH_MAX_PCT: f64 = 5.0;
+
+/// Options that leave nothing of the programs out.
+const ARGS: [&str; 6] = [
+    "--memory-bandwidth",
+    "10G",
+    "--perf-event",
+    "page-faults",
+    "--event-bytes",
+    "4096",
+];
+
+const HEADER: &str = "\
+# SPDX-License-Identifier: GPL-2.0-only
+# Size of each BPF program, by kernel: instructions that the verifier processed
+# on all paths, and instructions of the program itself. Written by
+#   tests/vm/verifier --record
+";
+
+/// Size of one program on one kernel, instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Processed by the verifier.
+    pub verified: u32,
+    /// After the verifier's rewriting.
+    pub xlated: usize,
+}
+
+/// Program, kernel, size.
+pub type Sizes = BTreeMap<String, BTreeMap<String, Size>>;
+
+/// Loads scx_drfq and writes the sizes of its programs on this kernel.
+pub fn show(out: &Path) -> Result<()> {
+    let before = programs::loaded();
+    let args = ARGS.map(String::from);
+    let log = out.with_extension("log");
+    let loaded = Loaded::start(&Programs::find()?, Scheduler::ScxDrfq, &args, &log)?;
+    let found = programs::since(&before);
+    loaded.stop()?;
+    let kernel = kernel_version(&kernel_release());
+    let mut sizes = Sizes::new();
+    // The loader's probes of what the kernel can do are not ours.
+    for program in found.into_iter().filter(|p| p.name.starts_with("drfq_")) {
+        let size = Size {
+            verified: program.verified_insns,
+            xlated: program.xlated_insns,
+        };
+        sizes
+            .entry(program.name)
+            .or_default()
+            .insert(kernel.clone(), size);
+    }
+    ensure!(!sizes.is_empty(), "no program of scx_drfq was found");
+    write(out, &sizes)
+}
+
+/// Merges what `show` wrote on each kernel into the file of record.
+pub fn record(file: &Path, shown: &[PathBuf]) -> Result<()> {
+    write(file, &merge(shown)?)
+}
+
+/// Whether no program grew beyond the limit; says what did.
+pub fn check(file: &Path, shown: &[PathBuf]) -> Result<bool> {
+    let complaints = compare(&read(file)?, &merge(shown)?);
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    if !complaints.is_empty() {
+        println!("if that is as intended, run: tests/vm/verifier --record");
+    }
+    Ok(complaints.is_empty())
+}
+
+fn compare(recorded: &Sizes, now: &Sizes) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (program, kernels) in now {
+        for (kernel, size) in kernels {
+            let Some(old) = recorded.get(program).and_then(|k| k.get(kernel)) else {
+                complaints.push(format!("{program} on {kernel} is not recorded"));
+                continue;
+            };
+            for (what, old, new) in [
+                ("verified", old.verified as usize, size.verified as usize),
+                ("xlated", old.xlated, size.xlated),
+            ] {
+                let growth = 100.0 * (new as f64 / old as f64 - 1.0);
+                if growth > GROWTH_MAX_PCT {
+                    complaints.push(format!(
+                        "{program} on {kernel}: {old} -> {new} {what} instructions, \
+                         {growth:+.1} % (limit {GROWTH_MAX_PCT} %)"
+                    ));
+                }
+            }
+        }
+    }
+    for program in recorded.keys().filter(|p| !now.contains_key(*p)) {
+        complaints.push(format!("{program} is recorded and not there any more"));
+    }
+    complaints
+}
+
+fn merge(files: &[PathBuf]) -> Result<Sizes> {
+    let mut all = Sizes::new();
+    for file in files {
+        for (program, kernels) in read(file)? {
+            all.entry(program).or_default().extend(kernels);
+        }
+    }
+    Ok(all)
+}
+
+fn read(file: &Path) -> Result<Sizes> {
+    let name = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    toml::from_str(&text).with_context(|| format!("{name} is not valid"))
+}
+
+/// One line for each kernel of a program, so that a change reads well.
+fn write(file: &Path, sizes: &Sizes) -> Result<()> {
+    let mut text = String::from(HEADER);
+    for (program, kernels) in sizes {
+        text += &format!("\n[{program}]\n");
+        for (kernel, Size { verified, xlated }) in kernels {
+            text += &format!("\"{kernel}\" = {{ verified = {verified}, xlated = {xlated} }}\n");
+        }
+    }
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+/// `7.2.13` of `7.2.13+deb14-cloud-amd64`.
+fn kernel_version(release: &str) -> String {
+    let end = release
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(release.len());
+    release[..end].to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(program: &str, verified: u32) -> Sizes {
+        let size = Size {
+            verified,
+            xlated: 10,
+        };
+        [(program.to_string(), [("7.2.13".to_string(), size)].into())].into()
+    }
+
+    #[test]
+    fn growth_is_seen_and_shrinking_is_not_a_fault() {
+        assert!(compare(&sizes("p", 100), &sizes("p", 105)).is_empty());
+        assert!(compare(&sizes("p", 100), &sizes("p", 50)).is_empty());
+        assert_eq!(compare(&sizes("p", 100), &sizes("p", 106)).len(), 1);
+    }
+
+    #[test]
+    fn new_and_lost_programs_are_seen() {
+        assert_eq!(compare(&sizes("p", 100), &sizes("q", 100)).len(), 2);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let file = std::env::temp_dir().join(format!("drfq-insns-{}.toml", std::process::id()));
+        write(&file, &sizes("p", 7)).unwrap();
+        let got = read(&file);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(got.unwrap(), sizes("p", 7));
+    }
+
+    #[test]
+    fn versions() {
+        assert_eq!(kernel_version("7.2.13+deb14-cloud-amd64"), "7.2.13");
+        assert_eq!(kernel_version("6.16.12"), "6.16.12");
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+use super::*;
+use crate::hold::Debt;
+use crate::process::Usage;
+use serde_json::{Value, json};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn case(tasks: &str) -> Case {
+    let text = format!("name = \"c\"\nschedulers = []\nexpect = []\ntasks = [{tasks}]");
+    toml::from_str(&text).unwrap()
+}
+
+fn scheduler(more: &str) -> Scheduler {
+    toml::from_str(&format!("name = \"s\"\nprogram = \"scx_drfq\"\n{more}")).unwrap()
+}
+
+/// One copy of each task, which used so many CPUs for a second.
+fn record(cpus: &[f64]) -> Record {
+    let task = |(task, cpus): (usize, &f64)| TaskRecord {
+        task,
+        name: format!("t{task}"),
+        used: Usage {
+            at_ns: SECOND_NS,
+            cpu_ns: (cpus * SECOND_NS as f64) as u64,
+            ..Usage::default()
+        },
+        report: Value::Null,
+    };
+    Record {
+        experiment: "e".into(),
+        case: "c".into(),
+        scheduler: "s".into(),
+        repeat: 1,
+        kernel: "k".into(),
+        tasks: cpus.iter().enumerate().map(task).collect(),
+        debts: Vec::new(),
+        events: Value::Null,
+        trouble: Vec::new(),
+    }
+}
+
+const LONG: Setting = Setting {
+    cpus: 1.0,
+    duration_s: 60.0,
+    short: false,
+};
+
+fn expect(text: &str) -> Expect {
+    toml::from_str(text).unwrap()
+}
+
+fn shares() -> Expect {
+    expect("kind = \"shares\"\nmedian_pct = 1.0\nworst_pct = 2.0")
+}
+
+#[test]
+fn fair_shares_pass_and_unfair_ones_do_not() {
+    let case = case("{ name = \"a\", load = \"hog\" }, { name = \"b\", load = \"hog\", nice = 5 }");
+    let weights = [1.0, 335.0 / 1024.0];
+    let fair = weights.map(|w| w / (weights[0] + weights[1]));
+    let judge = |cpus: &[f64]| {
+        let figures = shares()
+            .figures(&case, &scheduler(""), &record(cpus), &LONG)
+            .unwrap();
+        verdict(&figures, shares().limit())
+    };
+    assert_eq!(judge(&fair), Ok(()));
+    // A tenth of the CPU for the rest of the system does not matter.
+    assert_eq!(judge(&fair.map(|f| 0.9 * f)), Ok(()));
+    assert!(judge(&[fair[0] - 0.01, fair[1] + 0.01]).is_err());
+}
+
+#[test]
+fn a_dead_task_fails_and_is_not_a_nan() {
+    let case = case("{ name = \"a\", load = \"hog\" }, { name = \"b\", load = \"hog\" }");
+    for cpus in [[0.0, 1.0], [0.0, 0.0]] {
+        let figures = shares()
+            .figures(&case, &scheduler(""), &record(&cpus), &LONG)
+            .unwrap();
+        assert!(verdict(&figures, shares().limit()).is_err(), "{cpus:?}");
+    }
+    assert!(verdict(&[], shares().limit()).is_err());
+}
+
+#[test]
+fn thesis_weights_are_the_schedulers() {
+    let case = case("{ name = \"a\", load = \"hog\" }, { name = \"b\", load = \"hog\", nice = 2 }");
+    let thesis = scheduler("weights = \"thesis\"");
+    let figures = shares()
+        .figures(&case, &thesis, &record(&[0.25, 0.75]), &LONG)
+        .unwrap();
+    assert!(
+        figures.iter().all(|f| f.error_pct.abs() < 1e-9),
+        "{figures:?}"
+    );
+}
+
+#[test]
+fn a_sleeper_is_entitled_to_its_share_and_hogs_to_the_rest() {
+    let case = case(
+        "{ name = \"s\", load = \"sleeper\", sleeps = true }, { name = \"h\", load = \"hog\" }",
+    );
+    let figures = shares()
+        .figures(&case, &scheduler(""), &record(&[0.2, 0.8]), &LONG)
+        .unwrap();
+    assert_eq!(figures.len(), 1);
+    assert!(figures[0].error_pct.abs() < 1e-9);
+    let most = expect("kind = \"at_most_fair\"\ntask = \"s\"\nworst_pct = 1.0");
+    let judge = |cpus: &[f64]| {
+        let figures = most
+            .figures(&case, &scheduler(""), &record(cpus), &LONG)
+            .unwrap();
+        verdict(&figures, most.limit())
+    };
+    assert_eq!(judge(&[0.2, 0.8]), Ok(()));
+    assert_eq!(judge(&[0.5, 0.5]), Ok(()));
+    assert!(judge(&[0.51, 0.49]).is_err());
+}
+
+#[test]
+fn idle_cpus_are_seen() {
+    let case = case("{ name = \"h\", load = \"hog\" }");
+    let busy = expect("kind = \"busy\"\nmin_pct = 95.0");
+    let judge = |cpus: &[f64]| {
+        let figures = busy
+            .figures(&case, &scheduler(""), &record(cpus), &LONG)
+            .unwrap();
+        verdict(&figures, busy.limit())
+    };
+    assert_eq!(judge(&[0.97]), Ok(()));
+    assert!(judge(&[0.9]).is_err());
+}
+
+#[test]
+fn dominant_shares_take_the_larger_resource() {
+    let case = case("{ name = \"c\", load = \"hog\" }, { name = \"m\", load = \"faults\" }");
+    let scheduler = scheduler("memory_bandwidth = 1e9\nevent_bytes = 1e6");
+    let mut record = record(&[0.75, 0.25]);
+    // 750 faults of 1 MB in a second, of 1 GB/s.
+    record.tasks[1].used.faults = 750;
+    let dominant = expect("kind = \"dominant\"\nmedian_pct = 2.0\nworst_pct = 2.0");
+    let figures = dominant.figures(&case, &scheduler, &record, &LONG).unwrap();
+    assert_eq!(verdict(&figures, dominant.limit()), Ok(()));
+    record.tasks[1].used.faults = 650;
+    let figures = dominant.figures(&case, &scheduler, &record, &LONG).unwrap();
+    assert!(verdict(&figures, dominant.limit()).is_err());
+}
+
+#[test]
+fn a_hold_ends_when_v_arrives() {
+    let mut case = case("{ name = \"h\", load = \"sleeper\", sleeps = true }");
+    case.inject = Some(crate::experiment::Inject {
+        task: "h".into(),
+        bytes: 1,
+    });
+    let mut record = record(&[0.1]);
+    let ms = |n: u64| n * 1_000_000;
+    // V goes from 0 to 100 ms in 200 ms; S - K is 50 ms: reached at 100 ms.
+    record.debts = vec![Debt {
+        injected_ns: 0,
+        start_ns: ms(90),
+        v: vec![(0, 0), (ms(200), ms(100))],
+    }];
+    let hold = expect("kind = \"hold\"\nrelease = \"vtime\"\nwithin_ms = 10.0");
+    for (ran, good) in [(105, true), (95, true), (120, false), (80, false)] {
+        record.tasks[0].report = json!({ "wakes": [[ms(10), ms(ran)]] });
+        let figures = hold.figures(&case, &scheduler(""), &record, &LONG).unwrap();
+        assert_eq!(verdict(&figures, hold.limit()).is_ok(), good, "{ran}");
+    }
+}
+
+#[test]
+fn only_short_runs_have_an_allowance() {
+    assert_eq!(LONG.allowance_pct(0.5), 0.0);
+    let short = Setting {
+        duration_s: 5.0,
+        short: true,
+        ..LONG
+    };
+    assert!((short.allowance_pct(0.5) - 0.64).abs() < 1e-9);
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One run: a case under a scheduler, measured once.
+
+use crate::experiment::{Case, Expect, Experiment, Extent, Hold, Program, Scheduler};
+use crate::hold::{Debt, Injector};
+use crate::kmsg::Kmsg;
+use crate::loads::Loads;
+use crate::process::{Usage, now_ns};
+use crate::record::{Record, TaskRecord};
+use crate::scheduler::{Loaded, Programs};
+use crate::stats::Stats;
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
+
+/// What is the same for all runs of an experiment.
+pub struct Bench<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Its length: the whole or the short one.
+    pub extent: Extent,
+    /// Executables.
+    pub programs: &'a Programs,
+    /// Directory for logs and reports.
+    pub dir: &'a Path,
+}
+
+/// What was measured while the scheduler ran.
+struct Measured {
+    tasks: Vec<TaskRecord>,
+    debts: Vec<Debt>,
+    events: Value,
+    trouble: Vec<String>,
+}
+
+impl Bench<'_> {
+    /// Loads the scheduler, runs the case, unloads it. Failures of the
+    /// scheduler are part of the record; an error is one of the experiment.
+    pub fn run(&self, case: &Case, scheduler: &Scheduler, repeat: u32) -> Result<Record> {
+        let mut kmsg = Kmsg::from_now()?;
+        let log = self.dir.join("scheduler.log");
+        let mut loaded = Loaded::start(self.programs, scheduler.program, &scheduler.args, &log)?;
+        let mut measured = self.measure(case, scheduler)?;
+        if let Some(status) = loaded.exited()? {
+            measured
+                .trouble
+                .push(format!("the scheduler ended during the run: {status}"));
+        }
+        if let Err(error) = loaded.stop() {
+            measured.trouble.push(format!("{error:#}"));
+        }
+        measured.trouble.extend(kmsg.trouble()?);
+        Ok(Record {
+            experiment: self.experiment.name.clone(),
+            case: case.name.clone(),
+            scheduler: scheduler.name.clone(),
+            repeat,
+            kernel: kernel_release(),
+            tasks: measured.tasks,
+            debts: measured.debts,
+            events: measured.events,
+            trouble: measured.trouble,
+        })
+    }
+
+    fn measure(&self, case: &Case, scheduler: &Scheduler) -> Result<Measured> {
+        let mut loads = Loads::start(&self.programs.ours.join("drfq-load"), &case.tasks, self.dir)?;
+        loads.release();
+        std::thread::sleep(Duration::from_secs_f64(self.extent.warmup_s));
+        loads.mark();
+        let before = loads.usage()?;
+        let end_ns = now_ns() + (self.extent.duration_s * 1e9) as u64;
+        let debts = self.inject(case, scheduler, &loads, end_ns)?;
+        std::thread::sleep(Duration::from_nanos(end_ns.saturating_sub(now_ns())));
+        let after = loads.usage()?;
+        let (events, trouble) = match scheduler.program {
+            Program::ScxDrfq => ask_scx_drfq()?,
+            _ => (Value::Null, Vec::new()),
+        };
+        let names: Vec<_> = loads.all.iter().map(|l| (l.task, l.name.clone())).collect();
+        let reports = loads.finish()?;
+        Ok(Measured {
+            tasks: task_records(names, &before, &after, reports),
+            debts,
+            events,
+            trouble,
+        })
+    }
+
+    /// Injects debts until `end_ns` if the case asks for it.
+    fn inject(
+        &self,
+        case: &Case,
+        scheduler: &Scheduler,
+        loads: &Loads,
+        end_ns: u64,
+    ) -> Result<Vec<Debt>> {
+        let Some(inject) = &case.inject else {
+            return Ok(Vec::new());
+        };
+        let load = loads
+            .all
+            .iter()
+            .find(|load| case.tasks[load.task].name == inject.task)
+            .context("the task of the injection did not start")?;
+        let bandwidth = scheduler
+            .memory_bandwidth
+            .context("an injection needs memory_bandwidth")?;
+        let alone = |e: &Expect| matches!(e, Expect::Hold(Hold::Alone { .. }));
+        let injector = Injector {
+            program: &self.programs.ours.join("scx_drfq"),
+            bytes: inject.bytes,
+            ns_per_byte: 1e9 / bandwidth,
+            follow: !case.expect.iter().any(alone),
+        };
+        injector.run(load, end_ns)
+    }
+}
+
+fn ask_scx_drfq() -> Result<(Value, Vec<String>)> {
+    let stats = Stats::ask()?;
+    let trouble = stats.contradictions()?;
+    Ok((json!(stats.system.rest), trouble))
+}
+
+fn task_records(
+    names: Vec<(usize, String)>,
+    before: &[Usage],
+    after: &[Usage],
+    reports: Vec<Value>,
+) -> Vec<TaskRecord> {
+    let used = before
+        .iter()
+        .zip(after)
+        .map(|(before, after)| after.since(before));
+    names
+        .into_iter()
+        .zip(used)
+        .zip(reports)
+        .map(|(((task, name), used), report)| TaskRecord {
+            task,
+            name,
+            used,
+            report,
+        })
+        .collect()
+}
+
+/// As `uname -r` says.
+pub fn kernel_release() -> String {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    text.trim().to_string()
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Starting and stopping a scheduler, and what the kernel says of it.
+
+use crate::experiment::Program;
+use anyhow::{Context, Result, bail, ensure};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+const STATE: &str = "/sys/kernel/sched_ext/state";
+const OPS: &str = "/sys/kernel/sched_ext/root/ops";
+
+/// How long loading or unloading may take before it is called a failure. An
+/// emulated machine on a busy host needs most of it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where the programs are.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// Directory of scx_drfq and drfq-load.
+    pub ours: PathBuf,
+    /// Directory of the peers, see tools/peers.
+    pub peers: PathBuf,
+}
+
+impl Programs {
+    /// Ours beside this executable, the peers in the cache.
+    pub fn find() -> Result<Self> {
+        let exe = std::env::current_exe().context("cannot find this executable")?;
+        let ours = exe
+            .parent()
+            .context("this executable has no directory")?
+            .to_path_buf();
+        let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(
+            || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache"),
+            PathBuf::from,
+        );
+        Ok(Self {
+            ours,
+            peers: cache.join("scx_drfq/peers/bin"),
+        })
+    }
+
+    /// The executable of `program`; `None` for the kernel's own scheduler.
+    pub fn path(&self, program: Program) -> Option<PathBuf> {
+        match program {
+            Program::Eevdf => None,
+            Program::ScxDrfq => Some(self.ours.join("scx_drfq")),
+            Program::ScxRusty => Some(self.peers.join("scx_rusty")),
+        }
+    }
+
+    /// Whether `program` can be started.
+    pub fn has(&self, program: Program) -> bool {
+        self.path(program).is_none_or(|path| path.exists())
+    }
+}
+
+/// A loaded scheduler. Dropping it kills its process, which unloads it.
+pub struct Loaded {
+    child: Option<Child>,
+    log: PathBuf,
+}
+
+/// The kernel's word for its state: enabled, enabling, disabled, disabling.
+pub fn state() -> Result<String> {
+    let text = std::fs::read_to_string(STATE)
+        .with_context(|| format!("cannot read {STATE}: this kernel has no sched_ext"))?;
+    Ok(text.trim().to_string())
+}
+
+/// Name of the loaded scheduler, empty when there is none.
+pub fn ops() -> String {
+    std::fs::read_to_string(OPS)
+        .unwrap_or_default()
+        .trim()
+        .to_string()
+}
+
+/// Polls until the state is `wanted`; the time it took.
+pub fn wait_state(wanted: &str, limit: Duration) -> Result<Duration> {
+    let start = Instant::now();
+    loop {
+        let now = state()?;
+        if now == wanted {
+            return Ok(start.elapsed());
+        }
+        ensure!(
+            start.elapsed() < limit,
+            "sched_ext is still {now} after {limit:?}, not {wanted}"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+impl Loaded {
+    /// Loads `program`, and waits until the kernel runs it. What it prints
+    /// goes to the file `log`.
+    pub fn start(
+        programs: &Programs,
+        program: Program,
+        args: &[String],
+        log: &Path,
+    ) -> Result<Self> {
+        let before = state()?;
+        ensure!(
+            before == "disabled",
+            "sched_ext is {before} ({}) before the run",
+            ops()
+        );
+        let mut loaded = Self {
+            child: None,
+            log: log.to_path_buf(),
+        };
+        let Some(path) = programs.path(program) else {
+            return Ok(loaded);
+        };
+        let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let child = Command::new(&path)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(file.try_clone()?)
+            .stderr(file)
+            .spawn()
+            .with_context(|| format!("cannot start {}", path.display()))?;
+        loaded.child = Some(child);
+        loaded.wait_enabled()?;
+        Ok(loaded)
+    }
+
+    fn wait_enabled(&mut self) -> Result<()> {
+        let start = Instant::now();
+        while state()? != "enabled" {
+            if let Some(status) = self.exited()? {
+                bail!(
+                    "the scheduler ended while loading: {status}; {}",
+                    self.last_words()
+                );
+            }
+            if start.elapsed() > PATIENCE {
+                bail!(
+                    "the scheduler did not load within {PATIENCE:?}; {}",
+                    self.last_words()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Process id of the agent; `None` for the kernel's own scheduler.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// The exit status if the process has ended by itself.
+    pub fn exited(&mut self) -> Result<Option<ExitStatus>> {
+        match &mut self.child {
+            Some(child) => Ok(child.try_wait()?),
+            None => Ok(None),
+        }
+    }
+
+    /// Unloads it as a user would (SIGINT). An error if it had ended before,
+    /// fails, or does not end.
+    pub fn stop(mut self) -> Result<()> {
+        if let Some(status) = self.exited()? {
+            bail!(
+                "the scheduler ended by itself: {status}; {}",
+                self.last_words()
+            );
+        }
+        if self.child.is_some() {
+            self.signal(libc::SIGINT);
+            let status = self.wait()?;
+            ensure!(
+                status.success(),
+                "the scheduler ended with {status}; {}",
+                self.last_words()
+            );
+        }
+        wait_state("disabled", PATIENCE)?;
+        Ok(())
+    }
+
+    /// Kills the process (SIGKILL), without waiting for the kernel.
+    pub fn kill(mut self) -> Result<()> {
+        self.signal(libc::SIGKILL);
+        self.wait()?;
+        Ok(())
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        if let Some(child) = &self.child {
+            // SAFETY: not waited for yet, so the id is the child's.
+            unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+        }
+    }
+
+    fn wait(&mut self) -> Result<ExitStatus> {
+        let start = Instant::now();
+        loop {
+            match self.exited()? {
+                Some(status) => {
+                    self.child = None;
+                    return Ok(status);
+                }
+                None if start.elapsed() > PATIENCE => {
+                    bail!("the scheduler does not end; {}", self.last_words())
+                }
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    }
+
+    /// The end of what it printed.
+    fn last_words(&self) -> String {
+        let text = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<_> = text.lines().rev().take(12).collect();
+        format!(
+            "it said:\n{}",
+            lines.into_iter().rev().collect::<Vec<_>>().join("\n")
+        )
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // A failure means that it has ended, which is what is wanted.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a loaded scx_drfq says of itself over its stats socket.
+
+use crate::process::now_ns;
+use anyhow::{Context, Result};
+use scx_stats::StatsClient;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Longer than any task list.
+const NO_LIMIT: &str = "1000000";
+
+/// One answer of the socket.
+#[derive(Debug, Deserialize)]
+pub struct Stats {
+    /// The system.
+    pub system: System,
+    /// All tasks.
+    pub tasks: Vec<Task>,
+    /// `CLOCK_MONOTONIC` between the question and the answer, ns.
+    #[serde(skip)]
+    pub at_ns: u64,
+}
+
+/// The system's part.
+#[derive(Debug, Deserialize)]
+pub struct System {
+    /// V, ns of virtual time.
+    pub v_ns: u64,
+    /// Everything else; the event counters are among it.
+    #[serde(flatten)]
+    pub rest: BTreeMap<String, serde_json::Value>,
+}
+
+/// A task's part.
+#[derive(Debug, Deserialize)]
+pub struct Task {
+    /// Thread id.
+    pub pid: u32,
+    /// S - V, ns of virtual time.
+    pub lag_ns: i64,
+}
+
+impl Stats {
+    /// Asks the scheduler that is loaded.
+    pub fn ask() -> Result<Self> {
+        let mut client = StatsClient::new()
+            .connect(Some(10_000))
+            .context("cannot connect to the stats socket of scx_drfq")?;
+        let before_ns = now_ns();
+        let args = [("target", "tasks"), ("limit", NO_LIMIT)];
+        let args = args.map(|(k, v)| (k.to_string(), v.to_string())).to_vec();
+        let mut stats: Self = client
+            .request("stats", args)
+            .context("the stats socket of scx_drfq fails")?;
+        stats.at_ns = before_ns.midpoint(now_ns());
+        Ok(stats)
+    }
+
+    /// Count of an event, by its name in lower case.
+    pub fn event(&self, name: &str) -> Result<u64> {
+        self.system
+            .rest
+            .get(name)
+            .and_then(serde_json::Value::as_u64)
+            .with_context(|| format!("the stats of scx_drfq have no counter {name:?}"))
+    }
+
+    /// The task with thread id `pid`.
+    pub fn task(&self, pid: u32) -> Result<&Task> {
+        self.tasks
+            .iter()
+            .find(|task| task.pid == pid)
+            .with_context(|| format!("scx_drfq does not know thread {pid}"))
+    }
+
+    /// Contradictions among the counters; empty when they agree.
+    pub fn contradictions(&self) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for name in ["no_account", "sense_errors"] {
+            let count = self.event(name)?;
+            if count > 0 {
+                found.push(format!("{name} is {count}, not 0"));
+            }
+        }
+        let held = self.event("held")?;
+        let mut released = 0;
+        for name in ["released_vtime", "released_idle", "released_bound"] {
+            released += self.event(name)?;
+        }
+        if released > held {
+            found.push(format!("{released} releases for {held} holds"));
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A command while scx_drfq schedules it.
+
+use crate::experiment::Program;
+use crate::kmsg::Kmsg;
+use crate::scheduler::{Loaded, Programs, wait_state};
+use crate::stats::Stats;
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Loads scx_drfq with `args`, runs `command`, unloads. Whether the command
+/// succeeded, the scheduler was still there and content, and the kernel too.
+pub fn run(args: &[String], command: &[String], dir: &Path) -> Result<bool> {
+    let mut kmsg = Kmsg::from_now()?;
+    let log = dir.join("scheduler.log");
+    let mut loaded = Loaded::start(&Programs::find()?, Program::ScxDrfq, args, &log)?;
+    let (program, rest) = command.split_first().context("no command given")?;
+    let status = Command::new(program)
+        .args(rest)
+        .env("DRFQ_AGENT_PID", loaded.pid().unwrap_or(0).to_string())
+        .status()
+        .with_context(|| format!("cannot start {program}"))?;
+    let mut trouble = Vec::new();
+    if !status.success() {
+        trouble.push(format!("{program} ended with {status}"));
+    }
+    if loaded.exited()?.is_none() {
+        // The command may have made it restart.
+        wait_state("enabled", Duration::from_secs(60))?;
+        let stats = Stats::ask()?;
+        trouble.extend(stats.contradictions()?);
+        println!("events: {}", serde_json::to_string(&stats.system.rest)?);
+    }
+    if let Err(error) = loaded.stop() {
+        trouble.push(format!("{error:#}"));
+    }
+    trouble.extend(
+        kmsg.trouble()?
+            .into_iter()
+            .map(|line| format!("kernel log: {line}")),
+    );
+    trouble.iter().for_each(|line| println!("{line}"));
+    Ok(trouble.is_empty())
+}
