@@ -37,9 +37,9 @@ typedef int32_t s32;
 #endif
 
 /* Weight of nice 0, and of a task that nobody configured. */
-#define DRFQ_WEIGHT_ONE (1U << 16)
+#define DRFQ_WEIGHT_ONE (1U << 20)
 
-/* Below this weight the charge rate of one CPU would lose precision. */
+/* The smallest weight: 1/16384. What is less is rounded up to it. */
 #define DRFQ_WEIGHT_MIN 64U
 
 /*

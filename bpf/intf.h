@@ -55,6 +55,7 @@ enum drfq_weights {
 	X(SENSE_ERRORS, "counter reads that failed")                                               \
 	X(DMA_CHARGED, "block I/O requests charged to their submitter")                            \
 	X(DMA_UNOWNED, "block I/O requests whose submitter has no account")                        \
+	X(CGROUPS_MERGED, "cgroups beyond the table's size, which share their parent's weight")     \
 	X(NO_ACCOUNT, "look-ups of a task account that failed")
 
 #define DRFQ_EVENT_ENUM(name, text) DRFQ_EV_##name,
@@ -67,7 +68,9 @@ enum drfq_event { DRFQ_EVENTS(DRFQ_EVENT_ENUM) DRFQ_NR_EVENTS };
  * owning CPU at a context switch and at each tick.
  */
 struct drfq_cpu {
-	/* S of the running packet (ns); meaningful while pid is not 0. */
+	/* S of the running packet (ns); meaningful while pid is not 0. It stays
+	 * while the packet runs: V is the least of these, and must not pass the
+	 * packets that are queued (all of which start later). */
 	u64 vtime_ns;
 	/* Thread id of the task whose packet runs; 0: none of ours. */
 	u32 pid;
@@ -84,7 +87,9 @@ struct drfq_cpu {
 	u32 sense_fresh;
 	/* A wake-up preempts the running packet; the next wake-up looks elsewhere. */
 	u32 claimed;
-	u32 pad[3];
+	u32 pad;
+	/* Virtual time up to which the running packet is charged (ns). */
+	u64 reached_ns;
 	u64 events[DRFQ_NR_EVENTS];
 } __attribute__((aligned(64)));
 
@@ -92,7 +97,7 @@ struct drfq_cpu {
 struct drfq_task_stat {
 	u32 pid;
 	u32 tgid;
-	u32 weight; /* DRFQ_WEIGHT_ONE is 1 */
+	u32 weight; /* effective; DRFQ_WEIGHT_ONE is 1 */
 	u32 flags; /* enum drfq_task_flags */
 	s32 nice;
 	u32 nr_cpus_allowed;
@@ -114,6 +119,7 @@ enum drfq_task_flags {
 	DRFQ_TASK_HELD = 1 << 2, /* waits in DRFQ_DSQ_HELD, or was taken from it just now */
 	DRFQ_TASK_KTHREAD = 1 << 3,
 	DRFQ_TASK_INDEBTED = 1 << 4, /* devices moved memory while it was blocked */
+	DRFQ_TASK_ACTIVE = 1 << 5, /* its weight is counted in its cgroup */
 };
 
 /* Argument of the SYSCALL program drfq_charge_dma: charges traffic that the

@@ -27,6 +27,7 @@
 #include "cpu.bpf.h"
 #include "flow.bpf.h"
 #include "sense.bpf.h"
+#include "cgroup.bpf.h"
 #include "task.bpf.h"
 #include "queue.bpf.h"
 #include "hold.bpf.h"
@@ -103,6 +104,7 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 	/* select_cpu is not called for a task that has no choice. */
 	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
 		task_wake(p, t);
+	task_activate(t);
 	if (goes_local(p, t)) {
 		dispatch_local(p, t, enq_flags);
 		preempt_cpu(scx_bpf_task_cpu(p), drfq_start(&t->flow));
@@ -120,12 +122,24 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		preempt_for(p, drfq_start(&t->flow));
 }
 
+/* A packet of @p starts at @start on the CPU of @slot. */
+static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start, bool contended)
+{
+	u64 old = slot->vtime_ns;
+
+	start = task_start_packet(p, start, contended);
+	slot->claimed = false;
+	slot->reached_ns = start;
+	WRITE_ONCE(slot->vtime_ns, start);
+	WRITE_ONCE(slot->pid, p->pid);
+	vtime_refresh(old);
+}
+
 /* The task on the CPU goes on with a new packet. */
 static void keep(struct drfq_cpu *slot, struct task_struct *prev, bool contended)
 {
 	slot->yielded_pid = 0;
-	slot->claimed = false;
-	WRITE_ONCE(slot->vtime_ns, task_start_packet(prev, slot->vtime_ns, contended));
+	start_packet(slot, prev, slot->reached_ns, contended);
 	scx_bpf_task_set_slice(prev, slice_ns);
 	count(DRFQ_EV_KEPT);
 }
@@ -143,7 +157,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		hold_release(DRFQ_DSQ_LLC + llc, false);
 	found = queue_choose(slot, cpu, &dsq, &start);
 	if (runnable && found && slot->yielded_pid != (u32)prev->pid &&
-	    !drfq_before(start, slot->vtime_ns)) {
+	    !drfq_before(start, slot->reached_ns)) {
 		keep(slot, prev, true);
 		return;
 	}
@@ -155,28 +169,17 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		queue_take_any(DRFQ_DSQ_LLC + llc, llc);
 }
 
-/* S of the packet that @p starts after it waited in a queue. */
-static u64 start_from_queue(struct task_struct *p, s32 cpu)
+void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 {
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct drfq_cpu *slot = cpu_slot(cpu);
 	u64 start = p->scx.dsq_vtime;
 	bool contended = false;
 
 	/* Matters to one case only, and is not free. */
 	if (drfq_before(vtime_now() + conf.cap_ns, start))
 		contended = scx_bpf_dsq_nr_queued(DRFQ_DSQ_LLC + llc_of_cpu(cpu)) > 0;
-	return task_start_packet(p, start, contended);
-}
-
-void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
-{
-	s32 cpu = scx_bpf_task_cpu(p);
-	struct drfq_cpu *slot = cpu_slot(cpu);
-	u64 old;
-
-	old = slot->vtime_ns;
-	slot->claimed = false;
-	WRITE_ONCE(slot->vtime_ns, start_from_queue(p, cpu));
-	WRITE_ONCE(slot->pid, p->pid);
+	start_packet(slot, p, start, contended);
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU; the counter's base then stays as it is, the task's own. */
 	if (cpu != bpf_get_smp_processor_id())
@@ -184,21 +187,17 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	else if (!slot->sense_fresh)
 		sense_start(slot);
 	count(DRFQ_EV_SWITCHES);
-	vtime_refresh(old);
 }
 
 void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 {
 	struct drfq_cpu *slot = cpu_slot(bpf_get_smp_processor_id());
 	struct task_ctx *t = task_ctx_of(p);
-	u64 old;
 
 	if (!t)
 		return;
-	old = slot->vtime_ns;
 	task_charge(p, t, sense_take(slot), false);
-	WRITE_ONCE(slot->vtime_ns, drfq_start(&t->flow));
-	vtime_refresh(old);
+	slot->reached_ns = drfq_start(&t->flow);
 	/* A packet starts just after a tick, so that just before the tick that
 	 * should end its slice a little is left of it: without this a slice of
 	 * one tick would last two. */
@@ -224,6 +223,8 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 		count(DRFQ_EV_REMOTE_UPDATES);
 	}
 	task_charge(p, t, bytes, !runnable);
+	if (!runnable)
+		task_deactivate(t);
 	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED);
 	hold_end(t);
 	/* The slot keeps its virtual time: by it the next packet tells whether
@@ -268,7 +269,15 @@ void BPF_STRUCT_OPS(drfq_set_weight, struct task_struct *p, u32 weight)
 	struct task_ctx *t = task_ctx_of(p);
 
 	if (t)
-		t->flow.weight = task_weight(p);
+		task_set_weight(t, t->cgroup, task_weight(p));
+}
+
+void BPF_STRUCT_OPS(drfq_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		task_set_weight(t, cgroup_index_of(to), t->weight);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -278,7 +287,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_i
 	t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
-	drfq_flow_new(&t->flow, vtime_now(), task_weight(p));
+	t->weight = task_weight(p);
+	drfq_flow_new(&t->flow, vtime_now(), t->weight);
 	t->exec_ns = p->se.sum_exec_runtime;
 	return 0;
 }
@@ -289,6 +299,15 @@ void BPF_STRUCT_OPS(drfq_enable, struct task_struct *p)
 
 	if (t)
 		task_enter(p, t);
+}
+
+/* The task leaves for another scheduling class, or for good. */
+void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		task_deactivate(t);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)
@@ -323,6 +342,11 @@ SCX_OPS_DEFINE(drfq_ops,
 	       .set_weight		= (void *)drfq_set_weight,
 	       .init_task		= (void *)drfq_init_task,
 	       .enable			= (void *)drfq_enable,
+	       .disable			= (void *)drfq_disable,
+	       .cgroup_init		= (void *)drfq_cgroup_init,
+	       .cgroup_exit		= (void *)drfq_cgroup_exit,
+	       .cgroup_move		= (void *)drfq_cgroup_move,
+	       .cgroup_set_weight	= (void *)drfq_cgroup_set_weight,
 	       .dump			= (void *)drfq_dump,
 	       .dump_cpu		= (void *)drfq_dump_cpu,
 	       .dump_task		= (void *)drfq_dump_task,

@@ -8,6 +8,10 @@
 struct task_ctx {
 	struct drfq_flow flow;
 	u32 flags; /* enum drfq_task_flags */
+	/* The task's own weight; flow.weight is the effective one. */
+	u32 weight;
+	/* Node of its cgroup, 0: the root group. */
+	u32 cgroup;
 	/* The task's sum_exec_runtime up to which it is charged: the kernel's
 	 * own figure, the one that top shows. */
 	u64 exec_ns;
@@ -86,6 +90,42 @@ static __always_inline u64 task_take_dma(struct task_ctx *t)
 	return bytes;
 }
 
+/* Counts an active task in its cgroup, once. */
+static void task_activate(struct task_ctx *t)
+{
+	if (!t->cgroup || (t->flags & DRFQ_TASK_ACTIVE))
+		return;
+	t->flags |= DRFQ_TASK_ACTIVE;
+	cgroup_add_active(t->cgroup, t->weight);
+}
+
+static void task_deactivate(struct task_ctx *t)
+{
+	if (!(t->flags & DRFQ_TASK_ACTIVE))
+		return;
+	t->flags &= ~DRFQ_TASK_ACTIVE;
+	cgroup_add_active(t->cgroup, -(s64)t->weight);
+}
+
+/* The weight that the next charge is made at. */
+static __always_inline void task_update_weight(struct task_ctx *t)
+{
+	t->flow.weight = t->cgroup ? cgroup_effective_weight(t->cgroup, t->weight) : t->weight;
+}
+
+/* The task's own weight or its cgroup changes. */
+static void task_set_weight(struct task_ctx *t, u32 cgroup, u32 weight)
+{
+	bool active = t->flags & DRFQ_TASK_ACTIVE;
+
+	task_deactivate(t);
+	t->cgroup = cgroup;
+	t->weight = weight;
+	if (active)
+		task_activate(t);
+	task_update_weight(t);
+}
+
 /*
  * Charges a running packet up to now. The kernel has brought sum_exec_runtime
  * up to date before it calls ops.tick and ops.stopping. @bytes: traffic of the
@@ -102,6 +142,7 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 	t->bytes += bytes;
 	if (!blocks)
 		bytes += task_take_dma(t);
+	task_update_weight(t);
 	flow_charge(&t->flow, run_ns, bytes);
 }
 
@@ -117,8 +158,22 @@ static void task_wake(struct task_struct *p, struct task_ctx *t)
 	t->flags |= DRFQ_TASK_WOKEN;
 	if (dma_bytes)
 		t->flags |= DRFQ_TASK_INDEBTED;
+	task_activate(t);
+	task_update_weight(t);
 	flow_wake(&t->flow, dma_bytes);
 	count(DRFQ_EV_WAKEUPS);
+}
+
+static u32 task_cgroup_index(struct task_struct *p)
+{
+	struct cgroup *cgrp = scx_bpf_task_cgroup(p);
+	u32 index;
+
+	if (!cgrp)
+		return 0;
+	index = cgroup_index_of(cgrp);
+	bpf_cgroup_release(cgrp);
+	return index;
 }
 
 /* The task comes from another scheduling class: what it used there is not
@@ -126,7 +181,7 @@ static void task_wake(struct task_struct *p, struct task_ctx *t)
 static void task_enter(struct task_struct *p, struct task_ctx *t)
 {
 	t->exec_ns = p->se.sum_exec_runtime;
-	t->flow.weight = task_weight(p);
+	task_set_weight(t, task_cgroup_index(p), task_weight(p));
 	flow_wake(&t->flow, 0);
 }
 

@@ -17,7 +17,7 @@ pub const MAX_CPUS: u32 = 1024;
 pub const MAX_LLCS: u32 = 64;
 
 /// The weight of nice 0 (DRFQ_WEIGHT_ONE).
-pub const WEIGHT_ONE: u32 = 1 << 16;
+pub const WEIGHT_ONE: u32 = 1 << 20;
 
 /// delta of dovetailing DRFQ: no bound (DRFQ_DELTA_NONE_NS).
 pub const DELTA_NONE_NS: u64 = 1 << 62;
