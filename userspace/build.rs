@@ -26,10 +26,9 @@ fn name_commit() {
     let suffix = sha.map_or(String::new(), |sha| format!("-g{sha}"));
     println!("cargo:rustc-env=DRFQ_GIT_SUFFIX={suffix}");
     // Written at each commit; a path that is not there would run this always.
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]) {
-        if Path::new(&log).exists() {
-            println!("cargo:rerun-if-changed={log}");
-        }
+    let log = git(&["rev-parse", "--git-path", "logs/HEAD"]);
+    if let Some(log) = log.filter(|log| Path::new(log).exists()) {
+        println!("cargo:rerun-if-changed={log}");
     }
 }
 

@@ -7,7 +7,8 @@
     non_snake_case,
     dead_code,
     missing_docs,
-    clippy::all
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
 )]
 
 include!(concat!(env!("OUT_DIR"), "/bpf_intf.rs"));

@@ -26,7 +26,7 @@ use crate::{
 const _: () = assert!(MAX_CPUS == bpf_intf::DRFQ_MAX_CPUS);
 const _: () = assert!(MAX_LLCS == bpf_intf::DRFQ_MAX_LLCS);
 const _: () = assert!(WEIGHT_ONE == bpf_intf::DRFQ_WEIGHT_ONE);
-const _: () = assert!(DELTA_NONE_NS == bpf_intf::DRFQ_DELTA_NONE_NS as u64);
+const _: () = assert!(DELTA_NONE_NS == bpf_intf::DRFQ_DELTA_NONE_NS);
 const _: () = assert!(EVENTS.len() == bpf_intf::drfq_event_DRFQ_NR_EVENTS as usize);
 
 /// A scheduler that is loaded; the kernel returns to its own when it is dropped.

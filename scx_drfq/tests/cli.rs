@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command as users meet it: exit statuses, and errors of one line. Nothing
+//! here needs a kernel with sched_ext; where one is pretended, the name of the
+//! test says so.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_scx_drfq");
+
+fn run(arguments: &str) -> Output {
+    let mut command = Command::new(BINARY);
+    command.args(arguments.split_whitespace());
+    command.output().expect("the binary starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("output is text")
+}
+
+/// The command failed with this status, and said this in exactly one line.
+#[track_caller]
+fn assert_refused(output: &Output, status: i32, reason: &str) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("scx_drfq: "), "{text}");
+    assert!(text.contains(reason), "{text:?} does not say {reason:?}");
+    assert!(output.stdout.is_empty(), "{}", stdout(output));
+}
+
+#[test]
+fn bad_command_lines_exit_2() {
+    for (arguments, reason) in [
+        ("--no-such-option", "'--no-such-option'"),
+        ("frobnicate", "'frobnicate'"),
+        ("--slice-us", "'--slice-us <US>'"),
+        ("--slice-us 0", "100..=1000000"),
+        ("--slice-us 99999999999999999999", "'--slice-us <US>'"),
+        ("--slice-us -1", "'-1'"),
+        ("--delta-slices 0", "1..=1000"),
+        ("--cap-slices 0", "1..=1000"),
+        ("--wake-credit-slices 1001", "0..=1000"),
+        ("--hold-max-ms 0", "1..=10000"),
+        ("--hold-max-ms 60000", "1..=10000"),
+        ("--rescue-ms 0", "10..=10000"),
+        ("--preempt-margin-us 18446744073709551615", "0..=1000000"),
+        ("--memory-bandwidth 0", "between 1 MB/s and 100 TB/s"),
+        ("--memory-bandwidth 1000T", "between 1 MB/s and 100 TB/s"),
+        ("--memory-bandwidth fast", "bytes per second"),
+        ("--perf-event no-such-event", "page-faults"),
+        ("--perf-event raw:0x0", "page-faults"),
+        ("--variant best", "delta-bounded"),
+        ("--weights heavy", "thesis"),
+        ("--stats 0", "0.1 and 3600"),
+        ("--stats 1 --dry-run", "cannot be used with"),
+        ("--monitor 1 --stats 1", "cannot be used with"),
+        (
+            "--variant memoryless --delta-slices 5",
+            "delta-bounded only",
+        ),
+        (
+            "--variant dovetailing --delta-slices 5",
+            "delta-bounded only",
+        ),
+        ("--event-bytes 64", "needs --perf-event"),
+        ("--event-bytes 0 --perf-event cache-misses", "1..=1048576"),
+        ("--perf-event none --event-bytes 64", "contradicts"),
+        ("--perf-event page-faults", "needs --event-bytes"),
+        ("--no-delayed-wakeup --hold-slices 5", "cannot be used with"),
+        ("--single-queue --steal-margin-us 5", "cannot be used with"),
+        ("--slice-us 4000 top", "'top'"),
+        ("top --interval 0", "0.1 and 3600"),
+        ("top --rows 0", "1..=10000"),
+        ("top --duration never", "0.1 and 3600"),
+        ("charge-dma", "--pid"),
+        ("charge-dma --pid 0 --bytes 1", "'--pid <PID>'"),
+        ("charge-dma --pid 1 --bytes 0", "'--bytes <BYTES>'"),
+    ] {
+        println!("{arguments}");
+        assert_refused(&run(arguments), 2, reason);
+    }
+}
+
+#[test]
+fn without_a_scheduler_clients_exit_1() {
+    if Path::new("/var/run/scx/root/stats").exists() {
+        println!("skipped: a scheduler serves statistics on this machine");
+        return;
+    }
+    for arguments in ["top", "top --plain", "--monitor 1"] {
+        assert_refused(&run(arguments), 1, "no scx_drfq is running");
+    }
+}
+
+/// A tree that stands for `/`, with these files.
+fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    root
+}
+
+const CPUS: [(&str, &str); 2] = [
+    ("sys/devices/system/cpu/online", "0-3\n"),
+    ("sys/devices/system/cpu/possible", "0-7\n"),
+];
+const DISABLED: (&str, &str) = ("sys/kernel/sched_ext/state", "disabled\n");
+
+fn run_on(root: &Path, arguments: &str) -> Output {
+    let mut command = Command::new(BINARY);
+    command
+        .args(arguments.split_whitespace())
+        .env("SCX_SYSFS_PREFIX", root);
+    command.output().expect("the binary starts")
+}
+
+#[test]
+fn unreadable_sysfs_exits_1() {
+    let root = machine(&[]);
+    assert_refused(
+        &run_on(root.path(), "--dry-run"),
+        1,
+        "sys/devices/system/cpu/online",
+    );
+    let root = machine(&[("sys/devices/system/cpu/online", "all of them\n"), CPUS[1]]);
+    assert_refused(&run_on(root.path(), "--dry-run"), 1, "not a list of CPUs");
+    let root = machine(&[CPUS[0], ("sys/devices/system/cpu/possible", "0-4095\n")]);
+    assert_refused(&run_on(root.path(), "--dry-run"), 1, "4096 CPUs");
+}
+
+#[test]
+fn a_pretended_kernel_without_sched_ext_is_diagnosed() {
+    let release = ("proc/sys/kernel/osrelease", "6.12.9-test\n");
+    let config = (
+        "boot/config-6.12.9-test",
+        "# CONFIG_SCHED_CLASS_EXT is not set\n",
+    );
+    let root = machine(&[CPUS[0], CPUS[1], release, config]);
+    let reason = "kernel 6.12.9-test has no sched_ext (# CONFIG_SCHED_CLASS_EXT is not set)";
+    assert_refused(&run_on(root.path(), ""), 1, reason);
+}
+
+#[test]
+fn a_pretended_other_scheduler_is_named() {
+    let state = ("sys/kernel/sched_ext/state", "enabled\n");
+    let root = machine(&[
+        CPUS[0],
+        CPUS[1],
+        state,
+        ("sys/kernel/sched_ext/root/ops", "rusty_1\n"),
+    ]);
+    assert_refused(
+        &run_on(root.path(), ""),
+        1,
+        "\"rusty_1\" is already loaded; stop it first",
+    );
+}
+
+#[test]
+fn without_privileges_it_says_which() {
+    let root = machine(&[CPUS[0], CPUS[1], DISABLED]);
+    // SAFETY: asks only.
+    let mut command = if unsafe { libc::geteuid() } == 0 {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all", BINARY]);
+        command
+    } else {
+        Command::new(BINARY)
+    };
+    let output = command
+        .env("SCX_SYSFS_PREFIX", root.path())
+        .output()
+        .expect("setpriv starts");
+    assert_refused(
+        &output,
+        1,
+        "CAP_BPF and CAP_PERFMON missing; run it with sudo",
+    );
+}
+
+#[test]
+fn a_dry_run_prints_what_would_be_loaded() {
+    let root = machine(&CPUS);
+    let output = run_on(
+        root.path(),
+        "--dry-run --slice-us 2000 --memory-bandwidth 4G",
+    );
+    assert!(output.status.success());
+    let config: toml::Table = stdout(&output).parse().expect("it is TOML");
+    for (name, value) in [
+        ("nr_cpus", 4),
+        ("nr_cpu_ids", 8),
+        ("slice_ns", 2_000_000),
+        ("preempt_margin_ns", 500_000),
+        ("memory_bandwidth_bytes_per_s", 4_000_000_000),
+        ("mem_ns_per_byte_q32", 1 << 30),
+    ] {
+        assert_eq!(config[name].as_integer(), Some(value), "{name}");
+    }
+}
+
+#[test]
+fn help_and_version_exit_0() {
+    for (arguments, word) in [
+        ("--help", "--memory-bandwidth"),
+        ("top --help", "--interval"),
+        ("--version", "scx_drfq 0."),
+        ("--help-stats", "packets started on a CPU"),
+    ] {
+        let output = run(arguments);
+        assert!(
+            output.status.success() && stdout(&output).contains(word),
+            "{arguments}"
+        );
+        assert!(output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn doctor_prints_a_line_for_each_prerequisite() {
+    let output = run("doctor");
+    let text = stdout(&output);
+    assert!(output.stderr.is_empty());
+    for line in text.lines() {
+        let known = ["[ok]", "[warn]", "[FAIL]"]
+            .iter()
+            .any(|mark| line.starts_with(mark));
+        assert!(known && line.contains(": "), "{line}");
+    }
+    for what in ["sched_ext", "BTF", "privileges", "CPUs", "PMU", "resctrl"] {
+        assert!(text.contains(&format!(" {what}: ")), "{what} in {text}");
+    }
+    assert_eq!(output.status.success(), !text.contains("[FAIL]"));
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    for arguments in ["--help", "--help-stats", "--dry-run", "doctor"] {
+        let mut child = Command::new(BINARY)
+            .args(arguments.split_whitespace())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.stderr.is_empty(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert_eq!(output.status.code(), Some(0), "{arguments}");
+    }
+}
