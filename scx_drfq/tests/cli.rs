@@ -4,7 +4,7 @@
 //! test says so.
 
 use std::{
-    fs,
+    fs, io,
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -243,14 +243,14 @@ fn doctor_prints_a_line_for_each_prerequisite() {
 #[test]
 fn a_reader_that_leaves_is_no_error() {
     for arguments in ["--help", "--help-stats", "--dry-run", "doctor"] {
-        let mut child = Command::new(BINARY)
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(BINARY);
+        command
             .args(arguments.split_whitespace())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let output = child.wait_with_output().unwrap();
+            .stdout(writer)
+            .stderr(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
         assert!(
             output.stderr.is_empty(),
             "{}",
