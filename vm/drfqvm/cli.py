@@ -43,6 +43,13 @@ def _machine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--llcs", type=_positive, default=1, metavar="N", help="last-level caches (default: 1)")
     parser.add_argument("--smt", action="store_true", help="two hardware threads per core")
     parser.add_argument("--memory", type=_memory, default=2048, metavar="SIZE", help="memory (default: 2G)")
+    parser.add_argument("--clock", choices=("real", "icount"), default="real",
+                        help="icount: guest time counts instructions, so that figures do not depend on how busy "
+                        "the host is; vCPUs take turns on one host CPU (default: real)")
+    parser.add_argument("--icount-shift", type=int, choices=range(8), default=machine.ICOUNT_SHIFT, metavar="N",
+                        help="an instruction takes 2^N ns with --clock icount, 0 to 7 (default: %(default)s)")
+    parser.add_argument("--disk", action="append", default=[], metavar="SIZE|FILE",
+                        help="a virtio disk /dev/vda, vdb ...: an empty one of SIZE (for example 1G), or a raw image")
     parser.add_argument("--kvm", action="store_true", help="use KVM (default: emulate, which works everywhere)")
     parser.add_argument("--kernel-option", action="append", default=[], metavar="OPT", help="add a kernel argument")
     parser.add_argument("--qemu-option", action="append", default=[], metavar="OPT",
@@ -73,9 +80,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _machine(args: argparse.Namespace) -> machine.Machine:
+def _machine(args: argparse.Namespace, parser: argparse.ArgumentParser) -> machine.Machine:
+    if args.kvm and args.clock == "icount":
+        parser.error("--clock icount counts emulated instructions; it cannot be used with --kvm")
     return machine.Machine(kernel=args.kernel, cpus=args.cpus, llcs=args.llcs, smt=args.smt, memory_mib=args.memory,
-                           kvm=args.kvm, kernel_options=tuple(args.kernel_option),
+                           icount_shift=args.icount_shift if args.clock == "icount" else None,
+                           kvm=args.kvm, disks=tuple(args.disk), kernel_options=tuple(args.kernel_option),
                            qemu_options=tuple(args.qemu_option))
 
 
@@ -83,7 +93,7 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         parser.error("no command given: vm run [OPTIONS] -- CMD ...")
-    return run.run(_machine(args), command, out=args.out, env=args.env, timeout_s=args.timeout, verbose=args.verbose)
+    return run.run(_machine(args, parser), command, out=args.out, env=args.env, timeout_s=args.timeout, verbose=args.verbose)
 
 
 def main(arguments: List[str]) -> int:
@@ -94,7 +104,7 @@ def main(arguments: List[str]) -> int:
         if args.action == "run":
             return _run(args, parser)
         if args.action == "shell":
-            return run.shell(_machine(args))
+            return run.shell(_machine(args, parser))
         if args.action == "lock":
             kernels.write_lock(dict(word.partition("=")[::2] for word in args.choice))
             return 0

@@ -2,8 +2,10 @@
 """Runs one command in a VM and returns its output and exit status through a shared directory."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -14,13 +16,16 @@ import time
 from typing import Dict, List, Optional
 
 from . import kernels, machine as shape, tools
-from .common import VmError, say
+from .common import VmError, cache_root, say
 
 TIMEOUT_STATUS = 124
 VM_FAILED_STATUS = 125
 INTERRUPTED_STATUS = 130
 _POLL_S = 0.05
-_SHUTDOWN_S = 10
+# Some 50 times what an idle host takes.
+_BOOT_S = 300
+_LOGS_KEPT = 20
+_TAIL_LINES = 25
 _HERE = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -29,7 +34,7 @@ class Stopped(Exception):
 
 
 class TimedOut(Exception):
-    """The time that --timeout gives has passed."""
+    """The time that --timeout gives, or the time to boot, has passed."""
 
 
 def environment(out: str, extra: List[str], host: Dict[str, str]) -> List[str]:
@@ -79,13 +84,13 @@ class Run:
 
     def __init__(self, machine: shape.Machine, command: List[str], out: Optional[str], env: List[str],
                  timeout_s: Optional[float], verbose: bool) -> None:
-        self._machine = machine
         self._timeout_s = timeout_s
         self._verbose = verbose
-        self._keep = False
         self._process: Optional[subprocess.Popen] = None
         # Not in the cache: QEMU's socket paths are limited to 108 bytes.
         self.control = pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm."))
+        machine = dataclasses.replace(machine, disks=tuple(self._disk(i, d) for i, d in enumerate(machine.disks)))
+        self._machine = machine
         self._out = pathlib.Path(out).absolute() if out else self.control / "out"
         self._out.mkdir(parents=True, exist_ok=True)
         self._write("command", command)
@@ -101,6 +106,19 @@ class Run:
 
     def _write(self, name: str, words: List[str]) -> None:
         (self.control / name).write_bytes(b"".join(os.fsencode(word) + b"\0" for word in words))
+
+    def _disk(self, index: int, text: str) -> str:
+        """The image of a `--disk`: a file that exists, or a new sparse one of the given size."""
+        if os.path.exists(text):
+            return os.path.abspath(text)
+        try:
+            size_mib = shape.memory_mib(text)
+        except ValueError as error:
+            raise VmError(f"--disk {text}: neither a file nor a size such as 512M") from error
+        path = self.control / f"disk{index}.img"
+        with open(path, "wb") as file:
+            file.truncate(size_mib << 20)
+        return str(path)
 
     def _arguments(self) -> List[str]:
         release = kernels.resolve(self._machine.kernel)
@@ -137,6 +155,7 @@ class Run:
     def _follow(self) -> Optional[int]:
         """Copies output until the command has ended (its status) or the VM has (None)."""
         status_file = self.control / "status"
+        boot_end = time.monotonic() + _BOOT_S
         end = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         while True:
             done = status_file.exists() or self._process.poll() is not None
@@ -145,7 +164,9 @@ class Run:
             if done:
                 return int(status_file.read_text(encoding="ascii")) if status_file.exists() else None
             if end is not None and time.monotonic() > end:
-                raise TimedOut
+                raise TimedOut(f"timed out after {self._timeout_s:g} s")
+            if time.monotonic() > boot_end and not (self.control / "started").exists():
+                raise TimedOut(f"the VM did not boot within {_BOOT_S} s")
             time.sleep(_POLL_S)
 
     def run(self) -> int:
@@ -154,27 +175,25 @@ class Run:
             self._start()
             status = self._follow()
             if status is not None:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_SHUTDOWN_S)
                 return status
             self._report("the VM ended before the command did")
             return VM_FAILED_STATUS
-        except TimedOut:
-            self._report(f"timed out after {self._timeout_s:g} s")
+        except TimedOut as error:
+            self._report(str(error))
             return TIMEOUT_STATUS
 
     def _report(self, what: str) -> None:
-        """Says what went wrong, with the end of the console's log; the control directory is kept."""
-        self._keep = True
+        """Says what went wrong, with the end of the console's log, which is kept."""
         log = self.control / "console.log"
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         if not (self.control / "started").exists():
             what += " (during boot)"
-        if "Kernel panic" in text:
-            what += ": kernel panic"
-        for line in text.splitlines()[-25:]:
-            say(f"console: {line.rstrip()}")
-        say(f"{what}; console log: {log}")
+        panic = re.search(r"Kernel panic.*", text)
+        if panic:
+            what += f": {panic.group().strip()}"
+        for line in text.splitlines()[-_TAIL_LINES:]:
+            say("console: " + "".join(c if c.isprintable() else " " for c in line).rstrip())
+        say(f"{what}; console log: {_keep_log(text)}")
 
     def close(self) -> None:
         """Ends every process of the VM and removes its files."""
@@ -184,12 +203,18 @@ class Run:
                     os.killpg(self._process.pid, sent)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(wait_s)
-        if self._keep:
-            for path in self.control.iterdir():
-                if path.name != "console.log" and path != self._out:
-                    path.unlink()
-        else:
-            shutil.rmtree(self.control, ignore_errors=True)
+        shutil.rmtree(self.control, ignore_errors=True)
+
+
+def _keep_log(text: str) -> pathlib.Path:
+    """Stores a failed VM's console log in the cache, in place of the oldest one when there are many."""
+    logs = cache_root() / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    for old in sorted(logs.glob("*.log"))[:-_LOGS_KEPT]:
+        old.unlink(missing_ok=True)
+    path = logs / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def _stop(_signal, _frame) -> None:
@@ -209,6 +234,10 @@ def run(machine: shape.Machine, command: List[str], **options) -> int:
         return INTERRUPTED_STATUS
     except Stopped:
         return 128 + signal.SIGTERM
+    except BrokenPipeError:
+        # Nobody reads the output any more (`| head`); what is still buffered must not fail at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     finally:
         one.close()
 
