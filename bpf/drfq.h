@@ -90,6 +90,8 @@ struct drfq_flow {
 	/* 2^-32 ns that the times above have not been charged yet. */
 	u32 cpu_frac;
 	u32 mem_frac;
+	/* 2^-32 ns of time on the memory bus, before the weight. */
+	u32 bus_frac;
 	/* w, DRFQ_WEIGHT_ONE is 1; never 0. */
 	u32 weight;
 };
@@ -149,15 +151,14 @@ DRFQ_FN void drfq_flow_new(struct drfq_flow *f, u64 v, u32 weight)
 	f->mem_vt = v;
 	f->cpu_frac = 0;
 	f->mem_frac = 0;
+	f->bus_frac = 0;
 	f->weight = weight < DRFQ_WEIGHT_MIN ? DRFQ_WEIGHT_MIN : weight;
 }
 
-/* The rate at which a resource time of 1 ns becomes virtual time. */
+/* Virtual time of 1 ns of resource time that @divisor units share. */
 DRFQ_FN u64 drfq_rate_q32(u32 weight, u32 divisor)
 {
-	u64 rate = ((u64)DRFQ_WEIGHT_ONE << 32) / weight;
-
-	return divisor ? rate / divisor : rate;
+	return ((u64)DRFQ_WEIGHT_ONE << 32) / ((u64)weight * divisor);
 }
 
 /* Delta-bounding: neither time is more than delta behind the other. */
@@ -188,16 +189,17 @@ DRFQ_FN u32 drfq_cpu_divisor(const struct drfq_conf *c, u32 busy_cpus)
 DRFQ_FN void drfq_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run_ns, u64 bytes,
 			 u32 busy_cpus)
 {
-	u64 mem_rate;
-	u32 none = 0;
+	u64 bus_ns;
 
 	if (run_ns)
 		f->cpu_vt += drfq_scale(
 			run_ns, drfq_rate_q32(f->weight, drfq_cpu_divisor(c, busy_cpus)),
 			&f->cpu_frac);
 	if (bytes && c->mem_ns_per_byte_q32) {
-		mem_rate = drfq_scale(c->mem_ns_per_byte_q32, drfq_rate_q32(f->weight, 0), &none);
-		f->mem_vt += drfq_scale(bytes, mem_rate, &f->mem_frac);
+		/* In two steps: one rate of both would overflow where a low
+		 * weight meets a slow memory. */
+		bus_ns = drfq_scale(bytes, c->mem_ns_per_byte_q32, &f->bus_frac);
+		f->mem_vt += drfq_scale(bus_ns, drfq_rate_q32(f->weight, 1), &f->mem_frac);
 	}
 	drfq_bound(f, c->delta_ns);
 }

@@ -35,6 +35,8 @@ pub struct Flow {
     pub cpu_frac: u32,
     /// 2^-32 ns that `mem_vt` was not charged yet.
     pub mem_frac: u32,
+    /// 2^-32 ns of time on the memory bus that were not charged yet.
+    pub bus_frac: u32,
     /// w in units of 1 / [`weight_one`]; never 0.
     pub weight: u32,
 }
@@ -45,7 +47,7 @@ unsafe extern "C" {
     safe static shim_charge_max_ns: u64;
     safe static shim_v_origin_ns: u64;
     safe static shim_delta_none_ns: u64;
-    safe static shim_layout: [u64; 14];
+    safe static shim_layout: [u64; 15];
 
     safe fn shim_before(a: u64, b: u64) -> bool;
     safe fn shim_later(a: u64, b: u64) -> u64;
@@ -89,7 +91,7 @@ pub fn delta_none_ns() -> u64 {
 }
 
 /// Sizes and offsets of both structures as C has them, in the order of the shim.
-pub fn c_layout() -> [u64; 14] {
+pub fn c_layout() -> [u64; 15] {
     shim_layout
 }
 
@@ -147,6 +149,7 @@ impl Flow {
             mem_vt: 0,
             cpu_frac: 0,
             mem_frac: 0,
+            bus_frac: 0,
             weight: 0,
         };
         shim_flow_new(&mut flow, v, weight);

@@ -28,6 +28,8 @@ const u64 shim_layout[] = {
 	offsetof(struct drfq_flow, mem_vt),
 	offsetof(struct drfq_flow, cpu_frac),
 	offsetof(struct drfq_flow, mem_frac),
+	offsetof(struct drfq_flow, bus_frac),
+	offsetof(struct drfq_flow, bus_frac),
 	offsetof(struct drfq_flow, weight),
 };
 
@@ -82,6 +84,11 @@ u64 shim_advance(u64 v, u64 min_start)
 	return drfq_advance(v, min_start);
 }
 
+void shim_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
+{
+	drfq_lift(f, c, v);
+}
+
 void shim_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes)
 {
 	drfq_wake(f, c, v, dma_bytes);
@@ -90,6 +97,11 @@ void shim_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_by
 void shim_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 {
 	drfq_cap(f, c, v);
+}
+
+u64 shim_contended_v(const struct drfq_conf *c, u64 start)
+{
+	return drfq_contended_v(c, start);
 }
 
 bool shim_held(const struct drfq_conf *c, u64 start, u64 v)
