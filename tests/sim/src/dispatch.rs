@@ -2,7 +2,7 @@
 //! The callbacks of the scheduler (`main.bpf.c` and `task.bpf.h`).
 
 use crate::engine::Sim;
-use crate::ffi::{self, Flow};
+use crate::ffi;
 use crate::machine::TaskId;
 use crate::task::State;
 
@@ -50,7 +50,7 @@ impl Sim {
         t.kthread
             && self.pinned(task)
             && t.woken
-            && !self.config.conf.held(t.hold_ns, self.v_ns)
+            && !self.config.conf.held(t.flow.start(), self.v_ns)
     }
 
     fn queue_key(&mut self, task: TaskId) -> u64 {
@@ -97,7 +97,8 @@ impl Sim {
     /// another one waits.
     fn keep(&mut self, cpu: usize, prev: TaskId, contended: bool) {
         self.cpus[cpu].slot.yielded = None;
-        self.start_packet(cpu, prev, contended);
+        let start = self.cpus[cpu].slot.reached_ns;
+        self.start_packet(cpu, prev, start, contended);
         self.cpus[cpu].slice_ns = self.config.slice_ns;
         self.counters.kept += 1;
     }
@@ -113,7 +114,7 @@ impl Sim {
         let (queue, head) = self.queue_choose(cpu);
         if let (Some(prev), Some(start)) = (prev, head) {
             let slot = &self.cpus[cpu].slot;
-            if slot.yielded != Some(prev) && !ffi::before(start, slot.vtime_ns) {
+            if slot.yielded != Some(prev) && !ffi::before(start, slot.reached_ns) {
                 self.keep(cpu, prev, true);
                 return;
             }
@@ -130,20 +131,21 @@ impl Sim {
 
     /// `ops.running`: the packet starts.
     pub(crate) fn running(&mut self, cpu: usize, task: TaskId) {
-        let old = self.cpus[cpu].slot.vtime_ns;
-        let contended = std::mem::take(&mut self.cpus[cpu].slot.from_queue);
-        self.start_packet(cpu, task, contended);
-        self.cpus[cpu].slot.busy = true;
+        let start = self.tasks[task].key_ns;
+        let contended = !self.queues[self.cpus[cpu].llc].is_empty();
+        self.start_packet(cpu, task, start, contended);
         self.counters.switches += 1;
-        self.vtime_refresh(old);
     }
 
     /// `ops.tick`.
     pub(crate) fn tick(&mut self, cpu: usize, task: TaskId) {
-        let old = self.cpus[cpu].slot.vtime_ns;
         self.task_charge(cpu, task, false);
-        self.cpus[cpu].slot.vtime_ns = self.tasks[task].flow.start();
-        self.vtime_refresh(old);
+        self.cpus[cpu].slot.reached_ns = self.tasks[task].flow.start();
+        // What is left may be the few us from the last tick to the switch: to
+        // wait for the next tick would double the slice.
+        if self.cpus[cpu].slice_ns < self.config.slice_ns / 8 {
+            self.cpus[cpu].slice_ns = 0;
+        }
         if !self.held.is_empty() {
             self.hold_poll(false);
         }
@@ -153,6 +155,7 @@ impl Sim {
     pub(crate) fn stopping(&mut self, cpu: usize, task: TaskId, runnable: bool) {
         self.task_charge(cpu, task, !runnable);
         self.tasks[task].woken = false;
+        self.tasks[task].indebted = false;
         self.hold_end(task);
         self.cpus[cpu].slot.busy = false;
     }
@@ -165,18 +168,6 @@ impl Sim {
             let alone = !self.cpus_busy(None);
             self.hold_poll(alone);
         }
-    }
-
-    /// `ops.init_task` of a fork: the child starts at V (4.8), but not before its
-    /// parent, or a chain of short-lived tasks would never age.
-    pub(crate) fn init_task(&mut self, task: TaskId, parent: Option<(usize, TaskId)>) {
-        let mut start = self.v_ns;
-        if let Some((cpu, parent)) = parent {
-            self.task_charge(cpu, parent, false);
-            start = ffi::later(start, self.tasks[parent].flow.start());
-        }
-        let t = &mut self.tasks[task];
-        t.flow = Flow::new(start, t.report.weight);
     }
 
     /// `ops.yield`.
@@ -207,34 +198,44 @@ impl Sim {
         let bytes = std::mem::take(&mut t.pending_dma_bytes);
         t.report.dma_bytes += bytes;
         t.woken = true;
-        // 4.5.1 is about what devices moved. CPU debt that a low weight makes of
-        // one slice orders the queue, but must not idle a CPU.
-        let mut seen = t.flow;
-        seen.cap(&self.config.conf, self.v_ns);
-        seen.wake(&self.config.conf, self.v_ns, bytes);
-        t.hold_ns = seen.start();
+        // 4.10 is about what devices moved, not about CPU time at a low weight.
+        t.indebted |= bytes > 0;
         t.flow.wake(&self.config.conf, self.v_ns, bytes);
         self.counters.wakeups += 1;
     }
 
-    /// A packet starts: S is published. What a flow used while nobody else
-    /// wanted it is forgiven beyond the cap (Algorithm 2). If others want it, S
-    /// must stay as it is, or the order among those that wait would be wrong: V
-    /// is then raised instead. The floor keeps a flow that has a whole CPU, and
-    /// is due more, from saving up credit.
-    fn start_packet(&mut self, cpu: usize, task: TaskId, contended: bool) {
+    /// `start_packet`: the packet of `task` starts at `start_ns` on `cpu`.
+    fn start_packet(&mut self, cpu: usize, task: TaskId, start_ns: u64, contended: bool) {
+        let old = self.cpus[cpu].slot.vtime_ns;
+        let start = self.task_start_packet(task, start_ns, contended);
+        let slot = &mut self.cpus[cpu].slot;
+        slot.claimed = false;
+        slot.reached_ns = start;
+        slot.vtime_ns = start;
+        slot.busy = true;
+        self.vtime_refresh(old);
+    }
+
+    /// `task_start_packet`: S, corrected if it is far from V. What a flow used
+    /// while nobody else wanted it is forgiven beyond the cap (Algorithm 2); if
+    /// others wait, V is raised instead, or their order would be wrong.
+    fn task_start_packet(&mut self, task: TaskId, start_ns: u64, contended: bool) -> u64 {
         let conf = &self.config.conf;
         let flow = &mut self.tasks[task].flow;
-        if ffi::before(self.v_ns.wrapping_add(conf.cap_ns), flow.start()) {
+        if ffi::before(self.v_ns.wrapping_add(conf.cap_ns), start_ns) {
             if contended {
-                self.v_ns = ffi::advance(self.v_ns, flow.start().wrapping_sub(conf.cap_ns));
-            } else {
-                flow.cap(conf, self.v_ns);
-                self.counters.capped += 1;
+                self.v_ns = ffi::advance(self.v_ns, conf.contended_v(start_ns));
+                self.counters.v_pulled += 1;
+                return start_ns;
             }
+            flow.cap(conf, self.v_ns);
+            self.counters.capped += 1;
+        } else if ffi::before(start_ns, self.v_ns.wrapping_sub(conf.wake_credit_ns)) {
+            flow.lift(conf, self.v_ns);
+            self.counters.lifted += 1;
+        } else {
+            return start_ns;
         }
-        flow.wake(conf, self.v_ns, 0);
-        self.cpus[cpu].slot.vtime_ns = flow.start();
-        self.cpus[cpu].slot.claim_ns = None;
+        flow.start()
     }
 }

@@ -127,6 +127,21 @@ impl Sim {
         self.tasks.iter().map(|t| t.flow.start()).collect()
     }
 
+    /// V now, ns of virtual time.
+    pub fn v_ns(&self) -> u64 {
+        self.v_ns
+    }
+
+    /// Whether `task`, in the order of creation, is held now.
+    pub fn is_held(&self, task: TaskId) -> bool {
+        self.tasks.get(task).is_some_and(|t| t.state == State::Held)
+    }
+
+    /// The CPU that runs `task` now.
+    pub fn cpu_of(&self, task: TaskId) -> Option<usize> {
+        self.cpus.iter().position(|c| c.current == Some(task))
+    }
+
     pub(crate) fn violation(&mut self, text: String) {
         if self.violations.len() < MAX_VIOLATIONS {
             self.violations.push(format!("at {} ns: {text}", self.now_ns));
@@ -141,6 +156,11 @@ impl Sim {
                 if self.tasks[task].allowed.has(cpu) {
                     broken.push(format!("task {task} is queued and CPU {cpu} idles"));
                 }
+            }
+        }
+        for (cpu, task) in self.cpus.iter().enumerate().filter_map(|(i, c)| Some((i, c.current?))) {
+            if !self.tasks[task].allowed.has(cpu) {
+                broken.push(format!("task {task} runs on CPU {cpu}, where it may not"));
             }
         }
         // The watch timer is what ends a hold when no CPU acts.
@@ -181,7 +201,7 @@ impl Sim {
                 self.schedule(cpu);
             }
             Event::Wake(task) => self.wake(task, true),
-            Event::Arrive(spec) => self.arrive(spec, None),
+            Event::Arrive(spec) => self.arrive(spec),
             Event::Tick(cpu) => {
                 self.push(self.now_ns + self.config.tick_ns, Event::Tick(cpu));
                 self.tick_cpu(cpu);
@@ -212,11 +232,6 @@ impl Sim {
     fn tick_cpu(&mut self, cpu: usize) {
         self.account(cpu);
         if let Some(task) = self.cpus[cpu].current {
-            // What is left may be the few us from the last tick to the switch: to wait
-            // for the next tick would double the slice.
-            if self.cpus[cpu].slice_ns < self.config.tick_ns / 2 {
-                self.cpus[cpu].slice_ns = 0;
-            }
             self.tick(cpu, task);
         }
     }
@@ -229,13 +244,12 @@ impl Sim {
         }
     }
 
-    fn arrive(&mut self, spec: usize, parent: Option<(usize, TaskId)>) {
+    fn arrive(&mut self, spec: usize) {
         let nr_cpus = self.cpus.len();
         let spec = self.specs[spec].clone();
         let task = self.tasks.len();
         let cpu = (0..nr_cpus).map(|i| (task + i) % nr_cpus).find(|c| spec.allowed.has(*c));
         self.tasks.push(Task::new(&spec, cpu.unwrap_or(0), self.v_ns));
-        self.init_task(task, parent);
         self.enter_step(task);
         self.wake(task, false);
     }
@@ -373,7 +387,7 @@ impl Sim {
             Some(Step::Spawn(spec)) => {
                 self.next_step(task);
                 self.arm(cpu);
-                self.arrive(spec, Some((cpu, task)));
+                self.arrive(spec);
             }
             None => {
                 self.block(cpu, task);

@@ -59,6 +59,8 @@ unsafe extern "C" {
     safe fn shim_cpu_divisor(c: &Conf, busy_cpus: u32) -> u32;
     safe fn shim_charge(f: &mut Flow, c: &Conf, run_ns: u64, bytes: u64, busy_cpus: u32);
     safe fn shim_advance(v: u64, min_start: u64) -> u64;
+    safe fn shim_lift(f: &mut Flow, c: &Conf, v: u64);
+    safe fn shim_contended_v(c: &Conf, start: u64) -> u64;
     safe fn shim_wake(f: &mut Flow, c: &Conf, v: u64, dma_bytes: u64);
     safe fn shim_cap(f: &mut Flow, c: &Conf, v: u64);
     safe fn shim_held(c: &Conf, start: u64, v: u64) -> bool;
@@ -113,9 +115,9 @@ pub fn scale(amount: u64, rate_q32: u64, frac: &mut u32) -> u64 {
 /// `drfq_rate_q32`: virtual time per ns of resource time.
 ///
 /// # Panics
-/// If `weight` is 0, which the header does not allow.
+/// If `weight` or `divisor` is 0, which the header does not allow.
 pub fn rate_q32(weight: u32, divisor: u32) -> u64 {
-    assert_ne!(weight, 0, "a weight is never 0");
+    assert!(weight != 0 && divisor != 0, "neither is ever 0");
     shim_rate_q32(weight, divisor)
 }
 
@@ -133,6 +135,11 @@ impl Conf {
     /// `drfq_cpu_divisor`: 4.1 and 4.5.2.
     pub fn cpu_divisor(&self, busy_cpus: u32) -> u32 {
         shim_cpu_divisor(self, busy_cpus)
+    }
+
+    /// `drfq_contended_v`: the least V when a contended packet starts at `start`.
+    pub fn contended_v(&self, start: u64) -> u64 {
+        shim_contended_v(self, start)
     }
 
     /// `drfq_held`: 4.10.
@@ -174,6 +181,11 @@ impl Flow {
     /// `drfq_wake`: 4.5 and 4.7.
     pub fn wake(&mut self, conf: &Conf, v: u64, dma_bytes: u64) {
         shim_wake(self, conf, v, dma_bytes);
+    }
+
+    /// `drfq_lift`: no further behind V than C.
+    pub fn lift(&mut self, conf: &Conf, v: u64) {
+        shim_lift(self, conf, v);
     }
 
     /// `drfq_cap`: Algorithm 2.

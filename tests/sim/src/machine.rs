@@ -33,16 +33,16 @@ impl CpuSet {
 /// `struct drfq_cpu`: the scheduler's slot of one CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
-    /// S of the running packet, ns of virtual time.
+    /// S of the running packet, ns of virtual time; stays while it runs.
     pub vtime_ns: u64,
     /// Whether a packet runs (a pid that is not 0).
     pub busy: bool,
     /// The task that yielded and was not queued since.
     pub yielded: Option<TaskId>,
-    /// S of the wake-up that has preempted the packet, until another starts.
-    pub claim_ns: Option<u64>,
-    /// Whether the packet that starts next was taken from a queue.
-    pub from_queue: bool,
+    /// Virtual time up to which the running packet is charged, ns.
+    pub reached_ns: u64,
+    /// Whether a wake-up has preempted the packet.
+    pub claimed: bool,
     /// The other LLC looked at last.
     pub steal_cursor: usize,
 }

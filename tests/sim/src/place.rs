@@ -41,13 +41,11 @@ impl Sim {
     pub(crate) fn preempt_cpu(&mut self, cpu: usize, start_ns: u64) -> bool {
         let margin = self.config.preempt_margin_ns;
         let slot = &mut self.cpus[cpu].slot;
-        // Once claimed, the CPU counts as the claimant's: the next wake-up that
-        // is no earlier looks elsewhere.
-        let running_ns = slot.claim_ns.unwrap_or(slot.vtime_ns);
-        if !slot.busy || !ffi::before(start_ns.wrapping_add(margin), running_ns) {
+        let later = ffi::before(start_ns.wrapping_add(margin), slot.vtime_ns);
+        if !slot.busy || slot.claimed || !later {
             return false;
         }
-        slot.claim_ns = Some(start_ns);
+        slot.claimed = true;
         self.cpus[cpu].slice_ns = 0;
         self.resched(cpu);
         self.counters.preempts += 1;

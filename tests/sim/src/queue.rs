@@ -89,7 +89,6 @@ impl Sim {
             return false;
         };
         self.queues[llc].remove(task);
-        self.cpus[cpu].slot.from_queue = true;
         self.local_insert(task, cpu);
         if llc != self.cpus[cpu].llc {
             self.counters.steals += 1;

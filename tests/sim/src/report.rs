@@ -49,6 +49,8 @@ pub struct Counters {
     pub released_bound: u64,
     pub rescued: u64,
     pub capped: u64,
+    pub v_pulled: u64,
+    pub lifted: u64,
     pub yields: u64,
 }
 

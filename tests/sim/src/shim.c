@@ -29,7 +29,6 @@ const u64 shim_layout[] = {
 	offsetof(struct drfq_flow, cpu_frac),
 	offsetof(struct drfq_flow, mem_frac),
 	offsetof(struct drfq_flow, bus_frac),
-	offsetof(struct drfq_flow, bus_frac),
 	offsetof(struct drfq_flow, weight),
 };
 

@@ -104,8 +104,8 @@ pub struct Task {
     pub flow: Flow,
     /// Woken and not run since (`DRFQ_TASK_WOKEN`).
     pub woken: bool,
-    /// S as the hold sees it: debt of CPU time beyond the cap left out, virtual ns.
-    pub hold_ns: u64,
+    /// Devices moved data while it was blocked last (`DRFQ_TASK_INDEBTED`).
+    pub indebted: bool,
     /// Place in its queue (`scx.dsq_vtime`), virtual ns.
     pub key_ns: u64,
     /// The part of its running time that was charged, ns.
@@ -136,7 +136,7 @@ impl Task {
             state: State::Blocked,
             flow,
             woken: false,
-            hold_ns: v_ns,
+            indebted: false,
             key_ns: v_ns,
             charged_ns: 0,
             pending_dma_bytes: 0,

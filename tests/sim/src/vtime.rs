@@ -3,11 +3,9 @@
 
 use crate::engine::Sim;
 use crate::ffi;
-use crate::queue::VtimeQueue;
 
 impl Sim {
-    /// `vtime_scan`: V follows the smallest S of the running packets (4.6), and
-    /// passes no waiting one: a packet of a low weight may end far ahead.
+    /// `vtime_scan`: V follows the smallest S of the running packets (4.6).
     /// Returns the number of busy CPUs, `except` not counted.
     pub(crate) fn vtime_scan(&mut self, except: Option<usize>) -> u32 {
         let earlier = |a: u64, b: u64| if ffi::before(a, b) { a } else { b };
@@ -22,8 +20,6 @@ impl Sim {
             busy += 1;
         }
         if let Some(min) = min_start {
-            let heads = self.queues.iter().filter_map(VtimeQueue::head);
-            let min = heads.fold(min, earlier);
             let next = ffi::advance(self.v_ns, min);
             if ffi::before(next, self.v_ns) {
                 self.violation(format!("V went back from {} to {next}", self.v_ns));

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Properties of `bpf/drfq.h`, against wide integers and floating point. V is
+//! drawn near 0, 2^63 and 2^64 everywhere, so each property covers the wraps.
+
+use drfq_sim::ffi::{self, Conf, Flow};
+use drfq_sim::reference::{FloatFlow, scale_exact};
+use drfq_sim::{MS, Rng, SEC};
+use proptest::prelude::*;
+use std::mem::{offset_of, size_of};
+
+/// Any V, mostly near a wrap of the number or of its sign.
+fn any_v() -> impl Strategy<Value = u64> {
+    let near = |at: u64| (0..2 * SEC).prop_map(move |d| at.wrapping_add(d).wrapping_sub(SEC));
+    prop_oneof![near(0), near(1 << 63), any::<u64>(), Just(ffi::v_origin_ns())]
+}
+
+fn any_weight() -> impl Strategy<Value = u32> {
+    let one = ffi::weight_one();
+    prop_oneof![
+        Just(ffi::weight_min()),
+        Just(u32::MAX),
+        Just(one),
+        one / 1024 * 3..one / 1024 * 88_762,
+    ]
+}
+
+fn any_delta() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(ffi::delta_none_ns()), 1..SEC]
+}
+
+fn any_conf() -> impl Strategy<Value = Conf> {
+    // From 1 TB/s down to 4 MB/s: below that the rate of the smallest weight,
+    // 2^18 ns a byte, saturates.
+    let mem = prop_oneof![Just(0), (1u64 << 22)..1 << 40];
+    (1u32..1025, 0u32..2, mem, any_delta()).prop_map(|(nr_cpus, best_effort, mem, delta_ns)| Conf {
+        nr_cpus,
+        best_effort,
+        mem_ns_per_byte_q32: mem,
+        delta_ns,
+        wake_credit_ns: 40 * MS,
+        hold_ns: 40 * MS,
+        cap_ns: 40 * MS,
+    })
+}
+
+/// One second at most and 1 GiB at most: what a packet can be.
+fn packets() -> impl Strategy<Value = Vec<(u64, u64, u32)>> {
+    prop::collection::vec((0..SEC, 0..1u64 << 30, 0u32..1100), 1..40)
+}
+
+/// Distances from V that are near, ns.
+const NEAR: std::ops::Range<i64> = -(SEC as i64)..SEC as i64;
+
+/// The signed distance from `v` to `t`, ns.
+fn since(t: u64, v: u64) -> i64 {
+    t.wrapping_sub(v) as i64
+}
+
+#[test]
+fn layout_is_that_of_c() {
+    let rust = [
+        size_of::<Conf>(),
+        offset_of!(Conf, nr_cpus),
+        offset_of!(Conf, best_effort),
+        offset_of!(Conf, mem_ns_per_byte_q32),
+        offset_of!(Conf, delta_ns),
+        offset_of!(Conf, wake_credit_ns),
+        offset_of!(Conf, hold_ns),
+        offset_of!(Conf, cap_ns),
+        size_of::<Flow>(),
+        offset_of!(Flow, cpu_vt),
+        offset_of!(Flow, mem_vt),
+        offset_of!(Flow, cpu_frac),
+        offset_of!(Flow, mem_frac),
+        offset_of!(Flow, bus_frac),
+        offset_of!(Flow, weight),
+    ];
+    assert_eq!(ffi::c_layout(), rust.map(|x| x as u64));
+}
+
+#[test]
+fn weights_of_the_thesis() {
+    let one = ffi::weight_one();
+    assert_eq!(ffi::weight_thesis(0), one);
+    assert_eq!(ffi::weight_thesis(1), 2 * one);
+    assert_eq!(ffi::weight_thesis(19), 20 * one);
+    assert_eq!(ffi::weight_thesis(-1), one / 2);
+    assert_eq!(ffi::weight_thesis(-20), one / 21);
+    assert!((-20..19).all(|n| ffi::weight_thesis(n) < ffi::weight_thesis(n + 1)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn before_is_the_sign_of_the_distance(a in any_v(), d in 1..i64::MAX) {
+        let b = a.wrapping_add(d as u64);
+        prop_assert!(ffi::before(a, b) && !ffi::before(b, a) && !ffi::before(a, a));
+        prop_assert_eq!(ffi::later(a, b), b);
+        prop_assert_eq!(ffi::later(b, a), b);
+    }
+
+    #[test]
+    fn scale_is_exact_or_saturates(
+        amount in prop_oneof![any::<u64>(), 0..SEC, Just(u64::MAX)],
+        rate in prop_oneof![any::<u64>(), 0..1u64 << 44, Just(u64::MAX)],
+        frac in any::<u32>(),
+    ) {
+        let (whole, rest) = scale_exact(amount, rate, frac);
+        let mut carried = frac;
+        let got = ffi::scale(amount, rate, &mut carried);
+        if whole < u128::from(ffi::charge_max_ns()) {
+            prop_assert_eq!((u128::from(got), carried), (whole, rest));
+        } else {
+            prop_assert_eq!((got, carried), (ffi::charge_max_ns(), frac));
+        }
+    }
+
+    #[test]
+    fn tiny_charges_add_up_to_a_large_one(
+        parts in prop::collection::vec(0u64..5000, 1..500),
+        rate in 0..1u64 << 36,
+    ) {
+        let (mut sum, mut frac, mut whole_frac) = (0, 0, 0);
+        for part in &parts {
+            sum += ffi::scale(*part, rate, &mut frac);
+        }
+        let whole = ffi::scale(parts.iter().sum(), rate, &mut whole_frac);
+        prop_assert_eq!((sum, frac), (whole, whole_frac));
+    }
+
+    #[test]
+    fn tiny_packets_cost_what_a_large_one_does(
+        conf in any_conf(), v in any_v(), weight in any_weight(),
+        parts in prop::collection::vec((1u64..5000, 0u64..9000), 1..300),
+    ) {
+        let conf = Conf { delta_ns: ffi::delta_none_ns(), ..conf };
+        let (mut many, mut one) = (Flow::new(v, weight), Flow::new(v, weight));
+        for (run, bytes) in &parts {
+            many.charge(&conf, *run, *bytes, 0);
+        }
+        let (run, bytes) = (parts.iter().map(|p| p.0).sum(), parts.iter().map(|p| p.1).sum());
+        one.charge(&conf, run, bytes, 0);
+        prop_assert!(since(many.cpu_vt, one.cpu_vt).abs() <= 1);
+        prop_assert!(since(many.mem_vt, one.mem_vt).abs() <= 1);
+    }
+
+    #[test]
+    fn charges_agree_with_floating_point(
+        conf in any_conf(), v in any_v(), weight in any_weight(), packets in packets(),
+    ) {
+        let mut flow = Flow::new(v, weight);
+        let mut real = FloatFlow::new(f64::from(flow.weight) / f64::from(ffi::weight_one()));
+        for (run, bytes, busy) in packets {
+            flow.charge(&conf, run, bytes, busy);
+            real.charge(&conf, run, bytes, busy);
+            // The rate of a large weight on a large machine is known to 2^-32
+            // of a ns per ns, hence the absolute part.
+            let rate_error = 40.0 * (SEC + (1 << 30)) as f64 * 1001.0 / 2f64.powi(32);
+            for (got, want) in [(flow.cpu_vt, real.cpu), (flow.mem_vt, real.mem)] {
+                // What saturates has its own test.
+                prop_assume!(want < ffi::charge_max_ns() as f64);
+                let error = (since(got, v) as f64 - want).abs();
+                prop_assert!(error <= 1e-6 * want + rate_error, "{error} ns of {want}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_larger_weight_pays_no_more(
+        conf in any_conf(), v in any_v(), a in any_weight(), b in any_weight(),
+        run in 0..SEC, bytes in 0..1u64 << 30,
+    ) {
+        let (mut light, mut heavy) = (Flow::new(v, a.min(b)), Flow::new(v, a.max(b)));
+        light.charge(&conf, run, bytes, 0);
+        heavy.charge(&conf, run, bytes, 0);
+        prop_assert!(!ffi::before(light.start(), heavy.start()));
+    }
+
+    #[test]
+    fn nothing_costs_nothing(conf in any_conf(), v in any_v(), weight in any_weight()) {
+        let flow = Flow::new(v, weight);
+        let mut charged = flow;
+        charged.charge(&conf, 0, 0, 1);
+        prop_assert_eq!(flow, charged);
+        prop_assert_eq!(flow.start(), v);
+        prop_assert!(flow.weight >= ffi::weight_min());
+    }
+
+    #[test]
+    fn a_charge_never_goes_back_nor_beyond_the_most(
+        conf in any_conf(), v in any_v(), weight in any_weight(),
+        run in any::<u64>(), bytes in any::<u64>(), busy in any::<u32>(),
+    ) {
+        let mut flow = Flow::new(v, weight);
+        flow.charge(&conf, run, bytes, busy);
+        for vt in [flow.cpu_vt, flow.mem_vt] {
+            prop_assert!((0..=ffi::charge_max_ns() as i64).contains(&since(vt, v)));
+        }
+    }
+
+    #[test]
+    fn v_is_monotone(start in any_v(), steps in prop::collection::vec(NEAR, 1..100)) {
+        let mut v = start;
+        let mut highest = 0;
+        for step in steps {
+            let next = ffi::advance(v, v.wrapping_add(step as u64));
+            prop_assert!(!ffi::before(next, v));
+            highest += step.max(0);
+            v = next;
+        }
+        prop_assert_eq!(since(v, start), highest);
+    }
+
+    #[test]
+    fn memoryless_is_the_sum_of_maxima(
+        conf in any_conf(), v in any_v(), weight in any_weight(), packets in packets(),
+    ) {
+        let free = Conf { delta_ns: ffi::delta_none_ns(), ..conf };
+        let memoryless = Conf { delta_ns: 0, ..conf };
+        let mut flow = Flow::new(v, weight);
+        let mut sum = 0;
+        for (run, bytes, busy) in &packets {
+            flow.charge(&memoryless, *run, *bytes, *busy);
+            let mut alone = Flow::new(v, weight);
+            alone.charge(&free, *run, *bytes, *busy);
+            sum += since(alone.start(), v);
+            prop_assert_eq!(flow.cpu_vt, flow.mem_vt);
+        }
+        // Each packet drops less than 1 ns on each resource, or finds 1 ns carried;
+        // on the bus that is 1 ns before the weight.
+        let bus_ns = i64::from(ffi::weight_one() / flow.weight) + 1;
+        prop_assert!((since(flow.start(), v) - sum).abs() <= bus_ns * packets.len() as i64);
+    }
+
+    #[test]
+    fn dovetailing_is_the_maximum_of_sums(
+        conf in any_conf(), v in any_v(), weight in any_weight(), packets in packets(),
+    ) {
+        let conf = Conf { delta_ns: ffi::delta_none_ns(), ..conf };
+        let (mut both, mut cpu, mut mem) =
+            (Flow::new(v, weight), Flow::new(v, weight), Flow::new(v, weight));
+        for (run, bytes, busy) in packets {
+            both.charge(&conf, run, bytes, busy);
+            cpu.charge(&conf, run, 0, busy);
+            mem.charge(&conf, 0, bytes, busy);
+        }
+        prop_assert_eq!(both.start(), ffi::later(cpu.start(), mem.start()));
+    }
+
+    #[test]
+    fn delta_bounded_is_between_and_its_gap_within_delta(
+        conf in any_conf(), v in any_v(), weight in any_weight(), packets in packets(),
+        delta in 1..SEC,
+    ) {
+        let with = |delta_ns| Conf { delta_ns, ..conf };
+        let start = Flow::new(v, weight);
+        let (mut memoryless, mut bounded, mut dovetailing) = (start, start, start);
+        for (i, (run, bytes, busy)) in packets.into_iter().enumerate() {
+            memoryless.charge(&with(0), run, bytes, busy);
+            bounded.charge(&with(delta), run, bytes, busy);
+            dovetailing.charge(&with(ffi::delta_none_ns()), run, bytes, busy);
+            let gap = since(bounded.cpu_vt, bounded.mem_vt).unsigned_abs();
+            prop_assert!(gap <= delta, "a gap of {gap} ns");
+            let rounding = i as i64 + 1;
+            prop_assert!(since(bounded.start(), memoryless.start()) <= rounding);
+            prop_assert!(since(dovetailing.start(), bounded.start()) <= rounding);
+        }
+    }
+
+    #[test]
+    fn a_wake_up_forgets_sleep_and_keeps_debt(
+        conf in any_conf(), v in any_v(), weight in any_weight(),
+        cpu in NEAR, mem in NEAR, dma in 0..1u64 << 30,
+    ) {
+        let conf = Conf { delta_ns: ffi::delta_none_ns(), ..conf };
+        let mut flow = Flow::new(v, weight);
+        (flow.cpu_vt, flow.mem_vt) = (v.wrapping_add(cpu as u64), v.wrapping_add(mem as u64));
+        let mut paid = flow;
+        paid.charge(&conf, 0, dma, 0);
+        flow.wake(&conf, v, dma);
+        let floor = v.wrapping_sub(conf.wake_credit_ns);
+        prop_assert_eq!(flow.cpu_vt, ffi::later(paid.cpu_vt, floor));
+        prop_assert_eq!(flow.mem_vt, ffi::later(paid.mem_vt, floor));
+        prop_assert!(!ffi::before(flow.start(), floor));
+    }
+
+    #[test]
+    fn the_cap_lowers_what_is_beyond_it_and_nothing_else(
+        conf in any_conf(), v in any_v(), weight in any_weight(),
+        cpu in NEAR, mem in NEAR,
+    ) {
+        let mut flow = Flow::new(v, weight);
+        (flow.cpu_vt, flow.mem_vt) = (v.wrapping_add(cpu as u64), v.wrapping_add(mem as u64));
+        flow.cap(&conf, v);
+        let cap = conf.cap_ns as i64;
+        prop_assert_eq!(since(flow.cpu_vt, v), cpu.min(cap));
+        prop_assert_eq!(since(flow.mem_vt, v), mem.min(cap));
+    }
+
+    #[test]
+    fn held_is_beyond_k(conf in any_conf(), v in any_v(), ahead in NEAR) {
+        let start = v.wrapping_add(ahead as u64);
+        prop_assert_eq!(conf.held(start, v), ahead > conf.hold_ns as i64);
+    }
+
+    #[test]
+    fn best_effort_divides_by_the_busy_cpus(conf in any_conf(), busy in any::<u32>()) {
+        let got = conf.cpu_divisor(busy);
+        let credited = conf.best_effort == 1 && (1..conf.nr_cpus).contains(&busy);
+        prop_assert_eq!(got, if credited { busy } else { conf.nr_cpus });
+    }
+}
+
+/// One server, packets of random length and traffic, the smallest S first
+/// (start-time fair queueing). Between any two moments the dominant service of
+/// two backlogged flows differs by at most one packet of each (Goyal, Vin and
+/// Cheng, 1997, theorem 1; Ghodsi et al., 2012, for DRFQ).
+fn stfq_bound_holds(seed: u64, v: u64, delta_ns: u64) -> Result<(), TestCaseError> {
+    let mut rng = Rng::new(seed);
+    let conf = Conf {
+        nr_cpus: 1,
+        best_effort: 0,
+        mem_ns_per_byte_q32: 1 << 32,
+        delta_ns,
+        wake_credit_ns: 0,
+        hold_ns: 0,
+        cap_ns: 0,
+    };
+    let nr = rng.range(2, 6) as usize;
+    let max_packet_ns = 8 * MS;
+    let weights: Vec<u32> = (0..nr)
+        .map(|_| rng.range(ffi::weight_one() as u64 / 70, ffi::weight_one() as u64 * 88) as u32)
+        .collect();
+    let mut flows: Vec<Flow> = weights.iter().map(|w| Flow::new(v, *w)).collect();
+    // Served by the integers, measured in real numbers.
+    let one = f64::from(ffi::weight_one());
+    let mut service: Vec<FloatFlow> =
+        weights.iter().map(|w| FloatFlow::new(f64::from(*w) / one)).collect();
+    // The longest packet of each flow, and for each pair the lowest and highest
+    // lead so far: their difference is the worst over all intervals.
+    let mut longest = vec![0f64; nr];
+    let mut lead = vec![(0f64, 0f64); nr * nr];
+    for _ in 0..600 {
+        let next = (0..nr).min_by_key(|i| since(flows[*i].start(), v)).unwrap_or(0);
+        let (run, bytes) = (rng.range(1, max_packet_ns), rng.below(max_packet_ns));
+        flows[next].charge(&conf, run, bytes, 0);
+        service[next].charge(&conf, run, bytes, 0);
+        let length = run.max(bytes) as f64 / service[next].weight;
+        longest[next] = longest[next].max(length);
+        for (pair, (low, high)) in lead.iter_mut().enumerate() {
+            let ahead = service[pair / nr].start() - service[pair % nr].start();
+            (*low, *high) = (low.min(ahead), high.max(ahead));
+        }
+    }
+    for (pair, (low, high)) in lead.iter().enumerate() {
+        let (i, j) = (pair / nr, pair % nr);
+        // Integers: up to 1 ns a packet and 2^-32 of the rate.
+        let bound = longest[i] + longest[j] + 600.0;
+        prop_assert!(high - low <= bound, "flows {i}, {j}: {} > {bound}", high - low);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn one_server_is_fair_over_every_interval(seed in any::<u64>(), v in any_v(), delta in any_delta()) {
+        stfq_bound_holds(seed, v, delta)?;
+    }
+}
