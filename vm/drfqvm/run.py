@@ -6,6 +6,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -56,6 +57,11 @@ def environment(out: str, extra: List[str], host: Dict[str, str]) -> List[str]:
     return [f"{name}={value}" for name, value in chosen.items()]
 
 
+def encode_words(words: List[str]) -> bytes:
+    """Words for `mapfile -d ''` of guest-init: each ends in NUL, the one byte that no argument can hold."""
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
 class _Follower:
     """Copies what is appended to a file on to a stream."""
 
@@ -96,6 +102,7 @@ class Run:
         self._write("command", command)
         self._write("environment", environment(str(self._out), env, dict(os.environ)))
         self._write("directory", [os.getcwd()])
+        self._write("modules", ["virtio_blk"] if machine.disks else [])
         shutil.copy(_HERE / "guest-init", self.control / "guest-init")
         merged = _same_file(sys.stdout, sys.stderr)
         self._followers = [_Follower(self.control / "stdout", sys.stdout.buffer)]
@@ -105,7 +112,7 @@ class Run:
             self._followers.append(_Follower(self.control / "stderr", sys.stderr.buffer))
 
     def _write(self, name: str, words: List[str]) -> None:
-        (self.control / name).write_bytes(b"".join(os.fsencode(word) + b"\0" for word in words))
+        (self.control / name).write_bytes(encode_words(words))
 
     def _disk(self, index: int, text: str) -> str:
         """The image of a `--disk`: a file that exists, or a new sparse one of the given size."""
@@ -128,7 +135,11 @@ class Run:
                      "--script-sh", f"exec {self.control}/guest-init",
                      "--rwdir", str(self.control)]
         if self._out.parent != self.control:
-            arguments += ["--rwdir", str(self._out)]
+            # virtme-ng passes paths through a shell; the link's has no character that needs quoting.
+            link = self.control / "shared"
+            link.symlink_to(self._out)
+            # virtiofsd does not follow a link itself; the dot makes the kernel do it.
+            arguments += ["--rwdir", f"{link}={link}/."]
         if shape.hidden(os.getcwd()):
             arguments += ["--rodir", os.getcwd()]
         if self._verbose:
@@ -221,8 +232,16 @@ def _stop(_signal, _frame) -> None:
     raise Stopped
 
 
+def _check_paths() -> None:
+    """Refuses directories that virtme-ng, which passes them through a shell, cannot use."""
+    for name, path in (("TMPDIR", tempfile.gettempdir()), ("DRFQ_CACHE", str(cache_root()))):
+        if shlex.quote(path) != path:
+            raise VmError(f"{path!r} holds characters that a shell would interpret; set {name} to another directory")
+
+
 def run(machine: shape.Machine, command: List[str], **options) -> int:
     """Runs `command` in a VM; see `Run` for the options."""
+    _check_paths()
     tools.ensure()
     kernels.resolve(machine.kernel)
     for number in (signal.SIGTERM, signal.SIGHUP):
