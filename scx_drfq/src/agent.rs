@@ -18,13 +18,17 @@ use drfq_agent::{
     bandwidth::Bandwidth,
     config::Config,
     options::Options,
-    sense::{perf::TrafficCounters, resctrl::Resctrl, root, topology::Topology},
+    sense::{
+        event::EventChoice, perf, perf::TrafficCounters, resctrl::Resctrl, root, topology::Topology,
+    },
     stats::{Facts, Sample, system},
 };
 use libbpf_rs::{PrintLevel, set_print};
 use scx_utils::UserExitInfo;
 
-use crate::{cli::Run, client, loader::Scheduler, preflight, privileges, server};
+use crate::{
+    cli::Run, client, loader::Scheduler, preflight, privileges, server, server::SocketFile,
+};
 
 /// How often the agent looks whether the kernel has ended the scheduler or the
 /// user wants to (there is no event to wait for).
@@ -36,15 +40,17 @@ const POLL: Duration = Duration::from_millis(250);
 /// The scheduler cannot run here, or the kernel ended it for a fault.
 pub fn run(options: &Options, run: &Run) -> Result<()> {
     preflight::check(&root())?;
-    privileges::confine()?;
+    let counts = options.perf_event != EventChoice::None;
+    privileges::confine(counts && perf::needs_sys_admin(&root()))?;
     listen_to_libbpf(run.verbose);
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed))
         .context("cannot handle signals")?;
 
+    let mut socket = None;
     loop {
-        let exit = run_once(options, run, &stop)?;
+        let exit = run_once(options, run, &stop, &mut socket)?;
         if stop.load(Ordering::Relaxed) || !exit.should_restart() {
             return Ok(());
         }
@@ -67,7 +73,12 @@ fn listen_to_libbpf(verbose: bool) {
     }
 }
 
-fn run_once(options: &Options, run: &Run, stop: &AtomicBool) -> Result<UserExitInfo> {
+fn run_once(
+    options: &Options,
+    run: &Run,
+    stop: &AtomicBool,
+    socket: &mut Option<SocketFile>,
+) -> Result<UserExitInfo> {
     let root = root();
     let machine = Topology::read(&root)?;
     let config = options.resolve(&machine)?;
@@ -80,6 +91,7 @@ fn run_once(options: &Options, run: &Run, stop: &AtomicBool) -> Result<UserExitI
     let loaded = scheduler.sample(true)?;
     facts.loaded_at_ns = loaded.at_ns;
     let server = server::launch(&facts, &loaded)?;
+    socket.get_or_insert(SocketFile);
     say(&summary(&config, &facts));
     degraded.iter().for_each(|line| say(line));
     serve(&scheduler, &server, run, &facts, loaded, stop)?;
@@ -160,15 +172,18 @@ fn summary(config: &Config, facts: &Facts) -> String {
         ""
     };
     format!(
-        "{VERSION}: {} CPUs, {} queue{}, slice {} us, {}, {} weights; memory traffic: {}{stand_in}, {bandwidth}",
-        config.nr_cpus,
-        config.nr_llcs,
-        if config.nr_llcs == 1 { "" } else { "s" },
+        "{VERSION}: {}, {}, slice {} us, {}, {} weights; memory traffic: {}{stand_in}, {bandwidth}",
+        number(config.nr_cpus, "CPU"),
+        number(config.nr_llcs, "queue"),
         config.slice_ns / 1000,
         name(config.variant),
         name(config.weights),
         facts.mem_source,
     )
+}
+
+fn number(n: u32, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
 /// The name of an option's value.

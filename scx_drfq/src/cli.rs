@@ -11,7 +11,7 @@ use drfq_agent::{VERSION, options::Options};
 ///
 /// Without a command: loads the scheduler and runs until Ctrl-C, SIGTERM, or
 /// until the kernel ends it; the kernel then returns to its own scheduler.
-/// Needs CAP_BPF and CAP_PERFMON, so usually root; they are all that it keeps.
+/// Needs CAP_BPF and CAP_PERFMON, so usually root, and gives up all else.
 #[derive(Debug, Parser)]
 #[command(name = "scx_drfq", version = VERSION, args_conflicts_with_subcommands = true)]
 pub struct Cli {

@@ -3,6 +3,7 @@
 
 use std::{
     io::{self, ErrorKind, Write},
+    path::Path,
     thread::sleep,
     time::Duration,
 };
@@ -12,12 +13,14 @@ use drfq_agent::stats::{EVENTS, System, Tasks};
 use scx_stats::StatsClient;
 use serde::de::DeserializeOwned;
 
+use crate::server::SOCKET;
+
 /// How long an answer may take: the agent answers at its next turn.
 const TIMEOUT_MS: u64 = 10_000;
 
-/// How long to look for a scheduler that has gone, which starts anew after CPU
-/// hotplug.
-const REAPPEARS_WITHIN: Duration = Duration::from_secs(5);
+/// How long to wait for a scheduler that left its socket behind: it is loaded
+/// again after CPU hotplug.
+const REAPPEARS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A connection to the running scheduler.
 pub struct Client(StatsClient);
@@ -27,17 +30,18 @@ impl Client {
     /// There is none, or not for this user.
     pub fn connect() -> Result<Self> {
         StatsClient::new()
+            .set_path(SOCKET)
             .connect(Some(TIMEOUT_MS))
             .map(Self)
             .map_err(
                 |error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
                     Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                        anyhow!("no scx_drfq is running (nothing serves /var/run/scx/root/stats)")
+                        anyhow!("no scx_drfq is running (nothing serves {SOCKET})")
                     }
                     Some(ErrorKind::PermissionDenied) => {
-                        anyhow!("not permitted to read /var/run/scx/root/stats; run it with sudo")
+                        anyhow!("not permitted to read {SOCKET}; run it with sudo")
                     }
-                    _ => error.context("cannot connect to /var/run/scx/root/stats"),
+                    _ => error.context(format!("cannot connect to {SOCKET}")),
                 },
             )
     }
@@ -49,10 +53,13 @@ impl Client {
     pub fn reconnect() -> Result<Self> {
         let pause = Duration::from_millis(100);
         for _ in 0..REAPPEARS_WITHIN.as_millis() / pause.as_millis() {
-            sleep(pause);
+            if !Path::new(SOCKET).exists() {
+                break;
+            }
             if let Ok(client) = Self::connect() {
                 return Ok(client);
             }
+            sleep(pause);
         }
         Err(anyhow!("scx_drfq has ended"))
     }
@@ -76,7 +83,9 @@ impl Client {
 
     fn request<T: DeserializeOwned>(&mut self, arguments: Vec<(String, String)>) -> Result<T> {
         let answer = self.0.request("stats", arguments);
-        answer.context("the scheduler that serves /var/run/scx/root/stats does not answer")
+        answer.with_context(|| {
+            format!("the scheduler that serves {SOCKET} does not answer as scx_drfq")
+        })
     }
 }
 

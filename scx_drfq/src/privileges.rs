@@ -5,6 +5,10 @@
 //! * CAP_BPF and CAP_PERFMON load sched_ext programs and open counters, at the
 //!   start and again after CPU hotplug.
 //!
+//! Where the kernel opens counters for CAP_SYS_ADMIN only (see
+//! `drfq_agent::sense::perf::needs_sys_admin`) it keeps that too, unless it runs
+//! with `--perf-event none`.
+//!
 //! They are dropped to before anything is loaded, so that a load proves that
 //! they suffice.
 
@@ -30,9 +34,13 @@ pub fn missing() -> Result<Vec<String>> {
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn confine() -> Result<()> {
+pub fn confine(keep_sys_admin: bool) -> Result<()> {
     let context = "cannot drop privileges";
-    let kept: CapsHashSet = KEPT.into_iter().collect();
+    let mut kept: CapsHashSet = KEPT.into_iter().collect();
+    let sys_admin = Capability::CAP_SYS_ADMIN;
+    if keep_sys_admin && caps::has_cap(None, CapSet::Permitted, sys_admin).context(context)? {
+        kept.insert(sys_admin);
+    }
     for capability in caps::read(None, CapSet::Bounding).context(context)? {
         // Without CAP_SETPCAP the bounding set stays; no_new_privs below makes
         // it pointless anyway.

@@ -3,12 +3,26 @@
 //! own intervals, from one request of a target to its next; the first is since
 //! the scheduler was loaded.
 
-use std::io::Write;
+use std::{fs, io::Write};
 
 use anyhow::{Context, Result};
 use drfq_agent::stats::{Facts, Sample, System, Task, Tasks, system, tasks};
 use scx_stats::{Meta, StatsOps, StatsServer, StatsServerData};
 use serde_json::Value;
+
+/// Where all tools of scx look for the loaded scheduler.
+pub const SOCKET: &str = "/var/run/scx/root/stats";
+
+/// Removes the socket when the agent ends for good. It stays while the scheduler
+/// is loaded again, so that clients know to wait.
+pub struct SocketFile;
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = fs::remove_file(SOCKET);
+    }
+}
 
 /// Whether the server needs a sample of all tasks.
 pub type WithTasks = bool;
@@ -25,6 +39,7 @@ type Report = fn(&Facts, &Sample, &Sample, usize) -> Result<Value>;
 /// The socket cannot be created.
 pub fn launch(facts: &Facts, loaded: &Sample) -> Result<Server> {
     StatsServer::new(data(facts, loaded))
+        .set_path(SOCKET)
         .launch()
         .context("cannot serve statistics")
 }
