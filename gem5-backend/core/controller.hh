@@ -112,7 +112,7 @@ class Controller {
     c.dir = choose_direction(drain);
     const Queue &q = queue(c.dir);
     if (options_.policy == Policy::lvtf) {
-      c.place = pick_first_ready(q, view);
+      c.place = pick_first_ready(q, c.dir, view);
     } else {
       const Ps extra = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
       const Ps min_col = bus_free + extra > now ? bus_free + extra : now;

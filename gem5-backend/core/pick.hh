@@ -7,6 +7,9 @@
 //   Ps column_at(const Entry &, Dir)   earliest column command its bank allows
 //   Ps activate_at(const Entry &)      earliest activate of its row, precharge included
 //   Ps row_to_column()                 tRCD
+//   unsigned hits(Dir)                 waiting entries whose row is open, or more
+//   unsigned miss_banks(Dir)           banks that other entries wait for, or more
+// The last two only end a search early; a host that does not count says kUnknown.
 #ifndef DRFQ_PICK_HH
 #define DRFQ_PICK_HH
 
@@ -20,16 +23,19 @@ namespace drfq {
 /// The most banks (over all ranks) that pick_frfcfs tells apart.
 inline constexpr unsigned kBanksMax = 256;
 
+inline constexpr unsigned kUnknown = ~0u;
+
 /// First-ready, lowest-virtual-time-first (thesis 4.4): the first row hit in
 /// queue order, else the first entry that is ready. Place in the queue, or
 /// q.size() when nothing is ready.
 template <class View>
-unsigned pick_first_ready(const Queue &q, const View &view) {
+unsigned pick_first_ready(const Queue &q, Dir dir, const View &view) {
   unsigned first = q.size();
+  const bool no_hit = view.hits(dir) == 0;
   for (unsigned i = 0; i < q.size(); i++) {
     const Entry &e = q.at(i);
     if (!view.ready(e)) continue;
-    if (view.row_hit(e)) return i;
+    if (no_hit || view.row_hit(e)) return i;
     if (first == q.size()) first = i;
   }
   return first;
@@ -51,10 +57,12 @@ BankPrep earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at
   bool seamless = false;
   const Ps rcd = view.row_to_column();
   const Ps hidden_before = std::max(min_col_at > rcd ? min_col_at - rcd : 0, now);
-  for (unsigned i = 0; i < q.size(); i++) {
+  unsigned left = view.miss_banks(dir);
+  for (unsigned i = 0; i < q.size() && left != 0; i++) {
     const Entry &e = q.at(i);
     if (seen[e.bank] || !view.ready(e) || view.row_hit(e)) continue;
     seen[e.bank] = true;
+    left--;
     const Ps act = view.activate_at(e);
     const bool fits = std::max(view.column_at(e, dir), act + rcd) <= min_col_at;
     if (!fits && (seamless || act > min_act)) continue;
@@ -79,10 +87,12 @@ unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, P
   unsigned chosen = q.size();
   bool have_hit = false, have_miss = false, hidden_miss = false, prepared = false;
   detail::BankPrep prep;
-  for (unsigned i = 0; i < q.size(); i++) {
+  unsigned hits_left = view.hits(dir);
+  for (unsigned i = 0; i < q.size() && !(have_miss && hits_left == 0); i++) {
     const Entry &e = q.at(i);
     if (!view.ready(e)) continue;
     if (view.row_hit(e)) {
+      hits_left--;
       if (view.column_at(e, dir) <= min_col_at) return i;
       if (!hidden_miss && !have_hit) {
         chosen = i;

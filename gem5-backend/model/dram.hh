@@ -30,6 +30,7 @@ class Dram {
   }
 
   const Timing &timing() const { return t_; }
+  unsigned banks() const { return static_cast<unsigned>(banks_.size()); }
   std::uint64_t refreshes() const { return refreshes_; }
   std::uint64_t activates() const { return activates_; }
 
@@ -48,7 +49,8 @@ class Dram {
     return at;
   }
 
-  // The View of core/pick.hh. Times are seen from the last refresh() call.
+  // The View of core/pick.hh, but for its counts. Times are seen from the last
+  // refresh() call.
   bool ready(const Entry &e) const { return rank_of(e.bank).busy_until <= now_; }
   bool row_hit(const Entry &e) const { return banks_[e.bank].row == e.row; }
   Ps row_to_column() const { return t_.rcd; }
@@ -59,10 +61,13 @@ class Dram {
     return std::max({precharged, act_at(e.bank), now_});
   }
 
+  bool is_open(unsigned bank) const { return banks_[bank].row != kClosed; }
+  bool is_open(unsigned bank, std::uint32_t row) const { return banks_[bank].row == row; }
+
   /// Issues a burst: precharge and activate as needed, the column command when
-  /// bank and data bus allow it. waiting: the queue it was taken from, without
-  /// it, for the page policy. bus_free: the earliest column command for the bus.
-  Burst issue(const Entry &e, Dir d, Ps bus_free, const Queue &waiting) {
+  /// bank and data bus allow it. bus_free: the earliest column command for the
+  /// bus. settle() must follow.
+  Burst issue(const Entry &e, Dir d, Ps bus_free) {
     Burst out;
     Bank &b = banks_[e.bank];
     out.row_hit = b.row == e.row;
@@ -74,8 +79,20 @@ class Dram {
         d == Dir::read ? out.column + t_.rtp : out.data_end + t_.wr;
     b.precharge_at = std::max(b.precharge_at, recovered);
     b.accesses++;
-    if (closes(b, e, waiting)) precharge(&b, std::max(b.precharge_at, now_));
     return out;
+  }
+
+  /// The page policy, after a burst of the bank. Whether it closes the row.
+  /// hit, conflict: a burst of the same direction waits for this row, or for
+  /// another row of the bank.
+  bool settle(unsigned bank, bool hit, bool conflict) {
+    Bank &b = banks_[bank];
+    const bool close =
+        t_.page == PagePolicy::closed ||
+        (t_.accesses_per_row != 0 && b.accesses >= t_.accesses_per_row) ||
+        (t_.page == PagePolicy::open_adaptive && conflict && !hit);
+    if (close) precharge(&b, std::max(b.precharge_at, now_));
+    return close;
   }
 
  private:
@@ -166,20 +183,6 @@ class Dram {
   Ps gap(Ps first, Ps second) const {
     const Ps end = first + t_.burst + t_.cs;
     return end > second ? end - second : 0;
-  }
-
-  bool closes(const Bank &b, const Entry &e, const Queue &waiting) const {
-    if (t_.page == PagePolicy::closed) return true;
-    if (t_.accesses_per_row != 0 && b.accesses >= t_.accesses_per_row) return true;
-    if (t_.page == PagePolicy::open) return false;
-    bool conflict = false;
-    for (unsigned i = 0; i < waiting.size(); i++) {
-      const Entry &w = waiting.at(i);
-      if (w.bank != e.bank) continue;
-      if (w.row == e.row) return false;
-      conflict = true;
-    }
-    return conflict;
   }
 
   void refresh_rank(unsigned rank, Ps now) {

@@ -23,6 +23,7 @@
 #include "address.hh"
 #include "dram.hh"
 #include "ring.hh"
+#include "row_counts.hh"
 #include "stats.hh"
 #include "write_index.hh"
 
@@ -65,6 +66,8 @@ class Observer {
   virtual ~Observer() = default;
   virtual void arrived(Ps, const Packet &, Admission) {}
   virtual void issued(Ps, const Entry &, const Choice &, const Dram::Burst &) {}
+  /// A register was written; told by the host, which is who writes them.
+  virtual void wrote(Ps, std::uint64_t /*offset*/, std::uint64_t /*value*/) {}
 };
 
 struct MemoryOptions {
@@ -76,7 +79,8 @@ struct MemoryOptions {
 class Memory {
  public:
   explicit Memory(const MemoryOptions &o)
-      : ports_(o.ports), decoder_(o.timing), dram_(o.timing), controller_(o.controller) {
+      : ports_(o.ports), decoder_(o.timing), dram_(o.timing), controller_(o.controller),
+        rows_{RowCounts(dram_.banks()), RowCounts(dram_.banks())} {
     const std::string wrong = check(o.timing);
     if (!wrong.empty()) throw std::invalid_argument(wrong);
     for (unsigned i = 0; i < kSlots; i++) free_[i] = static_cast<std::uint16_t>(i);
@@ -245,6 +249,7 @@ class Memory {
 
   void enqueue(Dir d, const Owner &owner, std::uint64_t burst, std::uint16_t handle) {
     const Place place = decoder_.decode(burst);
+    rows_[index(d)].added(place.bank, dram_.is_open(place.bank, place.row));
     controller_.enqueue(d, owner, now_, place.bank, place.row, handle);
   }
 
@@ -252,14 +257,36 @@ class Memory {
     if (decide_at_ == kNever) decide_at_ = std::max(at, next_request_);
   }
 
+  /// The View of core/pick.hh.
+  struct View {
+    const Dram &dram;
+    const RowCounts (&rows)[2];
+    bool ready(const Entry &e) const { return dram.ready(e); }
+    bool row_hit(const Entry &e) const { return dram.row_hit(e); }
+    Ps column_at(const Entry &e, Dir d) const { return dram.column_at(e, d); }
+    Ps activate_at(const Entry &e) const { return dram.activate_at(e); }
+    Ps row_to_column() const { return dram.row_to_column(); }
+    unsigned hits(Dir d) const { return rows[index(d)].hits(); }
+    unsigned miss_banks(Dir d) const { return rows[index(d)].miss_banks(); }
+  };
+
+  void refresh() {
+    const std::uint64_t before = dram_.refreshes();
+    dram_.refresh(now_);
+    if (dram_.refreshes() == before) return;
+    for (unsigned b = 0; b < dram_.banks(); b++)
+      if (!dram_.is_open(b))
+        for (RowCounts &r : rows_) r.closed(b);
+  }
+
   /// The data bus wants its next burst.
   void decide() {
     decide_at_ = kNever;
-    dram_.refresh(now_);
+    refresh();
     const bool waiting = !controller_.queue(Dir::read).empty() ||
                          !controller_.queue(Dir::write).empty();
     if (!waiting) return;
-    const Choice c = controller_.choose(dram_, now_, bus_free_, turnaround_, drain_);
+    const Choice c = controller_.choose(View{dram_, rows_}, now_, bus_free_, turnaround_, drain_);
     if (!c.found) {
       decide_at_ = dram_.available_at();
       return;
@@ -272,7 +299,8 @@ class Memory {
   void serve(const Choice &c) {
     const bool turned = c.dir != controller_.direction();
     const Entry e = controller_.serve(c);
-    const Dram::Burst burst = dram_.issue(e, c.dir, bus_free_, controller_.queue(c.dir));
+    const Dram::Burst burst = dram_.issue(e, c.dir, bus_free_);
+    keep_rows(e, c.dir, burst.row_hit);
     const Timing &t = dram_.timing();
     bus_free_ = burst.column + t.burst;
     // Decide again just early enough to open a row behind this burst.
@@ -295,6 +323,19 @@ class Memory {
       replies_.push(burst.data_end + t.frontend + t.backend, e.handle);
   }
 
+  /// Counts after a burst, and its effect on the open row of its bank.
+  void keep_rows(const Entry &e, Dir d, bool hit) {
+    RowCounts &mine = rows_[index(d)];
+    mine.removed(e.bank, hit);
+    if (!hit)
+      for (Dir q : {Dir::read, Dir::write}) {
+        rows_[index(q)].closed(e.bank);
+        rows_[index(q)].opened(controller_.queue(q), e.bank, e.row);
+      }
+    if (dram_.settle(e.bank, mine.hits(e.bank) != 0, mine.misses(e.bank) != 0))
+      for (RowCounts &r : rows_) r.closed(e.bank);
+  }
+
   std::uint16_t acquire() { return free_[used_++]; }
   void release(std::uint16_t handle) { free_[--used_] = handle; }
 
@@ -304,6 +345,7 @@ class Memory {
   AddressDecoder decoder_;
   Dram dram_;
   Controller controller_;
+  RowCounts rows_[2];
   Stats stats_;
   Listener *listener_ = nullptr;
   Observer *observer_ = nullptr;

@@ -31,7 +31,7 @@ class Traffic final : private Listener {
   std::size_t agents() const { return agents_.size(); }
   const Counters &counters(std::size_t i) const { return agents_[i].counters; }
 
-  /// Adds an agent, or gives agent number i other options from now on.
+  /// Adds an agent; returns its number.
   std::size_t add(const AgentOptions &o) {
     agents_.emplace_back(o);
     waiting_.reserve(agents_.size());
@@ -40,11 +40,18 @@ class Traffic final : private Listener {
     return agents_.size() - 1;
   }
 
+  /// Gives an agent other options from now on.
   void replace(std::size_t i, const AgentOptions &o) {
     Agent &a = agents_[i];
     a.options = o;
     a.generator = Generator(o);
     a.next_allowed = now();
+    schedule(i);
+  }
+
+  /// While paused an agent sends nothing new; what it sent goes on.
+  void pause(std::size_t i, bool on) {
+    agents_[i].paused = on;
     schedule(i);
   }
 
@@ -89,6 +96,7 @@ class Traffic final : private Listener {
     Counters counters;
     unsigned outstanding = 0;
     bool waiting = false;  ///< pending was refused
+    bool paused = false;
     Packet pending;
     Ps pause_after = 0;
     Ps first_try = 0;
@@ -99,7 +107,7 @@ class Traffic final : private Listener {
   void schedule(std::size_t i) {
     Agent &a = agents_[i];
     a.issue_at = kNever;
-    if (a.waiting || a.outstanding >= std::max(1u, a.options.lines)) return;
+    if (a.waiting || a.paused || a.outstanding >= std::max(1u, a.options.lines)) return;
     a.issue_at = a.generator.active_from(std::max(now(), a.next_allowed));
   }
 

@@ -38,6 +38,8 @@ struct FakeBanks {
   Ps column_at(const Entry &e, Dir) const { return column[e.bank]; }
   Ps activate_at(const Entry &e) const { return activate[e.bank]; }
   Ps row_to_column() const { return 15000; }
+  unsigned hits(Dir) const { return kUnknown; }
+  unsigned miss_banks(Dir) const { return kUnknown; }
 };
 
 TEST(QueueOrder, VirtualTimeThenArrival) {
@@ -120,13 +122,13 @@ TEST(Pick, FirstRowHitElseLowestVirtualTime) {
   q.insert(entry(5, 2, 2, 1));
   q.insert(entry(6, 3, 2, 1));
   FakeBanks banks;
-  EXPECT_EQ(q.at(pick_first_ready(q, banks)).seq, 1u);
+  EXPECT_EQ(q.at(pick_first_ready(q, Dir::read, banks)).seq, 1u);
   banks.row[2] = 1;
-  EXPECT_EQ(q.at(pick_first_ready(q, banks)).seq, 2u) << "the first hit in queue order";
+  EXPECT_EQ(q.at(pick_first_ready(q, Dir::read, banks)).seq, 2u) << "the first hit in queue order";
   banks.busy[2] = true;
-  EXPECT_EQ(q.at(pick_first_ready(q, banks)).seq, 1u);
+  EXPECT_EQ(q.at(pick_first_ready(q, Dir::read, banks)).seq, 1u);
   banks.busy[0] = banks.busy[1] = true;
-  EXPECT_EQ(pick_first_ready(q, banks), q.size());
+  EXPECT_EQ(pick_first_ready(q, Dir::read, banks), q.size());
 }
 
 TEST(PickBaseline, SeamlessHitHiddenPreparationHitEarliestBank) {

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "experiment.hh"
+
+#include "reader.hh"
+
+namespace drfq {
+namespace {
+
+constexpr std::size_t kPointsMax = 10000;
+constexpr std::size_t kAgentsMax = 64;
+
+LoopOptions load_loop(const toml::Document &doc) {
+  Reader r(doc.file, doc.find("loop"));
+  LoopOptions l;
+  l.enabled = r.flag("enabled", l.enabled);
+  static constexpr const char *names[] = {"memoryless", "dovetail", "delta"};
+  l.charging =
+      static_cast<Charging>(r.choice("charging", names, static_cast<std::size_t>(l.charging)));
+  l.update_ns = r.positive("update_us", l.update_ns / 1e3, 1e6) * 1e3;
+  l.shift = static_cast<unsigned>(r.whole("shift", l.shift, 0, 40));
+  l.cpus = r.positive("cpus", l.cpus, 4096);
+  l.bytes_per_ns = r.positive("bytes_per_ns", l.bytes_per_ns, 1e4);
+  l.delta_ns = r.positive("delta_ms", l.delta_ns / 1e6, 1e6) * 1e6;
+  l.cap_ns = r.positive("cap_ms", l.cap_ns / 1e6, 1e6) * 1e6;
+  l.wake_ns = r.positive("wake_ms", l.wake_ns / 1e6, 1e6) * 1e6;
+  if (r.has("hold_ms")) l.hold_ns = r.positive("hold_ms", 40, 1e6) * 1e6;
+  r.done();
+  return l;
+}
+
+AgentSpec load_agent(const toml::Document &doc, const toml::Table &table, std::size_t number) {
+  Reader r(doc.file, &table);
+  AgentSpec a;
+  AgentOptions &o = a.traffic;
+  o.name = r.text("name", "");
+  if (o.name.empty()) r.fail(table.line, "an agent needs a name");
+  static constexpr const char *kinds[] = {"copy", "stream", "chase", "dma", "cpu", "phase"};
+  o.kind = static_cast<Kind>(r.choice("kind", kinds, 0));
+  a.pid = static_cast<Pid>(r.whole("pid", 100 + number, 1, kPids - 1));
+  const bool device = r.flag("device", o.kind == Kind::dma);
+  const auto core = static_cast<std::uint32_t>(r.whole("core", number, 0, kCoresMax - 1));
+  o.label = device ? Label::of_substream(a.pid) : Label::of_core(core);
+  o.lines = static_cast<unsigned>(r.whole("lines", o.kind == Kind::chase ? 1 : 8, 1, 128));
+  o.base = r.whole("base_mib", number * 1024, 0, 1u << 24) << 20;
+  o.array_bytes = r.whole("array_kib", o.array_bytes >> 10, 1, 1u << 24) << 10;
+  o.arrays = static_cast<unsigned>(r.whole("arrays", o.arrays, 1, 64));
+  o.write_percent = static_cast<unsigned>(r.whole("write_percent", 0, 0, 100));
+  o.block_bytes = r.whole("block_kib", o.block_bytes >> 10, 1, 1u << 20) << 10;
+  o.bytes_per_s = r.whole("bytes_per_s", 0, 0, 1000000000000ull);
+  if (r.has("gap_ns")) o.gap = static_cast<Ps>(r.positive("gap_ns", 1, 1e9) * 1e3);
+  if (r.has("pause_us")) o.pause = static_cast<Ps>(r.positive("pause_us", 1, 1e6) * 1e6);
+  if (r.has("start_us")) o.start = static_cast<Ps>(r.positive("start_us", 1, 1e9) * 1e6);
+  o.period = static_cast<Ps>(r.positive("period_ms", 10, 1e6) * 1e9);
+  o.enabled = r.flag("enabled", true);
+  a.weight = r.positive("weight", 1, 1e6);
+  a.vtime = r.whole("vtime", 1, 0, ~0ull >> 1);
+  r.done();
+  return a;
+}
+
+Scenario load_scenario(const toml::Document &doc) {
+  Scenario s;
+  s.memory = load_memory(doc);
+  s.loop = load_loop(doc);
+  Reader r(doc.file, doc.find("run"));
+  s.warmup_ns = r.positive("warmup_ms", s.warmup_ns / 1e6, 1e6) * 1e6;
+  s.duration_ns = r.positive("duration_ms", s.duration_ns / 1e6, 1e6) * 1e6;
+  s.window_ns = r.positive("window_ms", s.window_ns / 1e6, 1e6) * 1e6;
+  if (r.has("daemon_us")) s.daemon_ns = r.positive("daemon_us", 1, 1e6) * 1e3;
+  s.daemon_percent = static_cast<unsigned>(r.whole("daemon_percent", 0, 0, 100));
+  r.array("seeds");
+  r.done();
+  for (const toml::Table &t : doc.tables) {
+    if (t.name != "agent") continue;
+    AgentSpec a = load_agent(doc, t, s.agents.size());
+    for (const AgentSpec &other : s.agents)
+      if (other.traffic.name == a.traffic.name || other.pid == a.pid)
+        throw toml::Error(doc.file, t.line, "two agents have the same name or pid");
+    if (!a.is_device() && a.traffic.label.core >= s.memory.controller.cores)
+      throw toml::Error(doc.file, t.line, "the agent's core is not below [memory] cores");
+    s.agents.push_back(a);
+  }
+  if (s.agents.empty()) throw toml::Error(doc.file, 1, "an experiment needs [[agent]] tables");
+  if (s.agents.size() > kAgentsMax) throw toml::Error(doc.file, 1, "at most 64 agents");
+  return s;
+}
+
+/// Sets "table.key", "agent.NAME.key" or "agent.*.key".
+void set(toml::Document *doc, const std::string &path, const toml::Value &value) {
+  const auto wrong = [&](const std::string &why) {
+    throw toml::Error(doc->file, value.line, "sweep of '" + path + "': " + why);
+  };
+  const std::size_t first = path.find('.'), last = path.rfind('.');
+  if (first == std::string::npos) wrong("a path like memory.policy or agent.NAME.lines is needed");
+  const std::string table = path.substr(0, first), key = path.substr(last + 1);
+  bool found = false;
+  if (table == "agent") {
+    const std::string who = last > first ? path.substr(first + 1, last - first - 1) : "";
+    for (toml::Table &t : doc->tables) {
+      const auto named = t.values.find("name");
+      if (t.name != "agent" || named == t.values.end()) continue;
+      if (who != "*" && named->second.text != who) continue;
+      t.values[key] = value;
+      found = true;
+    }
+    if (!found) wrong("there is no such agent");
+    return;
+  }
+  if (table != "memory" && table != "loop" && table != "run")
+    wrong("only memory, loop, run and agent can be varied");
+  if (doc->find(table) == nullptr) {
+    toml::Table t;
+    t.name = table;
+    doc->tables.push_back(t);
+  }
+  doc->find(table)->values[key] = value;
+}
+
+/// One axis: keys that change together.
+struct Axis {
+  std::vector<std::pair<std::string, const toml::Value *>> keys;
+  std::size_t length = 0;
+};
+
+std::vector<Axis> load_axes(const toml::Document &doc) {
+  std::vector<Axis> axes;
+  std::size_t points = 1;
+  for (const toml::Table &t : doc.tables) {
+    if (t.name != "sweep") continue;
+    Axis axis;
+    for (const auto &kv : t.values) {
+      const toml::Value &v = kv.second;
+      if (v.type != toml::Value::Type::array || v.items.empty())
+        throw toml::Error(doc.file, v.line, "a sweep takes arrays of values");
+      if (axis.length != 0 && v.items.size() != axis.length)
+        throw toml::Error(doc.file, v.line, "arrays of one sweep must be equally long");
+      axis.length = v.items.size();
+      axis.keys.emplace_back(kv.first, &v);
+    }
+    if (axis.keys.empty()) throw toml::Error(doc.file, t.line, "an empty sweep");
+    points *= axis.length;
+    if (points > kPointsMax) throw toml::Error(doc.file, t.line, "too many combinations");
+    axes.push_back(axis);
+  }
+  return axes;
+}
+
+std::vector<Point> load_points(const toml::Document &doc) {
+  const std::vector<Axis> axes = load_axes(doc);
+  std::vector<std::size_t> at(axes.size(), 0);
+  std::vector<Point> points;
+  for (;;) {
+    toml::Document here = doc;
+    Point p;
+    for (std::size_t i = 0; i < axes.size(); i++)
+      for (const auto &k : axes[i].keys) {
+        set(&here, k.first, k.second->items[at[i]]);
+        p.settings.emplace_back(k.first, k.second->items[at[i]].show());
+      }
+    p.scenario = load_scenario(here);
+    points.push_back(p);
+    std::size_t i = axes.size();
+    while (i > 0 && ++at[i - 1] == axes[i - 1].length) at[--i] = 0;
+    if (i == 0) return points;
+  }
+}
+
+Column parse_column(const toml::Document &doc, unsigned line, const std::string &text) {
+  Column c;
+  std::string figure = text;
+  const std::size_t at = figure.find('@');
+  c.statistic = at == std::string::npos ? "median" : figure.substr(at + 1);
+  figure = figure.substr(0, at);
+  const std::string suffix = "/reference";
+  if (figure.size() > suffix.size() &&
+      figure.compare(figure.size() - suffix.size(), suffix.size(), suffix) == 0) {
+    c.relative = true;
+    figure.resize(figure.size() - suffix.size());
+  }
+  c.figure = figure;
+  for (const char *s : {"median", "mean", "min", "max", "worst"})
+    if (c.statistic == s) return c;
+  throw toml::Error(doc.file, line, "'" + c.statistic + "' is none of median, mean, min, max, worst");
+}
+
+void load_report(const toml::Document &doc, Experiment *e) {
+  Reader r(doc.file, doc.find("report"));
+  const toml::Value *columns = r.array("columns");
+  if (columns == nullptr || columns->items.empty())
+    r.fail(1, "[report] needs columns = [...]");
+  for (const toml::Value &v : columns->items)
+    e->columns.push_back(parse_column(doc, v.line, v.text));
+  e->reference_key = r.text("reference_key", "");
+  e->reference_value = r.text("reference_value", "");
+  e->plot = parse_column(doc, r.line("plot"), r.text("plot", e->columns[0].show()));
+  r.done();
+  for (const toml::Table &t : doc.tables) {
+    if (t.name != "expect") continue;
+    Reader x(doc.file, &t);
+    Expectation w;
+    w.column = parse_column(doc, t.line, x.text("column", ""));
+    const auto number = [&x, &t](const char *key, bool *has, double *to) {
+      *has = x.has(key);
+      if (!*has) return;
+      *to = t.values.at(key).decimal;
+      x.positive(key, 1, 1e18);
+    };
+    number("least", &w.has_least, &w.least);
+    number("most", &w.has_most, &w.most);
+    w.when_key = x.text("when_key", "");
+    w.when_value = x.text("when_value", "");
+    x.done();
+    e->expectations.push_back(w);
+  }
+}
+
+/// Every figure must exist; asked here so that a long run does not end in an error.
+void check_columns(const toml::Document &doc, const Experiment &e) {
+  Scenario probe = e.points[0].scenario;
+  probe.warmup_ns = probe.duration_ns = probe.window_ns = 1000;
+  Figures known = run(probe);
+  known["ratio_error_percent"];
+  std::vector<Column> all = e.columns;
+  all.push_back(e.plot);
+  for (const Expectation &x : e.expectations) all.push_back(x.column);
+  for (const Column &c : all) {
+    if (!known.count(c.figure))
+      throw toml::Error(doc.file, 1, "[report]: there is no figure '" + c.figure + "'");
+    if (c.relative && e.reference_key.empty())
+      throw toml::Error(doc.file, 1, "'" + c.show() + "' needs reference_key");
+  }
+  bool found = e.reference_key.empty();
+  for (const Point &p : e.points)
+    for (const auto &s : p.settings)
+      found = found || (s.first == e.reference_key && s.second == e.reference_value);
+  if (!found)
+    throw toml::Error(doc.file, 1, "reference_key and reference_value match no combination");
+}
+
+}  // namespace
+
+std::string Column::show() const {
+  return figure + (relative ? "/reference" : "") + (statistic == "median" ? "" : "@" + statistic);
+}
+
+Experiment load_experiment(const std::string &file, const std::string &text) {
+  const toml::Document doc = toml::parse(file, text);
+  for (const toml::Table &t : doc.tables) {
+    static const char *const tables[] = {"", "memory", "loop", "run", "report",
+                                         "agent", "sweep", "expect"};
+    bool known = false;
+    for (const char *n : tables) known = known || t.name == n;
+    if (!known) throw toml::Error(file, t.line, "unknown table [" + t.name + "]");
+    const bool many = t.name == "agent" || t.name == "sweep" || t.name == "expect";
+    if (!t.name.empty() && many != t.element)
+      throw toml::Error(file, t.line, many ? "write [[" + t.name + "]]" : "write [" + t.name + "]");
+  }
+  Experiment e;
+  Reader top(file, &doc.tables[0]);
+  e.title = top.text("title", file);
+  e.note = top.text("note", "");
+  top.done();
+  e.points = load_points(doc);
+  Reader r(file, doc.find("run"));
+  const toml::Value *seeds = r.array("seeds");
+  if (seeds == nullptr) e.seeds.push_back(1);
+  for (std::size_t i = 0; seeds != nullptr && i < seeds->items.size(); i++) {
+    const toml::Value &v = seeds->items[i];
+    if (v.type != toml::Value::Type::integer || v.integer < 0)
+      throw toml::Error(file, v.line, "seeds are integers from 0");
+    e.seeds.push_back(static_cast<std::uint64_t>(v.integer));
+  }
+  if (e.seeds.empty()) throw toml::Error(file, 1, "seeds must not be empty");
+  load_report(doc, &e);
+  check_columns(doc, e);
+  return e;
+}
+
+}  // namespace drfq

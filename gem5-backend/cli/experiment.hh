@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// An experiment file: one scenario, what is varied, and what is reported.
+// experiments/README.md describes every key.
+#ifndef DRFQ_EXPERIMENT_HH
+#define DRFQ_EXPERIMENT_HH
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scenario.hh"
+#include "toml.hh"
+
+namespace drfq {
+
+/// "figure@statistic" over the seeds; @median is the default.
+struct Column {
+  std::string figure;
+  std::string statistic;  ///< median, mean, min, max, or worst: the largest magnitude
+  bool relative = false;  ///< divided by the reference point's: "figure/reference"
+  std::string show() const;
+};
+
+struct Expectation {
+  Column column;
+  bool has_least = false, has_most = false;
+  double least = 0, most = 0;
+  std::string when_key, when_value;  ///< only rows with this setting; empty: all
+};
+
+/// One row: the settings that are varied, and the scenario they give.
+struct Point {
+  std::vector<std::pair<std::string, std::string>> settings;
+  Scenario scenario;
+};
+
+struct Experiment {
+  std::string title;
+  std::string note;
+  std::vector<std::uint64_t> seeds;
+  std::vector<Point> points;
+  std::vector<Column> columns;
+  std::string reference_key, reference_value;
+  Column plot;
+  std::vector<Expectation> expectations;
+};
+
+/// Reads text; file is for messages. Throws toml::Error.
+Experiment load_experiment(const std::string &file, const std::string &text);
+
+/// The [memory] table alone, for hosts that need no more. Throws toml::Error.
+MemoryOptions load_memory(const toml::Document &doc);
+
+}  // namespace drfq
+
+#endif

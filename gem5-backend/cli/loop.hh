@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The kernel side of the co-design, as pure functions: how a process is charged
+// and what the registers are told. Thesis chapter 4; the variants are those of
+// Ghodsi et al. (thesis 2.4.2). Times are nanoseconds of dominant resource time.
+#ifndef DRFQ_LOOP_HH
+#define DRFQ_LOOP_HH
+
+#include <algorithm>
+#include <cstdint>
+
+namespace drfq {
+
+enum class Charging : std::uint8_t {
+  memoryless,  ///< the larger of both times of every update: a sum of maxima (thesis)
+  dovetail,    ///< a time per resource: the maximum of sums
+  delta,       ///< as dovetail, with the smaller time at most delta behind
+};
+
+struct LoopOptions {
+  bool enabled = true;        ///< false: the registers keep what the agents declare
+  Charging charging = Charging::delta;
+  double update_ns = 1e6;     ///< between two updates of the registers
+  unsigned shift = 22;        ///< 4.5.3: registers hold ns >> shift
+  double cpus = 4;            ///< c
+  double bytes_per_ns = 4;    ///< m
+  double delta_ns = 40e6;
+  double cap_ns = 40e6;       ///< Algorithm 2: a running process is at most so far beyond V
+  double wake_ns = 40e6;      ///< C of 4.7
+  double hold_ns = 0;         ///< K of 4.10 for devices; 0: no delayed wake-up
+};
+
+/// Where virtual time begins: above any credit, and never 0 in a register.
+inline constexpr double kVirtualOriginNs = 1099511627776.0;
+
+/// A process' account.
+struct Flow {
+  double cpu_ns = kVirtualOriginNs;
+  double mem_ns = kVirtualOriginNs;
+  double weight = 1;
+  double start_ns() const { return std::max(cpu_ns, mem_ns); }
+};
+
+/// What a process used since the last update.
+struct Use {
+  double run_ns = 0;  ///< R; 0 while blocked (4.5)
+  double bytes = 0;   ///< b
+};
+
+inline double cpu_time(const Use &u, const Flow &f, const LoopOptions &o) {
+  return u.run_ns / o.cpus / f.weight;
+}
+
+inline double mem_time(const Use &u, const Flow &f, const LoopOptions &o) {
+  return u.bytes / o.bytes_per_ns / f.weight;
+}
+
+/// 4.3, 4.4: one virtual time for both resources.
+inline void charge_memoryless(Flow *f, const Use &u, const LoopOptions &o) {
+  f->cpu_ns = f->mem_ns = f->start_ns() + std::max(cpu_time(u, *f, o), mem_time(u, *f, o));
+}
+
+/// 2.4.2: each resource has its own virtual time; the start is the larger.
+inline void charge_dovetail(Flow *f, const Use &u, const LoopOptions &o) {
+  f->cpu_ns += cpu_time(u, *f, o);
+  f->mem_ns += mem_time(u, *f, o);
+}
+
+/// 2.4.2: dovetailing whose gap is bounded.
+inline void charge_delta(Flow *f, const Use &u, const LoopOptions &o) {
+  charge_dovetail(f, u, o);
+  const double floor = f->start_ns() - o.delta_ns;
+  f->cpu_ns = std::max(f->cpu_ns, floor);
+  f->mem_ns = std::max(f->mem_ns, floor);
+}
+
+inline void charge(Flow *f, const Use &u, const LoopOptions &o) {
+  switch (o.charging) {
+    case Charging::memoryless: return charge_memoryless(f, u, o);
+    case Charging::dovetail: return charge_dovetail(f, u, o);
+    case Charging::delta: return charge_delta(f, u, o);
+  }
+}
+
+/// 4.6: the smallest start of the running processes, never backwards.
+inline double advance_system(double v, double min_start_ns) { return std::max(v, min_start_ns); }
+
+/// Algorithm 2: so that what nobody contended for cannot starve a process long.
+inline void cap(Flow *f, double v, const LoopOptions &o) {
+  f->cpu_ns = std::min(f->cpu_ns, v + o.cap_ns);
+  f->mem_ns = std::min(f->mem_ns, v + o.cap_ns);
+}
+
+/// 4.7: one that was blocked starts at most C behind.
+inline void wake(Flow *f, double v, const LoopOptions &o) {
+  f->cpu_ns = std::max(f->cpu_ns, v - o.wake_ns);
+  f->mem_ns = std::max(f->mem_ns, v - o.wake_ns);
+}
+
+/// 4.10: a device's next block waits.
+inline bool held(const Flow &f, double v, const LoopOptions &o) {
+  return o.hold_ns > 0 && f.start_ns() > v + o.hold_ns;
+}
+
+/// 4.5.3: what the registers are told.
+inline std::uint64_t register_value(const Flow &f, const LoopOptions &o) {
+  return static_cast<std::uint64_t>(f.start_ns()) >> o.shift;
+}
+
+}  // namespace drfq
+
+#endif

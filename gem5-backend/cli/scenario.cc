@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "scenario.hh"
+
+#include <cmath>
+
+namespace drfq {
+namespace {
+
+Ps to_ps(double ns) { return static_cast<Ps>(std::llround(ns * 1e3)); }
+
+class Run {
+ public:
+  Run(const Scenario &s, Observer *observer)
+      : s_(s), observer_(observer), traffic_(s.memory), random_(s.seed * 7919 + 1) {
+    traffic_.memory().observe(observer);
+    for (std::size_t i = 0; i < s.agents.size(); i++) {
+      const AgentSpec &a = s.agents[i];
+      AgentOptions o = a.traffic;
+      o.seed = s.seed == 0 ? 0 : s.seed * 1000 + i;
+      traffic_.add(o);
+      Flow f;
+      f.weight = a.weight;
+      flows_.push_back(f);
+      if (!a.is_device()) write(mmio::kPidCore + 8 * o.label.core, a.pid);
+      write_vtime(i, s.loop.enabled ? register_value(f, s.loop) : a.vtime);
+    }
+  }
+
+  Figures figures() {
+    go(s_.warmup_ns);
+    traffic_.clear_stats();
+    const double windows = std::max(1.0, std::floor(s_.duration_ns / s_.window_ns));
+    std::vector<double> shares;
+    for (double w = 0; w < windows; w++) {
+      const double first = bytes(0), all = total();
+      go(s_.duration_ns / windows);
+      if (total() > all) shares.push_back((bytes(0) - first) / (total() - all));
+    }
+    return collect(shares);
+  }
+
+ private:
+  RegisterFile &registers() { return traffic_.memory().controller().registers(); }
+
+  double bytes(std::size_t i) const {
+    return static_cast<double>(traffic_.counters(i).bytes_total());
+  }
+
+  double total() const {
+    double all = 0;
+    for (std::size_t i = 0; i < s_.agents.size(); i++) all += bytes(i);
+    return all;
+  }
+
+  void write_vtime(std::size_t i, VTime v) {
+    const AgentSpec &a = s_.agents[i];
+    if (!a.is_device()) write(mmio::kVtimeCore + 8 * a.traffic.label.core, v);
+    write(mmio::kVtimePid + 8 * a.pid, v);
+  }
+
+  void write(std::uint64_t offset, std::uint64_t value) {
+    registers().write(offset, value);
+    if (observer_ != nullptr) observer_->wrote(traffic_.now(), offset, value);
+  }
+
+  /// Simulates ns more, with an update of the registers after each interval.
+  void go(double ns) {
+    const double end = now_ns_ + ns;
+    while (now_ns_ + 0.5 < end) {
+      const double step = std::min(s_.loop.update_ns, end - now_ns_);
+      const std::vector<double> lost = preempt(step);
+      now_ns_ += step;
+      traffic_.run_until(to_ps(now_ns_));
+      if (s_.loop.enabled) update(step, lost);
+    }
+  }
+
+  /// A daemon runs first on the cores it hits; returns the time each agent lost.
+  std::vector<double> preempt(double step) {
+    std::vector<double> lost(s_.agents.size(), 0);
+    if (s_.daemon_percent == 0 || s_.daemon_ns <= 0) return lost;
+    const double d = std::min(s_.daemon_ns, step);
+    for (std::size_t i = 0; i < lost.size(); i++) {
+      if (s_.agents[i].is_device() || random_.below(100) >= s_.daemon_percent) continue;
+      lost[i] = d;
+      traffic_.pause(i, true);
+    }
+    traffic_.run_until(to_ps(now_ns_ + d));
+    for (std::size_t i = 0; i < lost.size(); i++)
+      if (lost[i] > 0) traffic_.pause(i, false);
+    return lost;
+  }
+
+  void update(double step, const std::vector<double> &lost) {
+    double min_start = 1e300;
+    for (std::size_t i = 0; i < flows_.size(); i++) {
+      const AgentSpec &a = s_.agents[i];
+      if (!a.traffic.enabled) continue;
+      std::uint64_t moved = 0;
+      registers().read(mmio::kTraffic + 8 * a.pid, &moved);
+      Use u;
+      u.bytes = static_cast<double>(moved);
+      u.run_ns = a.is_device() ? 0 : step - lost[i];
+      charge(&flows_[i], u, s_.loop);
+      if (!a.is_device()) min_start = std::min(min_start, flows_[i].start_ns());
+    }
+    if (min_start < 1e300) system_ns_ = advance_system(system_ns_, min_start);
+    for (std::size_t i = 0; i < flows_.size(); i++) {
+      if (s_.agents[i].is_device()) {
+        wake(&flows_[i], system_ns_, s_.loop);
+        traffic_.pause(i, held(flows_[i], system_ns_, s_.loop));
+      } else {
+        cap(&flows_[i], system_ns_, s_.loop);
+      }
+      write_vtime(i, register_value(flows_[i], s_.loop));
+    }
+  }
+
+  Figures collect(const std::vector<double> &shares) const {
+    Figures f;
+    const double all = total();
+    f["total.bytes_per_ns"] = all / s_.duration_ns;
+    for (std::size_t i = 0; i < s_.agents.size(); i++) {
+      const std::string n = s_.agents[i].traffic.name + ".";
+      const Histogram &h = traffic_.counters(i).latency;
+      f[n + "bytes_per_ns"] = bytes(i) / s_.duration_ns;
+      f[n + "share_percent"] = all > 0 ? 100 * bytes(i) / all : 0;
+      f[n + "latency_p50_ns"] = static_cast<double>(h.percentile(50)) / 1e3;
+      f[n + "latency_p99_ns"] = static_cast<double>(h.percentile(99)) / 1e3;
+      f[n + "latency_max_ns"] = static_cast<double>(h.max()) / 1e3;
+    }
+    if (s_.agents.size() >= 2 && bytes(1) > 0)
+      f["ratio_error_percent"] =
+          100 * (bytes(0) / bytes(1) / (s_.agents[0].weight / s_.agents[1].weight) - 1);
+    double mean = 0, squares = 0;
+    for (double x : shares) mean += x / static_cast<double>(shares.size());
+    for (double x : shares) squares += (x - mean) * (x - mean);
+    f["share_stdev_percent"] =
+        shares.empty() ? 0 : 100 * std::sqrt(squares / static_cast<double>(shares.size()));
+    collect_memory(&f);
+    return f;
+  }
+
+  void collect_memory(Figures *f) const {
+    const Stats &st = traffic_.memory().stats();
+    const double bursts = static_cast<double>(st.bursts[0] + st.bursts[1]);
+    const double us = s_.duration_ns / 1e3;
+    (*f)["row_hit_percent"] =
+        bursts > 0 ? 100 * static_cast<double>(st.row_hits[0] + st.row_hits[1]) / bursts : 0;
+    (*f)["turnarounds_per_us"] = static_cast<double>(st.turnarounds) / us;
+    (*f)["aged_bursts_per_us"] = static_cast<double>(st.aged) / us;
+    for (Dir d : {Dir::read, Dir::write}) {
+      const std::string n = name(d);
+      (*f)[n + "_wait_p50_ns"] = static_cast<double>(st.wait[index(d)].percentile(50)) / 1e3;
+      (*f)[n + "_wait_p99_ns"] = static_cast<double>(st.wait[index(d)].percentile(99)) / 1e3;
+      (*f)[n + "_wait_max_ns"] = static_cast<double>(st.wait[index(d)].max()) / 1e3;
+    }
+    for (Admission a : {Admission::full, Admission::reserved, Admission::blocked}) {
+      const auto i = static_cast<unsigned>(a);
+      (*f)[std::string("refused_") + name(a) + "_per_us"] =
+          static_cast<double>(st.refused[0][i] + st.refused[1][i]) / us;
+    }
+  }
+
+  const Scenario &s_;
+  Observer *observer_;
+  Traffic traffic_;
+  Random random_;
+  std::vector<Flow> flows_;
+  double now_ns_ = 0;
+  double system_ns_ = kVirtualOriginNs;
+};
+
+}  // namespace
+
+Figures run(const Scenario &s, Observer *observer) { return Run(s, observer).figures(); }
+
+}  // namespace drfq

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The poll loop between a listening socket and the service.
+#ifndef DRFQ_SERVER_HH
+#define DRFQ_SERVER_HH
+
+#include <memory>
+#include <vector>
+
+#include "service.hh"
+#include "socket.hh"
+
+namespace drfq {
+
+struct ServerOptions {
+  std::string path;
+  MemoryOptions memory;
+  Service::Mode mode = Service::Mode::lock_step;
+  double rate = 1;  ///< free-running: simulated seconds per second, at most
+};
+
+class Server {
+ public:
+  explicit Server(const ServerOptions &o);
+  ~Server();
+
+  /// Serves until stop() is called from a signal handler, or a fatal error.
+  void serve();
+  static void stop();
+
+ private:
+  struct Client {
+    int fd = -1;
+    Session session;
+  };
+  static constexpr std::size_t kClientsMax = 64;
+
+  void accept_clients();
+  void receive(Client *c);
+  void send(Client *c);
+  void drop_closed();
+  void poll_once(int timeout_ms);
+  int free_run();
+  std::vector<Session *> sessions() const;
+
+  ServerOptions options_;
+  ListeningSocket socket_;
+  Service service_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  double wall_s_ = 0;  // of the last free_run()
+};
+
+}  // namespace drfq
+
+#endif

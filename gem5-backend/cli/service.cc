@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "service.hh"
+
+#include <algorithm>
+
+namespace drfq {
+namespace {
+
+using wire::Op;
+using wire::Status;
+
+constexpr std::size_t kPidsShown = 512;
+
+}  // namespace
+
+void Service::reply(Session *s, const wire::Header &request, Status status, std::uint64_t a,
+                    std::uint64_t b, const void *payload, std::size_t bytes) {
+  wire::Header h;
+  h.length = static_cast<std::uint32_t>(wire::kHeaderBytes + bytes);
+  h.op = static_cast<std::uint16_t>(request.op | wire::kReply);
+  h.status = static_cast<std::uint16_t>(status);
+  h.tag = request.tag;
+  h.a = a;
+  h.b = b;
+  h.time_ps = now();
+  const std::size_t at = s->out.size();
+  s->out.resize(at + h.length);
+  wire::encode(h, &s->out[at]);
+  const auto *p = static_cast<const unsigned char *>(payload);
+  std::copy(p, p + bytes, s->out.begin() + static_cast<std::ptrdiff_t>(at + wire::kHeaderBytes));
+}
+
+void Service::handle(Session *s) {
+  std::size_t used = 0;
+  while (!s->closing && !s->advancing && !s->congested()) {
+    wire::Header h;
+    const unsigned char *from = s->in.data() + used;
+    const wire::Parse p = wire::decode(from, s->in.size() - used, &h);
+    if (p == wire::Parse::need_more) break;
+    if (p == wire::Parse::malformed) {
+      reply(s, wire::Header(), Status::malformed);
+      s->closing = true;
+      break;
+    }
+    dispatch(s, h, from + wire::kHeaderBytes);
+    used += h.length;
+  }
+  s->in.erase(s->in.begin(), s->in.begin() + static_cast<std::ptrdiff_t>(used));
+  if (s->closing) s->in.clear();
+}
+
+void Service::forget(Session *s) {
+  // What a writer wrote stays: the registers belong to the hardware.
+  if (writer_ == s) writer_ = nullptr;
+  s->advancing = false;
+}
+
+void Service::dispatch(Session *s, const wire::Header &h, const unsigned char *payload) {
+  const std::size_t bytes = h.length - wire::kHeaderBytes;
+  const Op op = static_cast<Op>(h.op);
+  if (h.op < 1 || h.op > static_cast<std::uint16_t>(Op::subscribe))
+    return reply(s, h, Status::bad_op);
+  if (op == Op::hello) return hello(s, h);
+  if (!s->greeted) return reply(s, h, Status::not_greeted);
+  switch (op) {
+    case Op::read:
+    case Op::peek:
+    case Op::write: {
+      std::uint64_t value = h.b;
+      const Status status = access(s->writer, h.op, h.a, &value);
+      return reply(s, h, status, h.a, value);
+    }
+    case Op::batch: return batch(s, h, payload, bytes);
+    case Op::advance: return begin_advance(s, h);
+    case Op::demand:
+      return reply(s, h, s->writer ? demand(payload, bytes) : Status::not_writer, demands_.size());
+    case Op::stats: {
+      const std::string json = stats_json();
+      return reply(s, h, Status::ok, s->dropped, 0, json.data(), json.size());
+    }
+    default: return subscribe(s, h);
+  }
+}
+
+void Service::hello(Session *s, const wire::Header &h) {
+  if (h.a != wire::kVersion) return reply(s, h, Status::bad_version, wire::kVersion);
+  if (h.b > 1) return reply(s, h, Status::bad_value);
+  if (h.b == 1 && writer_ != nullptr && writer_ != s) return reply(s, h, Status::writer_taken);
+  if (h.b == 1) writer_ = s;
+  if (h.b == 0 && writer_ == s) writer_ = nullptr;
+  s->greeted = true;
+  s->writer = h.b == 1;
+  const std::uint64_t features =
+      (mode_ == Mode::lock_step ? 1u : 0u) | (policy_ == Policy::frfcfs ? 2u : 0u);
+  reply(s, h, Status::ok, wire::kVersion, features);
+}
+
+Status Service::access(bool writer, std::uint16_t op, std::uint64_t offset,
+                       std::uint64_t *value) {
+  RegisterFile &regs = traffic_.memory().controller().registers();
+  if (op == static_cast<std::uint16_t>(Op::peek))
+    return static_cast<Status>(regs.peek(offset, value));
+  // Reads clear, so they have one owner, too.
+  if (!writer) return Status::not_writer;
+  if (op == static_cast<std::uint16_t>(Op::read))
+    return static_cast<Status>(regs.read(offset, value));
+  if (op == static_cast<std::uint16_t>(Op::write))
+    return static_cast<Status>(regs.write(offset, *value));
+  return Status::bad_op;
+}
+
+void Service::batch(Session *s, const wire::Header &h, const unsigned char *payload,
+                    std::size_t bytes) {
+  if (bytes % wire::kBatchRecordBytes != 0) return reply(s, h, Status::bad_value);
+  std::vector<unsigned char> out(payload, payload + bytes);
+  std::uint64_t failed = 0;
+  for (std::size_t at = 0; at < bytes; at += wire::kBatchRecordBytes) {
+    wire::BatchRecord r = wire::decode_batch(&out[at]);
+    const Status status = access(s->writer, r.op, r.offset, &r.value);
+    r.status = static_cast<std::uint16_t>(status);
+    failed += status != Status::ok;
+    wire::encode(r, &out[at]);
+  }
+  reply(s, h, Status::ok, bytes / wire::kBatchRecordBytes, failed, out.data(), out.size());
+}
+
+Status Service::demand(const unsigned char *payload, std::size_t bytes) {
+  if (bytes % wire::kDemandRecordBytes != 0) return Status::bad_value;
+  const std::uint32_t cores = traffic_.memory().controller().registers().cores();
+  std::size_t fresh = 0;
+  // All or nothing: look at every record before the first is applied.
+  for (std::size_t at = 0; at < bytes; at += wire::kDemandRecordBytes) {
+    const wire::DemandRecord r = wire::decode_demand(payload + at);
+    const bool known = r.substream != 0 ? r.substream < kPids : r.core < cores;
+    if (!known || r.lines < 1 || r.lines > 128 || r.write_percent > 100 ||
+        r.bytes_per_s > 1000000000000ull)
+      return Status::bad_value;
+    fresh += !demands_.count({r.substream, r.substream ? 0 : r.core});
+  }
+  if (demands_.size() + fresh > kDemandsMax) return Status::bad_value;
+  for (std::size_t at = 0; at < bytes; at += wire::kDemandRecordBytes) {
+    const wire::DemandRecord r = wire::decode_demand(payload + at);
+    const std::pair<std::uint32_t, std::uint32_t> key{r.substream, r.substream ? 0 : r.core};
+    const auto known = demands_.find(key);
+    AgentOptions o;
+    o.kind = Kind::stream;
+    o.arrays = 1;
+    o.label = r.substream ? Label::of_substream(r.substream) : Label::of_core(r.core);
+    o.lines = r.lines;
+    o.write_percent = r.write_percent;
+    o.bytes_per_s = r.bytes_per_s;
+    o.enabled = r.bytes_per_s != 0;
+    o.seed = r.seed;
+    o.start = now();
+    o.base = static_cast<std::uint64_t>(known == demands_.end() ? demands_.size() : known->second)
+             << 30;
+    if (known == demands_.end())
+      demands_[key] = traffic_.add(o);
+    else
+      traffic_.replace(known->second, o);
+  }
+  return Status::ok;
+}
+
+void Service::begin_advance(Session *s, const wire::Header &h) {
+  if (mode_ != Mode::lock_step) return reply(s, h, Status::wrong_mode);
+  if (!s->writer) return reply(s, h, Status::not_writer);
+  if (h.a > kAdvanceMax) return reply(s, h, Status::bad_value);
+  s->advancing = true;
+  s->advance_tag = h.tag;
+  target_ = now() + h.a;
+}
+
+bool Service::work(Ps slice, const std::vector<Session *> &sessions) {
+  if (writer_ == nullptr || !writer_->advancing) return false;
+  advance(std::min(target_, now() + slice), sessions);
+  if (now() < target_) return true;
+  writer_->advancing = false;
+  wire::Header h;
+  h.op = static_cast<std::uint16_t>(Op::advance);
+  h.tag = writer_->advance_tag;
+  reply(writer_, h, Status::ok, now());
+  handle(writer_);
+  return true;
+}
+
+void Service::advance(Ps to, const std::vector<Session *> &sessions) {
+  while (now() < to) {
+    Ps stop = to;
+    for (const Session *s : sessions)
+      if (s->every != 0) stop = std::min(stop, s->due);
+    traffic_.run_until(stop);
+    for (Session *s : sessions)
+      if (s->every != 0 && s->due <= now()) push(s);
+  }
+}
+
+void Service::subscribe(Session *s, const wire::Header &h) {
+  if (h.a != 0 && (h.a < kEveryMin || h.a > kAdvanceMax)) return reply(s, h, Status::bad_value);
+  s->every = h.a;
+  s->due = now() + h.a;
+  s->subscribe_tag = h.tag;
+  reply(s, h, Status::ok, h.a);
+}
+
+void Service::push(Session *s) {
+  s->due += s->every;
+  if (s->congested()) {
+    s->dropped++;
+    return;
+  }
+  wire::Header h;
+  h.op = static_cast<std::uint16_t>(static_cast<std::uint16_t>(Op::stats) | wire::kEvent);
+  h.tag = s->subscribe_tag;
+  const std::string json = stats_json();
+  reply(s, h, Status::ok, s->dropped, 0, json.data(), json.size());
+}
+
+std::string Service::stats_json() const {
+  const Stats &st = traffic_.memory().stats();
+  std::string out = "{";
+  const auto add = [&out](const std::string &key, std::uint64_t v) {
+    out += (out.back() == '{' ? "\"" : ",\"") + key + "\":" + std::to_string(v);
+  };
+  add("time_ps", now());
+  for (Dir d : {Dir::read, Dir::write}) {
+    const unsigned i = index(d);
+    const std::string n = name(d);
+    add(n + "_packets", st.packets[i]);
+    add(n + "_bursts", st.bursts[i]);
+    add(n + "_row_hits", st.row_hits[i]);
+    add(n + "_wait_p50_ps", st.wait[i].percentile(50));
+    add(n + "_wait_p99_ps", st.wait[i].percentile(99));
+    for (Admission a : {Admission::full, Admission::reserved, Admission::blocked})
+      add(n + "_refused_" + name(a), st.refused[i][static_cast<unsigned>(a)]);
+  }
+  add("turnarounds", st.turnarounds);
+  add("forwarded_bursts", st.forwarded);
+  add("merged_bursts", st.merged);
+  add("aged_bursts", st.aged);
+  std::vector<Pid> pids;
+  for (Pid p = 0; p < kPids; p++)
+    if (st.bytes[0][p] + st.bytes[1][p] != 0) pids.push_back(p);
+  const std::size_t shown = std::min(pids.size(), kPidsShown);
+  std::partial_sort(pids.begin(), pids.begin() + static_cast<std::ptrdiff_t>(shown), pids.end(),
+                    [&st](Pid a, Pid b) {
+                      const auto x = st.bytes[0][a] + st.bytes[1][a];
+                      const auto y = st.bytes[0][b] + st.bytes[1][b];
+                      return x != y ? x > y : a < b;
+                    });
+  add("pids_left_out", pids.size() - shown);
+  out += ",\"pids\":[";
+  for (std::size_t i = 0; i < shown; i++)
+    out += std::string(i ? "," : "") + "{\"pid\":" + std::to_string(pids[i]) +
+           ",\"read_bytes\":" + std::to_string(st.bytes[0][pids[i]]) +
+           ",\"write_bytes\":" + std::to_string(st.bytes[1][pids[i]]) + "}";
+  return out + "]}";
+}
+
+}  // namespace drfq

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What the server serves: one controller with its model, and the rules of the
+// protocol (PROTOCOL.md). Bytes in, bytes out; sockets are the server's.
+#ifndef DRFQ_SERVICE_HH
+#define DRFQ_SERVICE_HH
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "../core/wire.hh"
+#include "../model/traffic.hh"
+
+namespace drfq {
+
+/// One client's state.
+struct Session {
+  std::vector<unsigned char> in;   ///< received, not handled yet
+  std::vector<unsigned char> out;  ///< to be sent
+  bool greeted = false;
+  bool writer = false;
+  bool closing = false;            ///< close when out is empty
+  bool advancing = false;          ///< an advance is under way; later frames wait
+  std::uint32_t advance_tag = 0;
+  Ps every = 0;                    ///< subscription; 0: none
+  Ps due = 0;
+  std::uint32_t subscribe_tag = 0;
+  std::uint64_t dropped = 0;       ///< events a slow client missed
+
+  /// While so much waits to be sent, nothing more is handled or pushed.
+  static constexpr std::size_t kOutMax = 256 * 1024;
+  bool congested() const { return out.size() > kOutMax; }
+};
+
+class Service {
+ public:
+  enum class Mode { lock_step, free_running };
+
+  /// The longest single advance: 10 s of simulated time.
+  static constexpr Ps kAdvanceMax = 10000 * kPsPerMs;
+  /// The shortest interval of a subscription.
+  static constexpr Ps kEveryMin = 100 * kPsPerUs;
+  static constexpr std::size_t kDemandsMax = 256;
+
+  Service(const MemoryOptions &o, Mode mode) : traffic_(o), mode_(mode), policy_(o.controller.policy) {}
+
+  Mode mode() const { return mode_; }
+  Ps now() const { return traffic_.now(); }
+  /// When something happens by itself; kNever: nothing will.
+  Ps next_event() const { return traffic_.next_event(); }
+
+  /// Handles the frames that a session has received.
+  void handle(Session *s);
+
+  /// The session is gone.
+  void forget(Session *s);
+
+  /// Runs the model to a time, pushing what the sessions subscribed to.
+  void advance(Ps to, const std::vector<Session *> &sessions);
+
+  /// Goes on with an advance that a session asked for, at most for slice;
+  /// false: there is none.
+  bool work(Ps slice, const std::vector<Session *> &sessions);
+
+ private:
+  void dispatch(Session *s, const wire::Header &h, const unsigned char *payload);
+  void hello(Session *s, const wire::Header &h);
+  wire::Status access(bool writer, std::uint16_t op, std::uint64_t offset, std::uint64_t *value);
+  void batch(Session *s, const wire::Header &h, const unsigned char *payload, std::size_t bytes);
+  wire::Status demand(const unsigned char *payload, std::size_t bytes);
+  void begin_advance(Session *s, const wire::Header &h);
+  void subscribe(Session *s, const wire::Header &h);
+  std::string stats_json() const;
+  void push(Session *s);
+  void reply(Session *s, const wire::Header &request, wire::Status status, std::uint64_t a = 0,
+             std::uint64_t b = 0, const void *payload = nullptr, std::size_t bytes = 0);
+
+  Traffic traffic_;
+  Mode mode_;
+  Policy policy_;
+  Session *writer_ = nullptr;
+  Ps target_ = 0;  // of the writer's advance
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> demands_;  // to agents
+};
+
+}  // namespace drfq
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The subset of TOML that experiments are written in: comments, [table],
+// [[array of tables]], key = value with bare or quoted keys, and values that are
+// strings ("..." without escapes), integers, decimals, booleans and arrays of
+// these, which may span lines. Nothing else: no dotted keys, inline tables,
+// dates or multi-line strings. Every such file is also a TOML file.
+#ifndef DRFQ_TOML_HH
+#define DRFQ_TOML_HH
+
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace drfq {
+namespace toml {
+
+/// what() says file, line and reason.
+class Error : public std::runtime_error {
+ public:
+  Error(const std::string &file, unsigned line, const std::string &why)
+      : std::runtime_error(file + ":" + std::to_string(line) + ": " + why) {}
+};
+
+struct Value {
+  enum class Type { string, integer, decimal, boolean, array };
+  Type type = Type::integer;
+  std::string text;
+  long long integer = 0;
+  double decimal = 0;
+  bool boolean = false;
+  std::vector<Value> items;
+  unsigned line = 0;
+
+  /// As it would be printed in a table.
+  std::string show() const;
+};
+
+struct Table {
+  std::string name;  ///< empty: the top of the file
+  bool element = false;  ///< of an array of tables
+  unsigned line = 0;
+  std::map<std::string, Value> values;
+};
+
+struct Document {
+  std::string file;
+  std::vector<Table> tables;  ///< in the order of the file; the first is the top
+
+  const Table *find(const std::string &name) const;
+  Table *find(const std::string &name);
+};
+
+/// Parses text; file is for messages. Throws Error.
+Document parse(const std::string &file, const std::string &text);
+
+}  // namespace toml
+}  // namespace drfq
+
+#endif
