@@ -24,7 +24,6 @@ use drfq_agent::{
     stats::{Facts, Sample, system},
 };
 use libbpf_rs::{PrintLevel, set_print};
-use scx_utils::UserExitInfo;
 
 use crate::{
     cli::Run, client, loader::Scheduler, preflight, privileges, server, server::SocketFile,
@@ -50,8 +49,8 @@ pub fn run(options: &Options, run: &Run) -> Result<()> {
 
     let mut socket = None;
     loop {
-        let exit = run_once(options, run, &stop, &mut socket)?;
-        if stop.load(Ordering::Relaxed) || !exit.should_restart() {
+        let again = run_once(options, run, &stop, &mut socket)?;
+        if stop.load(Ordering::Relaxed) || !again {
             return Ok(());
         }
         say("CPUs have come or gone: loading the scheduler again");
@@ -73,12 +72,13 @@ fn listen_to_libbpf(verbose: bool) {
     }
 }
 
+/// Schedules until something ends it; whether to load the scheduler again.
 fn run_once(
     options: &Options,
     run: &Run,
     stop: &AtomicBool,
     socket: &mut Option<SocketFile>,
-) -> Result<UserExitInfo> {
+) -> Result<bool> {
     let root = root();
     let machine = Topology::read(&root)?;
     let config = options.resolve(&machine)?;
@@ -88,6 +88,11 @@ fn run_once(
     let mut storage = MaybeUninit::uninit();
     let scheduler = Scheduler::load(&config, counters, &mut storage, &root)?;
 
+    // The kernel notices CPUs that come or go once the scheduler is being
+    // loaded; before, nobody else does.
+    if Topology::read(&root)? != machine {
+        return Ok(true);
+    }
     let loaded = scheduler.sample(true)?;
     facts.loaded_at_ns = loaded.at_ns;
     let server = server::launch(&facts, &loaded)?;
@@ -95,7 +100,7 @@ fn run_once(
     say(&summary(&config, &facts));
     degraded.iter().for_each(|line| say(line));
     serve(&scheduler, &server, run, &facts, loaded, stop)?;
-    scheduler.finish()
+    Ok(scheduler.finish()?.should_restart())
 }
 
 /// Answers requests until the scheduler ends.
@@ -115,7 +120,8 @@ fn serve(
         let wait = next.map_or(POLL, |next| next.saturating_duration_since(Instant::now()));
         if let Ok(with_tasks) = requests.recv_timeout(wait.min(POLL)) {
             // An error means that the client has gone.
-            let _ = samples.send(scheduler.sample(with_tasks)?);
+            let sample = scheduler.sample(with_tasks);
+            let _ = samples.send(sample.map_err(|error| format!("{error:#}")));
         }
         if next.is_some_and(|next| next <= Instant::now()) {
             let sample = scheduler.sample(false)?;

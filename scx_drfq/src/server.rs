@@ -27,10 +27,13 @@ impl Drop for SocketFile {
 /// Whether the server needs a sample of all tasks.
 pub type WithTasks = bool;
 
-/// Asks the agent for samples, and serves what follows from them.
-pub type Server = StatsServer<WithTasks, Sample>;
+/// What the agent answers it: a sample, or why there is none.
+pub type Answer = Result<Sample, String>;
 
-type Data = StatsServerData<WithTasks, Sample>;
+/// Asks the agent for samples, and serves what follows from them.
+pub type Server = StatsServer<WithTasks, Answer>;
+
+type Data = StatsServerData<WithTasks, Answer>;
 type Report = fn(&Facts, &Sample, &Sample, usize) -> Result<Value>;
 
 /// Opens the socket. It is private to the user if the umask is.
@@ -83,7 +86,7 @@ fn target(
     facts: &Facts,
     loaded: &Sample,
     report: Report,
-) -> StatsOps<WithTasks, Sample> {
+) -> StatsOps<WithTasks, Answer> {
     let (facts, loaded) = (facts.clone(), loaded.clone());
     StatsOps {
         open: Box::new(move |_| {
@@ -94,7 +97,7 @@ fn target(
                     None => usize::MAX,
                 };
                 requests.send(with_tasks)?;
-                let cur = samples.recv()?;
+                let cur = samples.recv()?.map_err(anyhow::Error::msg)?;
                 let value = report(&facts, &prev, &cur, limit)?;
                 prev = cur;
                 Ok(value)
@@ -147,8 +150,10 @@ mod tests {
         std::thread::spawn(move || {
             for at_ns in [1000, 3000, 4000] {
                 requests.recv().unwrap();
-                samples.send(sample(at_ns)).unwrap();
+                samples.send(Ok(sample(at_ns))).unwrap();
             }
+            requests.recv().unwrap();
+            samples.send(Err("out of order".into())).unwrap();
         });
         let mut client = StatsClient::new()
             .set_path(&path)
@@ -173,6 +178,8 @@ mod tests {
             (system.interval_ns, system.events["switches"]),
             (4000, 4000)
         );
+        let error = client.request::<System>("stats", vec![]).unwrap_err();
+        assert!(format!("{error:#}").contains("out of order"), "{error:#}");
         let bad = arguments(&[("target", "tasks"), ("limit", "many")]);
         assert!(client.request::<Tasks>("stats", bad).is_err());
     }

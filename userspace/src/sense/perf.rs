@@ -19,6 +19,7 @@ use perf_event_open_sys::bindings::{
 use super::{
     cpu_model::{CpuModel, cache_line_bytes},
     event::{Event, EventChoice, EventKind},
+    kernel,
     topology::{Topology, parse_cpu_list},
 };
 use crate::config::Traffic;
@@ -55,7 +56,13 @@ impl TrafficCounters {
         let event_bytes = traffic
             .event_bytes
             .unwrap_or_else(|| cache_line_bytes(root));
-        match open_all(&event, &machine.online, root) {
+        let opened = if bpf_reads_counters(&kernel::release(root)) {
+            open_all(&event, &machine.online, root)
+        } else {
+            let reason = "schedulers read counters since kernel 6.15";
+            Err(io::Error::new(ErrorKind::Unsupported, reason))
+        };
+        match opened {
             Ok(counters) => Ok(Self {
                 source: format!("{} x {event_bytes} B", event.name),
                 stand_in: event.is_stand_in(),
@@ -88,6 +95,17 @@ impl TrafficCounters {
             .iter()
             .map(|(cpu, counter)| (*cpu, counter.as_raw_fd()))
     }
+}
+
+/// Whether a scheduler may call bpf_perf_event_read_value(): since Linux 6.15
+/// ("bpf: Make perf_event_read_output accessible in all program types").
+fn bpf_reads_counters(release: &str) -> bool {
+    let mut numbers = release
+        .split(['.', '-', '+'])
+        .map(|number| number.parse::<u32>().ok());
+    let version = (numbers.next().flatten(), numbers.next().flatten());
+    // A release that makes no sense is not held against the kernel.
+    !matches!(version, (Some(major), Some(minor)) if (major, minor) < (6, 15))
 }
 
 /// Whether the kernel opens counters only for CAP_SYS_ADMIN: Debian and others
@@ -225,6 +243,21 @@ mod tests {
             (libc::EACCES, "not permitted to count cache-misses"),
         ] {
             assert_eq!(explain(&event, &io::Error::from_raw_os_error(errno)), text);
+        }
+    }
+
+    #[test]
+    fn kernels_that_read_counters_are_told_apart() {
+        for (release, reads) in [
+            ("6.12.107+deb13-cloud-amd64", false),
+            ("6.14-rc7", false),
+            ("5.19.0", false),
+            ("6.15.0", true),
+            ("6.16.12+deb13-cloud-amd64", true),
+            ("7.0", true),
+            ("unknown", true),
+        ] {
+            assert_eq!(bpf_reads_counters(release), reads, "{release}");
         }
     }
 
