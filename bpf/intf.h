@@ -88,8 +88,10 @@ struct drfq_cpu {
 	/* A wake-up preempts the running packet; the next wake-up looks elsewhere. */
 	u32 claimed;
 	u32 pad;
-	/* Virtual time up to which the running packet is charged (ns). */
+	/* Virtual time up to which the running packet is charged, and when that
+	 * was (scx_bpf_now()). */
 	u64 reached_ns;
+	u64 reached_at_ns;
 	u64 events[DRFQ_NR_EVENTS];
 } __attribute__((aligned(64)));
 

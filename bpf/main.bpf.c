@@ -34,6 +34,7 @@
 #include "place.bpf.h"
 #include "rescue.bpf.h"
 #include "dma.bpf.h"
+#include "family.bpf.h"
 #include "report.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -130,6 +131,7 @@ static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start
 	start = task_start_packet(p, start, contended);
 	slot->claimed = false;
 	slot->reached_ns = start;
+	slot->reached_at_ns = scx_bpf_now();
 	WRITE_ONCE(slot->vtime_ns, start);
 	WRITE_ONCE(slot->pid, p->pid);
 	vtime_refresh(old);
@@ -198,6 +200,7 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 		return;
 	task_charge(p, t, sense_take(slot), false);
 	slot->reached_ns = drfq_start(&t->flow);
+	slot->reached_at_ns = scx_bpf_now();
 	/* A packet starts just after a tick, so that just before the tick that
 	 * should end its slice a little is left of it: without this a slice of
 	 * one tick would last two. */
@@ -288,9 +291,17 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_i
 	if (!t)
 		return -ENOMEM;
 	t->weight = task_weight(p);
-	drfq_flow_new(&t->flow, vtime_now(), t->weight);
+	drfq_flow_new(&t->flow, args->fork ? family_parent_start() : vtime_now(), t->weight);
 	t->exec_ns = p->se.sum_exec_runtime;
 	return 0;
+}
+
+void BPF_STRUCT_OPS(drfq_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+
+	if (t && (p->flags & PF_EXITING))
+		family_pass_on(p, t);
 }
 
 void BPF_STRUCT_OPS(drfq_enable, struct task_struct *p)
@@ -341,6 +352,7 @@ SCX_OPS_DEFINE(drfq_ops,
 	       .yield			= (void *)drfq_yield,
 	       .set_weight		= (void *)drfq_set_weight,
 	       .init_task		= (void *)drfq_init_task,
+	       .exit_task		= (void *)drfq_exit_task,
 	       .enable			= (void *)drfq_enable,
 	       .disable			= (void *)drfq_disable,
 	       .cgroup_init		= (void *)drfq_cgroup_init,
