@@ -54,6 +54,8 @@ def environment(out: str, extra: List[str], host: Dict[str, str]) -> List[str]:
         elif name in host:
             chosen[name] = host[name]
     chosen["DRFQ_VM_OUT"] = out
+    # The guest's home is another, so the default would not lead there.
+    chosen["DRFQ_CACHE"] = str(cache_root())
     return [f"{name}={value}" for name, value in chosen.items()]
 
 

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# What one can do with this project; `./justw` gets just itself when it is missing.
+
+set positional-arguments
+
+target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
+
+# List what can be done
+default:
+    @'{{just_executable()}}' --justfile '{{justfile()}}' --list --unsorted
+
+# Load the scheduler: here as root on a sched_ext kernel, else in a VM with a live table (--help)
+run *args: build
+    @tools/run "$@"
+
+# Run a command in the VM, in this directory: just vm [OPTIONS] -- CMD ... (vm --help)
+[no-cd]
+vm *args:
+    @'{{justfile_directory()}}/vm/vm' run "$@"
+
+# An interactive shell in the VM: just vm-shell [--kernel NAME] [--cpus N] ...
+[no-cd]
+vm-shell *args:
+    @'{{justfile_directory()}}/vm/vm' shell "$@"
+
+# Install system packages (as root; otherwise print the command) and check the Rust toolchain
+setup:
+    @tools/setup
+
+# Build the scheduler, the agent and the workloads
+build: setup
+    cargo build --release --workspace
+
+# All set-up and all tests, on the host and in the VM
+test:
+    @tools/test
+
+# The tests that need no VM
+test-host: test-rust test-cpp test-harness
+
+# Tests of the Rust workspace; just test-rust [CARGO TEST ARGUMENTS]
+test-rust *args: setup
+    cargo test --release --workspace "$@"
+
+# Tests of the memory controller; just test-cpp [CTEST ARGUMENTS]
+test-cpp *args: setup
+    cmake -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja
+    cmake --build '{{target}}/gem5-backend' -- -j "$(nproc)"
+    ctest --test-dir '{{target}}/gem5-backend' --output-on-failure "$@"
+
+# Unit tests of the VM harness
+test-harness:
+    python3 -B -m unittest discover -s vm/tests -t vm
+
+# Tests that boot VMs: the harness itself, then the scheduler
+test-vm: build
+    python3 -B -m unittest discover -v -s vm/tests -t vm -p 'vm_*.py'
+    if [ -x tests/vm/run ]; then tests/vm/run; fi
+
+# Benchmarks side by side with EEVDF and scx_rusty, in one VM
+bench: build
+    tests/vm/bench
+
+# Check formatting and lints of every language; warnings are errors
+lint: setup
+    @tools/lint
+
+# Format every language
+fmt: setup
+    cargo fmt --all
+    clang-format-19 -i bpf/*.[ch]
+
+# Remove what was built (the cache of kernels and tools stays)
+clean:
+    cargo clean
