@@ -72,8 +72,10 @@ void Service::dispatch(Session *s, const wire::Header &h, const unsigned char *p
     }
     case Op::batch: return batch(s, h, payload, bytes);
     case Op::advance: return begin_advance(s, h);
-    case Op::demand:
-      return reply(s, h, s->writer ? demand(payload, bytes) : Status::not_writer, demands_.size());
+    case Op::demand: {
+      const Status status = s->writer ? demand(payload, bytes) : Status::not_writer;
+      return reply(s, h, status, demands_.size());
+    }
     case Op::stats: {
       const std::string json = stats_json();
       return reply(s, h, Status::ok, s->dropped, 0, json.data(), json.size());

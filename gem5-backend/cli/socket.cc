@@ -53,7 +53,7 @@ ListeningSocket::ListeningSocket(const std::string &path) : path_(path) {
   const mode_t old = umask(0177);
   const int bound = bind(fd_, reinterpret_cast<const sockaddr *>(&address), sizeof address);
   umask(old);
-  if (bound != 0 || listen(fd_, 16) != 0) {
+  if (bound != 0 || listen(fd_, SOMAXCONN) != 0) {
     const int why = errno;
     close(fd_);
     errno = why;

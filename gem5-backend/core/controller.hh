@@ -31,6 +31,7 @@ struct ControllerOptions {
   unsigned read_entries = 128;
   unsigned write_entries = 128;
   unsigned tie_bursts = 64;  ///< shortest run of one direction while virtual times tie
+  unsigned turn_bursts = 0;  ///< shortest run against virtual time; 0: none (thesis)
   Ps aging = 0;              ///< an entry older than this goes first; 0: never (thesis)
   WriteDrain drain;          ///< of frfcfs
 };
@@ -98,7 +99,7 @@ class Controller {
   Dir choose_direction(bool drain = false) const {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);
     if (options_.policy == Policy::lvtf && !(r.empty() && w.empty()))
-      return lower_head(r, w, dir_, run_, options_.tie_bursts);
+      return lower_head(r, w, dir_, run_, options_.tie_bursts, options_.turn_bursts);
     if (drain && r.empty() && !w.empty()) return Dir::write;
     return options_.drain.next(r, w, dir_, run_);
   }

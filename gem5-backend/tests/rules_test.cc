@@ -100,6 +100,13 @@ TEST(Direction, TiesKeepTheBusThenGoToTheOlderHead) {
   EXPECT_EQ(lower_head(reads, writes, Dir::write, 64, 64), Dir::write) << "the older stays";
 }
 
+TEST(Direction, ABoundOnTurnsHoldsAgainstVirtualTime) {
+  const Queue reads = filled(128, 1, 4), writes = filled(128, 1, 3);
+  EXPECT_EQ(lower_head(reads, writes, Dir::read, 15, 64, 16), Dir::read);
+  EXPECT_EQ(lower_head(reads, writes, Dir::read, 16, 64, 16), Dir::write);
+  EXPECT_EQ(lower_head(Queue(128), writes, Dir::read, 1, 64, 16), Dir::write);
+}
+
 TEST(WriteDrain, WatermarksOfTheBaseline) {
   const WriteDrain d;
   const Queue none(128), some = filled(128, 4, 0);

@@ -1,0 +1,411 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Tests any server of PROTOCOL.md that runs in lock-step.
+
+DRFQ_SERVER is the command that starts one; {socket} in it is replaced by the path to listen on, e.g.
+    DRFQ_SERVER='drfq-mc serve --socket {socket}' python3 conformance.py
+"""
+
+import json
+import os
+import shlex
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+HEADER = struct.Struct("<IHHIIQQQ")
+RECORD = struct.Struct("<HHIQQ")
+DEMAND = struct.Struct("<IIQIIQ")
+HELLO, READ, WRITE, PEEK, BATCH, ADVANCE, DEMAND_OP, STATS, SUBSCRIBE = range(1, 10)
+(OK, BAD_ADDRESS, READ_ONLY, BAD_VALUE, MALFORMED, BAD_VERSION, BAD_OP, NOT_GREETED, NOT_WRITER, WRITER_TAKEN,
+ WRONG_MODE) = range(11)
+TRAFFIC, TRAFFIC_PEEK, VT_PID, VT_CORE, PID_CORE = 0x10000, 0x20000, 0x30000, 0x40000, 0x48000
+MS = 10**9
+
+
+class Reply:
+    def __init__(self, header, payload):
+        _, self.op, self.status, self.tag, self.zero, self.a, self.b, self.time = header
+        self.payload = payload
+
+
+class Client:
+    def __init__(self, path, role=None):
+        self.socket = socket.socket(socket.AF_UNIX)
+        try:
+            self.socket.connect(path)
+        except OSError:
+            self.socket.close()
+            raise
+        self.socket.settimeout(30)
+        self.tag = 0
+        if role is not None:
+            reply = self.call(HELLO, 1, role)
+            assert reply.status == OK, reply.status
+
+    def close(self):
+        self.socket.close()
+
+    def send(self, op, a=0, b=0, payload=b""):
+        self.tag += 1
+        self.socket.sendall(HEADER.pack(HEADER.size + len(payload), op, 0, self.tag, 0, a, b, 0) + payload)
+        return self.tag
+
+    def exactly(self, n):
+        data = b""
+        while len(data) < n:
+            more = self.socket.recv(n - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return data
+
+    def receive(self):
+        header = HEADER.unpack(self.exactly(HEADER.size))
+        return Reply(header, self.exactly(header[0] - HEADER.size))
+
+    def call(self, op, a=0, b=0, payload=b""):
+        tag = self.send(op, a, b, payload)
+        while True:
+            reply = self.receive()
+            if not reply.op & 0x4000:
+                assert reply.tag == tag and reply.op == op | 0x8000, (reply.op, reply.tag)
+                return reply
+
+    def batch(self, *records):
+        payload = b"".join(RECORD.pack(op, 0, 0, offset, value) for op, offset, value in records)
+        reply = self.call(BATCH, payload=payload)
+        return reply, [RECORD.unpack_from(reply.payload, i) for i in range(0, len(reply.payload), RECORD.size)]
+
+    def demand(self, core, rate, lines=8, writes=0, substream=0):
+        return self.call(DEMAND_OP, payload=DEMAND.pack(substream, core, rate, lines, writes, core + 1))
+
+
+class Server(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.dir.name, "private", "mc")
+        self.start()
+        self.clients = []
+
+    def start(self):
+        command = [word.replace("{socket}", self.path) for word in shlex.split(os.environ["DRFQ_SERVER"])]
+        self.server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        for _ in range(3000):
+            try:
+                Client(self.path).close()
+                return
+            except OSError:
+                self.assertIsNone(self.server.poll(), "the server ended")
+                time.sleep(0.01)
+        self.fail("the server does not listen")
+
+    def tearDown(self):
+        for client in self.clients:
+            client.close()
+        self.server.send_signal(signal.SIGTERM)
+        self.assertEqual(self.server.wait(timeout=60), 0)
+        self.dir.cleanup()
+
+    def client(self, role=None):
+        self.clients.append(Client(self.path, role))
+        return self.clients[-1]
+
+    def writer(self):
+        # The place of a writer whose connection has just ended may not be free yet.
+        for _ in range(1000):
+            client = self.client()
+            if client.call(HELLO, 1, 1).status == OK:
+                return client
+            time.sleep(0.01)
+        self.fail("the writer's place is not freed")
+
+    def assert_alive(self):
+        self.assertEqual(self.client(0).call(PEEK, 8).b, 1)
+
+
+class Greeting(Server):
+    def test_first_frame_must_be_hello(self):
+        client = self.client()
+        self.assertEqual(client.call(PEEK, 0).status, NOT_GREETED)
+        reply = client.call(HELLO, 1, 0)
+        self.assertEqual((reply.status, reply.a, reply.b & 1), (OK, 1, 1))
+        self.assertEqual(client.call(PEEK, 0).status, OK)
+
+    def test_version_and_role_are_checked(self):
+        client = self.client()
+        reply = client.call(HELLO, 2, 0)
+        self.assertEqual((reply.status, reply.a), (BAD_VERSION, 1))
+        self.assertEqual(client.call(HELLO, 1, 2).status, BAD_VALUE)
+
+    def test_one_writer_and_its_place_is_freed(self):
+        writer, other = self.client(1), self.client()
+        self.assertEqual(other.call(HELLO, 1, 1).status, WRITER_TAKEN)
+        self.assertEqual(other.call(HELLO, 1, 0).status, OK)
+        self.assertEqual(other.call(HELLO, 1, 1).status, WRITER_TAKEN)
+        self.assertEqual(writer.call(HELLO, 1, 0).status, OK)
+        self.assertEqual(other.call(HELLO, 1, 1).status, OK)
+
+    def test_unknown_operations(self):
+        client = self.client(1)
+        for op in (0, 10, 99, 0x8001):
+            client.send(op)
+            self.assertEqual(client.receive().status, BAD_OP)
+
+
+class Registers(Server):
+    def test_identity(self):
+        client = self.client(0)
+        self.assertEqual(struct.pack("<Q", client.call(PEEK, 0).b), b"\0DRFQ-MC")
+        self.assertEqual(client.call(PEEK, 8).b, 1)
+        self.assertEqual(client.call(PEEK, 16).b, 8192)
+        self.assertGreaterEqual(client.call(PEEK, 24).b, 1)
+
+    def test_write_and_read_back(self):
+        writer = self.client(1)
+        for offset, value in ((VT_PID + 8 * 8191, 2**64 - 1), (VT_CORE, 7), (PID_CORE, 8191)):
+            self.assertEqual(writer.call(WRITE, offset, value).status, OK)
+            self.assertEqual(writer.call(READ, offset).b, value)
+            self.assertEqual(self.client(0).call(PEEK, offset).b, value)
+
+    def test_errors_change_nothing(self):
+        writer = self.client(1)
+        cores = writer.call(PEEK, 24).b
+        for offset in (4, 0x50000, 2**64 - 8, VT_CORE + 8 * cores):
+            self.assertEqual(writer.call(READ, offset).status, BAD_ADDRESS)
+            self.assertEqual(writer.call(WRITE, offset, 1).status, BAD_ADDRESS)
+        for offset in (0, 8, TRAFFIC, TRAFFIC_PEEK, VT_PID):
+            self.assertEqual(writer.call(WRITE, offset, 1).status, READ_ONLY)
+        self.assertEqual(writer.call(WRITE, PID_CORE, 8192).status, BAD_VALUE)
+        self.assertEqual(writer.call(PEEK, PID_CORE).b, 0)
+
+    def test_readers_only_peek(self):
+        reader = self.client(0)
+        self.assertEqual(reader.call(READ, TRAFFIC).status, NOT_WRITER)
+        self.assertEqual(reader.call(WRITE, VT_CORE, 1).status, NOT_WRITER)
+        self.assertEqual(reader.call(ADVANCE, 1).status, NOT_WRITER)
+        self.assertEqual(reader.demand(0, 1).status, NOT_WRITER)
+        self.assertEqual(reader.call(PEEK, TRAFFIC).status, OK)
+
+    def test_batches(self):
+        writer = self.client(1)
+        reply, records = writer.batch((WRITE, VT_CORE, 5), (WRITE, 4, 1), (READ, VT_CORE, 0), (ADVANCE, 0, 0),
+                                      (PEEK, 16, 0))
+        self.assertEqual((reply.status, reply.a, reply.b), (OK, 5, 2))
+        self.assertEqual([r[1] for r in records], [OK, BAD_ADDRESS, OK, BAD_OP, OK])
+        self.assertEqual((records[2][4], records[4][4]), (5, 8192))
+        self.assertEqual(writer.batch()[0].a, 0)
+        self.assertEqual(writer.call(BATCH, payload=b"x" * 25).status, BAD_VALUE)
+        _, records = self.client(0).batch((READ, TRAFFIC, 0), (PEEK, TRAFFIC, 0))
+        self.assertEqual([r[1] for r in records], [NOT_WRITER, OK])
+
+
+class Time(Server):
+    def test_only_advance_moves_it(self):
+        writer = self.client(1)
+        self.assertEqual(writer.call(PEEK, 0).time, 0)
+        reply = writer.call(ADVANCE, 5 * MS)
+        self.assertEqual((reply.status, reply.a, reply.time), (OK, 5 * MS, 5 * MS))
+        self.assertEqual(writer.call(ADVANCE, 1).time, 5 * MS + 1)
+        self.assertEqual(writer.call(ADVANCE, 0).time, 5 * MS + 1)
+        self.assertEqual(writer.call(ADVANCE, 10**13 + 1).status, BAD_VALUE)
+        self.assertEqual(self.client(0).call(PEEK, 0).time, 5 * MS + 1)
+
+    def test_frames_behind_an_advance_wait_for_it(self):
+        writer = self.client(1)
+        writer.demand(0, 10**9)
+        writer.send(ADVANCE, 20 * MS)
+        writer.send(PEEK, 0)
+        self.assertEqual(writer.receive().time, 20 * MS)
+        self.assertEqual(writer.receive().time, 20 * MS)
+
+    def test_others_are_served_during_an_advance(self):
+        writer, reader = self.client(1), self.client(0)
+        writer.demand(0, 10**9)
+        writer.send(ADVANCE, 100 * MS)
+        times = []
+        while not times or times[-1] < 100 * MS:
+            times.append(reader.call(PEEK, 0).time)
+        self.assertEqual(times, sorted(times))
+        writer.receive()
+
+    def test_the_same_requests_give_the_same_bytes(self):
+        seen = []
+        for _ in range(2):
+            writer = self.writer()
+            writer.call(WRITE, PID_CORE, 40)
+            writer.demand(0, 2 * 10**9)
+            writer.call(ADVANCE, 3 * MS)
+            seen.append(writer.call(STATS).payload)
+            self.tearDown()
+            self.setUp()
+        self.assertEqual(seen[0], seen[1])
+
+
+class Traffic(Server):
+    def test_bytes_are_counted_once(self):
+        writer, reader = self.client(1), self.client(0)
+        writer.call(WRITE, PID_CORE, 40)
+        self.assertEqual(writer.demand(0, 10**9).status, OK)
+        total = 0
+        for _ in range(10):
+            writer.call(ADVANCE, MS)
+            peeked = reader.call(PEEK, TRAFFIC + 8 * 40).b
+            self.assertEqual(reader.call(PEEK, TRAFFIC_PEEK + 8 * 40).b, peeked)
+            value = writer.call(READ, TRAFFIC + 8 * 40).b
+            self.assertEqual(value, peeked)
+            self.assertEqual(writer.call(READ, TRAFFIC + 8 * 40).b, 0)
+            total += value
+        self.assertAlmostEqual(total, 10**7, delta=10**5)
+        stats = json.loads(reader.call(STATS).payload)
+        self.assertEqual(stats["pids"], [{"pid": 40, "read_bytes": total, "write_bytes": 0}])
+
+    def test_devices_are_charged_by_substream(self):
+        writer = self.client(1)
+        writer.demand(0, 10**9, writes=100, substream=77)
+        writer.call(ADVANCE, MS)
+        self.assertGreater(writer.call(READ, TRAFFIC + 8 * 77).b, 9 * 10**5)
+
+    def test_demand_can_change_and_end(self):
+        writer = self.client(1)
+        writer.call(WRITE, PID_CORE, 40)
+        for rate in (10**9, 10**8, 0):
+            self.assertEqual(writer.demand(0, rate).a, 1)
+            writer.call(ADVANCE, MS)
+            writer.call(READ, TRAFFIC + 8 * 40)
+            writer.call(ADVANCE, 10 * MS)
+            self.assertAlmostEqual(writer.call(READ, TRAFFIC + 8 * 40).b, rate / 100, delta=rate / 5000 + 64)
+
+    def test_bad_demands_are_refused_whole(self):
+        writer = self.client(1)
+        good = DEMAND.pack(0, 0, 1000, 1, 0, 0)
+        for bad in (DEMAND.pack(0, 9999, 1, 1, 0, 0), DEMAND.pack(8192, 0, 1, 1, 0, 0),
+                    DEMAND.pack(0, 0, 1, 0, 0, 0), DEMAND.pack(0, 0, 1, 129, 0, 0),
+                    DEMAND.pack(0, 0, 1, 1, 101, 0), b"short"):
+            reply = writer.call(DEMAND_OP, payload=good + bad)
+            self.assertEqual((reply.status, reply.a), (BAD_VALUE, 0))
+
+    def test_lower_virtual_time_goes_first(self):
+        writer = self.client(1)
+        got = []
+        for first, second in ((1, 2), (2, 1)):
+            writer.batch((WRITE, PID_CORE, 40), (WRITE, PID_CORE + 8, 41), (WRITE, VT_CORE, first),
+                         (WRITE, VT_CORE + 8, second))
+            for core in (0, 1):
+                writer.demand(core, 10**11, lines=16)
+            writer.call(ADVANCE, MS)
+            writer.batch((READ, TRAFFIC + 8 * 40, 0), (READ, TRAFFIC + 8 * 41, 0))
+            writer.call(ADVANCE, 5 * MS)
+            _, records = writer.batch((READ, TRAFFIC + 8 * 40, 0), (READ, TRAFFIC + 8 * 41, 0))
+            got.append([r[4] for r in records])
+        self.assertGreater(got[0][0], 2 * got[0][1])
+        self.assertGreater(got[1][1], 2 * got[1][0])
+
+
+class Streams(Server):
+    def test_subscription(self):
+        writer, viewer = self.client(1), self.client(0)
+        tag = viewer.send(SUBSCRIBE, MS)
+        self.assertEqual(viewer.receive().status, OK)
+        writer.call(ADVANCE, 5 * MS)
+        for i in range(1, 6):
+            event = viewer.receive()
+            self.assertEqual((event.op, event.tag, event.time), (0xC008, tag, i * MS))
+            self.assertEqual(json.loads(event.payload)["time_ps"], i * MS)
+        self.assertEqual(viewer.call(SUBSCRIBE, 0).status, OK)
+        writer.call(ADVANCE, 5 * MS)
+        self.assertEqual(viewer.call(PEEK, 8).b, 1)
+        self.assertEqual(viewer.call(SUBSCRIBE, 1).status, BAD_VALUE)
+
+    def test_a_client_that_does_not_read_harms_nobody(self):
+        writer, lazy = self.client(1), self.client(0)
+        lazy.call(SUBSCRIBE, 10**8)
+        for _ in range(20):
+            self.assertEqual(writer.call(ADVANCE, 100 * MS).status, OK)
+        self.assertGreater(lazy.call(STATS).a, 0, "nothing was dropped")
+
+    def test_many_requests_without_reading(self):
+        client = self.client(0)
+        client.socket.settimeout(0.5)
+        sent = 0
+        try:
+            for _ in range(20000):
+                client.send(STATS)
+                sent += 1
+        except TimeoutError:
+            pass
+        self.assert_alive()
+        client.socket.settimeout(30)
+        for _ in range(sent):
+            self.assertEqual(client.receive().status, OK)
+
+
+class Abuse(Server):
+    def test_malformed_frames_end_the_connection(self):
+        for frame in (struct.pack("<I", 39), struct.pack("<I", 65537), b"\xff" * 64, b"\0" * 40,
+                      HEADER.pack(40, HELLO, 0, 1, 1, 1, 0, 0)):
+            client = self.client()
+            client.socket.sendall(frame)
+            self.assertEqual(client.receive().status, MALFORMED)
+            with self.assertRaises((EOFError, ConnectionError)):
+                client.receive()
+        self.assert_alive()
+
+    def test_random_bytes(self):
+        import random
+        rng = random.Random(1)
+        for _ in range(200):
+            client = self.client()
+            try:
+                client.socket.sendall(rng.randbytes(rng.randrange(1, 300)))
+            except ConnectionError:
+                pass
+            client.close()
+        self.assert_alive()
+
+    def test_a_frame_in_single_bytes(self):
+        client = self.client()
+        for byte in HEADER.pack(40, HELLO, 0, 5, 0, 1, 0, 0):
+            client.socket.sendall(bytes([byte]))
+        self.assertEqual(client.receive().status, OK)
+
+    def test_clients_that_die_in_the_middle(self):
+        for i in range(50):
+            client = self.writer()
+            client.demand(0, 10**9)
+            client.send(ADVANCE, 1000 * MS)
+            client.socket.sendall(b"\x28\0\0"[: i % 4])
+            client.close()
+        self.assert_alive()
+
+    def test_too_many_connections(self):
+        extra = [socket.socket(socket.AF_UNIX) for _ in range(200)]
+        for s in extra:
+            try:
+                s.connect(self.path)
+            except OSError:
+                pass
+        for s in extra:
+            s.close()
+        time.sleep(0.1)
+        self.assert_alive()
+
+    def test_the_socket_is_private(self):
+        self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), 0o600)
+        self.assertEqual(stat.S_IMODE(os.stat(os.path.dirname(self.path)).st_mode), 0o700)
+
+    def test_a_killed_server_can_be_started_again(self):
+        self.server.kill()
+        self.server.wait()
+        self.assertTrue(os.path.exists(self.path))
+        self.start()
+        self.assert_alive()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""An independent, slow reference of the controller and its DRAM.
+
+Written from the rules (docs/controller.md) with plain lists and recomputation, sharing nothing with the C++ core: no
+sorted insertion, no counters, no incremental state. Prints the same decision log as `drfq-mc replay --log`.
+Times are picoseconds.
+"""
+
+import sys
+
+PIDS = 8192
+TRAFFIC, PEEK, VT_PID, VT_CORE, PID_CORE = 0x10000, 0x20000, 0x30000, 0x40000, 0x48000
+NEVER = float("inf")
+
+LPDDR2 = dict(burst_bytes=32, row_bytes=1024, banks=8, groups=1, low_groups=False, per_row=16, rcd=15000, cl=15000,
+              cwl=15000, rp=15000, ras=42000, rrd=10000, rrd_l=10000, faw=50000, wtr=7500, wtr_l=7500, rtw=3750,
+              rtp=11256, wr=15000, burst=7500, ccd_l=7500, ccd_l_wr=7500, cs=3750, refi=3900000, rfc=130000,
+              front=10000, back=10000)
+DDR4 = dict(burst_bytes=64, row_bytes=8192, banks=16, groups=4, low_groups=True, per_row=16, rcd=14160, cl=14160,
+            cwl=9996, rp=14160, ras=32000, rrd=3332, rrd_l=4900, faw=21000, wtr=2500, wtr_l=7500, rtw=1666, rtp=7500,
+            wr=15000, burst=3332, ccd_l=5000, ccd_l_wr=5000, cs=1666, refi=7800000, rfc=350000, front=10000, back=10000)
+DRAMS = {"lpddr2-1066-x32": LPDDR2, "ddr4-2400": DDR4}
+
+
+class Dram:
+    """One rank. Remembers every command and derives what is allowed from the history."""
+
+    KEEP = 64  # commands of each kind; none reaches further back
+
+    def __init__(self, t):
+        self.t = t
+        self.row = [None] * t["banks"]
+        self.used = [0] * t["banks"]
+        self.pre_ok = [0] * t["banks"]  # earliest precharge
+        self.act_ok = [0] * t["banks"]  # earliest activate after the bank's own precharge or refresh
+        self.acts = []  # (time, bank)
+        self.cols = []  # (time, bank, direction)
+        self.act_of = [None] * t["banks"]  # time of the bank's last activate
+        self.due = t["refi"]
+        self.busy = 0
+
+    def group(self, bank):
+        return bank % self.t["groups"]
+
+    def place(self, burst):
+        t = self.t
+        columns = t["row_bytes"] // t["burst_bytes"]
+        if t["low_groups"]:
+            group, rest = burst % t["groups"], burst // t["groups"]
+            rest //= columns
+            inner = t["banks"] // t["groups"]
+            return (rest % inner) * t["groups"] + group, rest // inner % 65536
+        rest = burst // columns
+        return rest % t["banks"], rest // t["banks"] % 65536
+
+    def refresh(self, now):
+        t = self.t
+        while self.due <= now:
+            while now - self.due > 2 * t["refi"]:
+                self.due += t["refi"]  # long past: it came and went
+            start = max(self.due, self.busy)
+            opened = [b for b in range(t["banks"]) if self.row[b] is not None]
+            for b in opened:
+                start = max(start, self.pre_ok[b])
+            done = max([start + (t["rp"] if opened else 0)] + self.act_ok) + t["rfc"]
+            self.row = [None] * t["banks"]
+            self.act_ok = [done] * t["banks"]
+            self.busy = done
+            self.due += t["refi"]
+
+    def column_ok(self, bank, d):
+        t = self.t
+        ok = 0 if self.act_of[bank] is None else self.act_of[bank] + t["rcd"]
+        for at, other, was in self.cols:
+            same = self.group(other) == self.group(bank)
+            if was == "R" and d == "R":
+                ok = max(ok, at + t["burst"], at + (t["ccd_l"] if same else 0))
+            elif was == "R":
+                ok = max(ok, at + t["cl"] + t["burst"] + t["rtw"] - t["cwl"])
+            elif d == "R":
+                end = at + t["cwl"] + t["burst"]
+                ok = max(ok, end + t["wtr"], end + (t["wtr_l"] if same else 0))
+            else:
+                ok = max(ok, at + t["burst"], at + (t["ccd_l_wr"] if same else 0))
+        return ok
+
+    def activate_ok(self, bank):
+        t = self.t
+        ok = self.act_ok[bank]
+        for at, other in self.acts:
+            ok = max(ok, at + t["rrd"])
+            if self.group(other) == self.group(bank):
+                ok = max(ok, at + t["rrd_l"])
+        if len(self.acts) >= 4:
+            ok = max(ok, self.acts[-4][0] + t["faw"])
+        return ok
+
+    def precharge(self, bank, at):
+        self.row[bank] = None
+        self.pre_ok[bank] = at
+        self.act_ok[bank] = max(self.act_ok[bank], at + self.t["rp"])
+
+    def issue(self, now, bank, row, d, bus_free):
+        """Returns (column time, end of data, row hit)."""
+        t = self.t
+        hit = self.row[bank] == row
+        if not hit:
+            if self.row[bank] is not None:
+                self.precharge(bank, max(self.pre_ok[bank], now))
+            at = max(self.activate_ok(bank), now)
+            self.acts = (self.acts + [(at, bank)])[-self.KEEP:]
+            self.act_of[bank] = at
+            self.row[bank], self.used[bank] = row, 0
+            self.pre_ok[bank] = at + t["ras"]
+        column = max(self.column_ok(bank, d), bus_free, now)
+        self.cols = (self.cols + [(column, bank, d)])[-self.KEEP:]
+        end = column + (t["cl"] if d == "R" else t["cwl"]) + t["burst"]
+        self.pre_ok[bank] = max(self.pre_ok[bank], column + t["rtp"] if d == "R" else end + t["wr"])
+        self.used[bank] += 1
+        return column, end, hit
+
+    def settle(self, now, bank, row, waiting):
+        same_bank = [e["row"] for e in waiting if e["bank"] == bank]
+        if self.used[bank] >= self.t["per_row"] or (same_bank and row not in same_bank):
+            self.precharge(bank, max(self.pre_ok[bank], now))
+
+
+class Controller:
+    def __init__(self, t, policy="lvtf", entries=128, tie=64, turn=0, aging=0, cores=4):
+        self.dram, self.t = Dram(t), t
+        self.policy, self.entries, self.tie, self.turn, self.aging, self.cores = policy, entries, tie, turn, aging, cores
+        self.vt_pid, self.vt_core, self.pid_core = [0] * PIDS, [0] * cores, [0] * cores
+        self.waiting = []  # all entries of both directions, in arrival order
+        self.flying = []  # ends of data of reads
+        self.replies = []  # ends of answers: (time)
+        self.acks = []
+        self.now = 0
+        self.bus_free = self.next_request = 0
+        self.decide_at = NEVER
+        self.dir, self.run, self.seq = "R", 0, 0
+        self.draining = False
+        self.log = []
+
+    def write(self, offset, value):
+        if VT_PID < offset < VT_PID + 8 * PIDS:
+            self.vt_pid[(offset - VT_PID) // 8] = value
+        elif VT_CORE <= offset < VT_CORE + 8 * self.cores:
+            self.vt_core[(offset - VT_CORE) // 8] = value
+        elif PID_CORE <= offset < PID_CORE + 8 * self.cores and value < PIDS:
+            self.pid_core[(offset - PID_CORE) // 8] = value
+
+    def vtime(self, core, substream):
+        if self.policy == "frfcfs":
+            return 0
+        if 0 < substream < PIDS:
+            return self.vt_pid[substream]
+        if core is not None and core < self.cores and self.pid_core[core]:
+            return self.vt_core[core]
+        return 0
+
+    def queue(self, d):
+        """Entries of one direction in (virtual time, arrival) order."""
+        return sorted((e for e in self.waiting if e["dir"] == d), key=lambda e: (e["vt"], e["seq"]))
+
+    def submit(self, d, address, size, core, substream):
+        first, last = address // self.t["burst_bytes"], (address + size - 1) // self.t["burst_bytes"]
+        need = last - first + 1
+        queue = self.queue(d)
+        used = len(queue) + (len(self.flying) if d == "R" else 0)
+        vt = self.vtime(core, substream)
+        if used + need > self.entries:
+            verdict = "full"
+        elif self.policy == "lvtf" and used > self.entries * 0.9 and queue and vt >= queue[0]["vt"]:
+            verdict = "reserved"
+        else:
+            verdict = "accepted"
+        self.log.append(f"arrive {self.now} {verdict}")
+        if verdict != "accepted":
+            return
+        packet = {"left": 0}
+        for burst in range(first, last + 1):
+            if any(e["dir"] == "W" and e["burst"] == burst for e in self.waiting):
+                continue  # merged into it, or read from it
+            bank, row = self.dram.place(burst)
+            self.waiting.append(dict(dir=d, vt=vt, seq=self.seq, arrival=self.now, bank=bank, row=row, burst=burst,
+                                     packet=packet))
+            packet["left"] += 1
+            self.seq += 1
+        if self.decide_at == NEVER:
+            self.decide_at = max(self.now, self.next_request)
+
+    def direction(self, reads, writes):
+        if self.policy == "lvtf":
+            if not reads or not writes:
+                return "R" if reads else "W"
+            if self.run < self.turn:
+                return self.dir
+            if reads[0]["vt"] != writes[0]["vt"]:
+                return "R" if reads[0]["vt"] < writes[0]["vt"] else "W"
+            if self.run < self.tie:
+                return self.dir
+            return "R" if reads[0]["seq"] < writes[0]["seq"] else "W"
+        if self.draining and not reads and writes:
+            return "W"
+        high, low = self.entries * 85 // 100, self.entries * 50 // 100
+        if self.dir == "R":
+            drain = len(writes) > high and self.run > 0 or not reads and len(writes) > low
+            return "W" if drain else "R"
+        if not writes:
+            return "R"
+        if self.run == 0:
+            return "W"
+        enough = len(writes) + 16 < low or reads and self.run >= 16
+        return "R" if enough else "W"
+
+    def hit(self, e):
+        return self.dram.row[e["bank"]] == e["row"]
+
+    def pick(self, queue, d):
+        if self.dram.busy > self.now or not queue:
+            return None
+        if self.policy == "lvtf":
+            return next((e for e in queue if self.hit(e)), queue[0])
+        t = self.t
+        turn = 0 if d == self.dir else min(t["wtr"], t["cs"]) if d == "R" else min(t["rtw"], t["cs"])
+        free = max(self.bus_free + turn, self.now)
+        hits = [e for e in queue if self.hit(e)]
+        for e in hits:
+            if self.dram.column_ok(e["bank"], d) <= free:
+                return e
+        misses = [e for e in queue if not self.hit(e)]
+        if not misses:
+            return hits[0]
+        banks = {}
+        for e in misses:
+            if e["bank"] in banks:
+                continue
+            closed = self.dram.row[e["bank"]] is None
+            act = max(self.dram.activate_ok(e["bank"]), self.now,
+                      0 if closed else max(self.dram.pre_ok[e["bank"]], self.now) + t["rp"])
+            banks[e["bank"]] = (act, max(self.dram.column_ok(e["bank"], d), act + t["rcd"]) <= free)
+        seamless = [b for b in banks if banks[b][1]]
+        best = seamless or [b for b in banks if banks[b][0] == min(v[0] for v in banks.values())]
+        # Hidden is judged by the bank that was looked at last among the best.
+        hidden = banks[best[-1]][0] <= max(free - t["rcd"], self.now)
+        miss = next(e for e in misses if e["bank"] in best)
+        return miss if hidden or not hits else hits[0]
+
+    def decide(self):
+        self.decide_at = NEVER
+        self.dram.refresh(self.now)
+        if not self.waiting:
+            return
+        reads, writes = self.queue("R"), self.queue("W")
+        aged = False
+        chosen = None
+        if self.aging:
+            oldest = min(self.waiting, key=lambda e: e["seq"])
+            # Of two that came at once the read is older: its queue is looked at first.
+            tied = [e for e in self.waiting if e["arrival"] == oldest["arrival"] and e["dir"] == "R"]
+            if tied:
+                oldest = min(tied, key=lambda e: e["seq"])
+            if self.now - oldest["arrival"] > self.aging and self.dram.busy <= self.now:
+                chosen, d, aged = oldest, oldest["dir"], True
+        if chosen is None:
+            d = self.direction(reads, writes)
+            chosen = self.pick(reads if d == "R" else writes, d)
+        if chosen is None:
+            if self.dram.busy > self.now:
+                self.decide_at = self.dram.busy
+            return
+        if d != self.dir:
+            self.dir, self.run = d, 0
+        self.run += 1
+        self.waiting.remove(chosen)
+        column, end, hit = self.dram.issue(self.now, chosen["bank"], chosen["row"], d, self.bus_free)
+        self.dram.settle(self.now, chosen["bank"], chosen["row"], [e for e in self.waiting if e["dir"] == d])
+        self.bus_free = column + self.t["burst"]
+        self.next_request = max(self.bus_free - self.t["rp"] - self.t["rcd"], self.now)
+        name = "read" if d == "R" else "write"
+        self.log.append(f"serve {self.now} {name} {chosen['vt']} {chosen['seq']} {chosen['bank']} {chosen['row']} "
+                        f"{'hit' if hit else 'miss'} {column}{' aged' if aged else ''}")
+        if d == "R":
+            self.flying.append(end)
+        if self.waiting:
+            self.decide_at = max(self.now, self.next_request)
+
+    def advance(self, to):
+        while True:
+            landed = min(self.flying, default=NEVER)
+            at = min(landed, self.decide_at)
+            if at > to or at == NEVER:
+                break
+            self.now = max(self.now, at)
+            if landed <= self.now:
+                self.flying.remove(landed)
+            else:
+                self.decide()
+        if to != NEVER:
+            self.now = max(self.now, to)
+
+
+def replay(text, dram="lpddr2-1066-x32", **options):
+    """The decision log of a trace, as a list of lines."""
+    c = Controller(DRAMS[dram], **options)
+    for line in text.splitlines()[1:]:
+        f = line.split()
+        if not f or f[0].startswith("#"):
+            continue
+        c.advance(int(f[1]))
+        if f[0] == "W":
+            c.write(int(f[2], 0), int(f[3], 0))
+            continue
+        core = int(f[7]) if f[6] == "c" else None
+        substream = int(f[7]) if f[6] == "s" else 0
+        c.submit(f[2], int(f[3], 0), int(f[4]), core, substream)
+    c.draining = True
+    if c.decide_at == NEVER:
+        c.decide_at = max(c.now, c.next_request)
+    c.advance(NEVER)
+    return c.log
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: reference.py TRACE")
+    with open(sys.argv[1], encoding="ascii") as trace:
+        print("\n".join(replay(trace.read())))

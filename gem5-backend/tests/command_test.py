@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line of drfq-mc: usage: command_test.py DRFQ_MC EXPERIMENTS_DIR"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MC, EXPERIMENTS = sys.argv[1], sys.argv[2]
+
+SHORT = """
+[run]
+warmup_ms = 1
+duration_ms = 2
+[[agent]]
+name = "a"
+[report]
+columns = ["a.bytes_per_ns"]
+[[expect]]
+column = "a.bytes_per_ns"
+least = {least}
+"""
+
+
+def run(*args):
+    return subprocess.run([MC, *args], capture_output=True, text=True, timeout=120, check=False)
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory()
+        self.addCleanup(self.dir.cleanup)
+
+    def file(self, name, text=None):
+        path = os.path.join(self.dir.name, name)
+        if text is not None:
+            with open(path, "w", encoding="ascii") as f:
+                f.write(text)
+        return path
+
+    def test_help(self):
+        self.assertEqual(run().returncode, 2)
+        self.assertEqual(run("--help").returncode, 0)
+        for command in ("run", "serve", "record", "replay", "bench"):
+            done = run(command, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("usage: drfq-mc " + command, done.stdout)
+
+    def test_wrong_use_is_2_and_says_what(self):
+        for args in (["fly"], ["run"], ["run", "--fast", "x"], ["serve"], ["serve", "--rate", "0", "--socket", "x"],
+                     ["replay"], ["record", "x"], ["bench", "0"], ["run", "a", "b"]):
+            done = run(*args)
+            self.assertEqual(done.returncode, 2, args)
+            self.assertTrue(done.stderr.startswith("drfq-mc: "), done.stderr)
+
+    def test_bad_files_are_1_in_one_line(self):
+        for args in (["run", self.file("none")], ["run", self.dir.name], ["run", self.file("bad", "a = \n")],
+                     ["replay", self.file("t", "x\n")], ["replay", "--log", "/nonexistent/x", self.file("u", "drfq-trace 1\n")],
+                     ["replay", self.file("big", "drfq-trace 1\nP 0 R 0 60000 0 -\n")],
+                     ["serve", "--socket", self.file("plain", "x")], ["serve", "--socket", "x" * 200]):
+            done = run(*args)
+            self.assertEqual(done.returncode, 1, args)
+            self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+
+    def test_check_reports_misses(self):
+        self.assertEqual(run("run", "--check", self.file("good.toml", SHORT.format(least=0.1))).returncode, 0)
+        missed = run("run", "--check", self.file("miss.toml", SHORT.format(least=100)))
+        self.assertEqual(missed.returncode, 3)
+        self.assertIn("MISS", missed.stdout)
+        self.assertEqual(run("run", self.file("miss.toml")).returncode, 0)
+
+    def test_plot(self):
+        plot = self.file("plot.svg")
+        self.assertEqual(run("run", "--svg", plot, self.file("e.toml", SHORT.format(least=1))).returncode, 0)
+        with open(plot, encoding="ascii") as f:
+            self.assertTrue(f.read().startswith("<svg"))
+
+    def test_record_and_replay(self):
+        trace = self.file("trace")
+        self.assertEqual(run("record", "--out", trace, self.file("e.toml", SHORT.format(least=1))).returncode, 0)
+        done = run("replay", trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("row hits", done.stdout)
+
+    def test_shipped_experiments_load(self):
+        """The first combination of each runs; the whole of one takes minutes."""
+        for name in sorted(os.listdir(EXPERIMENTS)):
+            if not name.endswith(".toml"):
+                continue
+            with open(os.path.join(EXPERIMENTS, name), encoding="ascii") as f:
+                lines = f.read().splitlines()
+            short = [("duration_ms = 1" if x.startswith("duration_ms") else "warmup_ms = 1" if x.startswith("warmup_ms")
+                      else "window_ms = 1" if x.startswith("window_ms") else x) for x in lines]
+            done = run("run", self.file(name, "\n".join(short) + "\n"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
