@@ -62,7 +62,7 @@ MemoryOptions load_memory(const toml::Document &doc) {
   c.write_entries =
       static_cast<unsigned>(r.whole("write_entries", c.write_entries, 4, Queue::kMax));
   c.tie_bursts = static_cast<unsigned>(r.whole("tie_bursts", c.tie_bursts, 0, 1u << 30));
-  c.turn_bursts = static_cast<unsigned>(r.whole("turn_bursts", 0, 0, 1u << 30));
+  c.prepare = r.flag("prepare", c.prepare);
   c.aging = r.whole("aging_ns", 0, 0, 1000000000) * kPsPerNs;
   c.drain.high_percent = static_cast<unsigned>(r.whole("drain_high_percent", 85, 1, 99));
   c.drain.low_percent = static_cast<unsigned>(r.whole("drain_low_percent", 50, 0, 99));

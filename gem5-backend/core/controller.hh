@@ -31,7 +31,7 @@ struct ControllerOptions {
   unsigned read_entries = 128;
   unsigned write_entries = 128;
   unsigned tie_bursts = 64;  ///< shortest run of one direction while virtual times tie
-  unsigned turn_bursts = 0;  ///< shortest run against virtual time; 0: none (thesis)
+  bool prepare = false;      ///< lvtf: among the lowest virtual time pick as frfcfs does; thesis: no
   Ps aging = 0;              ///< an entry older than this goes first; 0: never (thesis)
   WriteDrain drain;          ///< of frfcfs
 };
@@ -99,7 +99,7 @@ class Controller {
   Dir choose_direction(bool drain = false) const {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);
     if (options_.policy == Policy::lvtf && !(r.empty() && w.empty()))
-      return lower_head(r, w, dir_, run_, options_.tie_bursts, options_.turn_bursts);
+      return lower_head(r, w, dir_, run_, options_.tie_bursts);
     if (drain && r.empty() && !w.empty()) return Dir::write;
     return options_.drain.next(r, w, dir_, run_);
   }
@@ -112,12 +112,12 @@ class Controller {
     if (c.found) return c;
     c.dir = choose_direction(drain);
     const Queue &q = queue(c.dir);
-    if (options_.policy == Policy::lvtf) {
+    if (options_.policy == Policy::lvtf && !options_.prepare) {
       c.place = pick_first_ready(q, c.dir, view);
     } else {
       const Ps extra = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
       const Ps min_col = bus_free + extra > now ? bus_free + extra : now;
-      c.place = pick_frfcfs(q, c.dir, view, min_col, now);
+      c.place = pick_frfcfs(q, lowest(q), c.dir, view, min_col, now);
     }
     c.found = c.place < q.size();
     return c;

@@ -10,16 +10,13 @@ namespace drfq {
 
 /// The queue whose head has the lower virtual time. The thesis does not say
 /// what happens on a tie: here the bus keeps its direction for at least
-/// tie_run bursts, then goes to the older head. turn_run bursts of one
-/// direction are served before virtual time may turn the bus; the thesis has
-/// no such bound (0) and pays a turnaround for each gap of the lower virtual
-/// time. run: bursts served in the direction now. At least one queue has entries.
+/// tie_run bursts, then goes to the older head. run: bursts served in the
+/// direction now. At least one queue has entries.
 inline Dir lower_head(const Queue &reads, const Queue &writes, Dir now, unsigned run,
-                      unsigned tie_run, unsigned turn_run = 0) {
+                      unsigned tie_run) {
   if (writes.empty()) return Dir::read;
   if (reads.empty()) return Dir::write;
   const Entry &r = reads.head(), &w = writes.head();
-  if (run < turn_run) return now;
   if (r.vtime != w.vtime) return r.vtime < w.vtime ? Dir::read : Dir::write;
   if (run < tie_run) return now;
   return r.seq < w.seq ? Dir::read : Dir::write;

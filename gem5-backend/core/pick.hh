@@ -50,7 +50,8 @@ struct BankPrep {
 
 /// The banks with waiting entries whose activate would cost least.
 template <class View>
-BankPrep earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now) {
+BankPrep earliest_banks(const Queue &q, unsigned first, Dir dir, const View &view, Ps min_col_at,
+                        Ps now) {
   BankPrep best;
   std::bitset<kBanksMax> seen;
   Ps min_act = kNever;
@@ -58,7 +59,7 @@ BankPrep earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at
   const Ps rcd = view.row_to_column();
   const Ps hidden_before = std::max(min_col_at > rcd ? min_col_at - rcd : 0, now);
   unsigned left = view.miss_banks(dir);
-  for (unsigned i = 0; i < q.size() && left != 0; i++) {
+  for (unsigned i = 0; i < first && left != 0; i++) {
     const Entry &e = q.at(i);
     if (seen[e.bank] || !view.ready(e) || view.row_hit(e)) continue;
     seen[e.bank] = true;
@@ -77,18 +78,30 @@ BankPrep earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at
 
 }  // namespace detail
 
+/// How many entries at the front share the head's virtual time.
+inline unsigned lowest(const Queue &q) {
+  unsigned lo = 0, hi = q.size();
+  while (lo < hi) {
+    const unsigned mid = (lo + hi) / 2;
+    if (q.at(mid).vtime == q.head().vtime) lo = mid + 1; else hi = mid;
+  }
+  return lo;
+}
+
 /// FR-FCFS with the refinements of a modern controller: the oldest row hit
 /// that continues the data bus without a gap; else a row miss whose bank can be
 /// prepared behind the current bursts; else the oldest row hit; else the oldest
-/// entry of the banks that are ready earliest. The queue must be in arrival
-/// order (every vtime 0). min_col_at: when the bus is next free.
+/// entry of the banks that are ready earliest. Looks at the first entries of the
+/// queue only, which must share one virtual time. min_col_at: when the bus is
+/// next free. Place in the queue, or q.size().
 template <class View>
-unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now) {
+unsigned pick_frfcfs(const Queue &q, unsigned first, Dir dir, const View &view, Ps min_col_at,
+                     Ps now) {
   unsigned chosen = q.size();
   bool have_hit = false, have_miss = false, hidden_miss = false, prepared = false;
   detail::BankPrep prep;
   unsigned hits_left = view.hits(dir);
-  for (unsigned i = 0; i < q.size() && !(have_miss && hits_left == 0); i++) {
+  for (unsigned i = 0; i < first && !(have_miss && hits_left == 0); i++) {
     const Entry &e = q.at(i);
     if (!view.ready(e)) continue;
     if (view.row_hit(e)) {
@@ -101,7 +114,7 @@ unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, P
       continue;
     }
     if (have_miss) continue;
-    if (!prepared) prep = detail::earliest_banks(q, dir, view, min_col_at, now);
+    if (!prepared) prep = detail::earliest_banks(q, first, dir, view, min_col_at, now);
     prepared = true;
     if (!prep.banks[e.bank]) continue;
     have_miss = true;

@@ -127,9 +127,10 @@ class Dram:
 
 
 class Controller:
-    def __init__(self, t, policy="lvtf", entries=128, tie=64, turn=0, aging=0, cores=4):
+    def __init__(self, t, policy="lvtf", entries=128, tie=64, prepare=False, aging=0, cores=4):
         self.dram, self.t = Dram(t), t
-        self.policy, self.entries, self.tie, self.turn, self.aging, self.cores = policy, entries, tie, turn, aging, cores
+        self.policy, self.entries, self.tie, self.prepare = policy, entries, tie, prepare
+        self.aging, self.cores = aging, cores
         self.vt_pid, self.vt_core, self.pid_core = [0] * PIDS, [0] * cores, [0] * cores
         self.waiting = []  # all entries of both directions, in arrival order
         self.flying = []  # ends of data of reads
@@ -194,8 +195,6 @@ class Controller:
         if self.policy == "lvtf":
             if not reads or not writes:
                 return "R" if reads else "W"
-            if self.run < self.turn:
-                return self.dir
             if reads[0]["vt"] != writes[0]["vt"]:
                 return "R" if reads[0]["vt"] < writes[0]["vt"] else "W"
             if self.run < self.tie:
@@ -220,8 +219,9 @@ class Controller:
     def pick(self, queue, d):
         if self.dram.busy > self.now or not queue:
             return None
-        if self.policy == "lvtf":
+        if self.policy == "lvtf" and not self.prepare:
             return next((e for e in queue if self.hit(e)), queue[0])
+        queue = [e for e in queue if e["vt"] == queue[0]["vt"]]
         t = self.t
         turn = 0 if d == self.dir else min(t["wtr"], t["cs"]) if d == "R" else min(t["rtw"], t["cs"])
         free = max(self.bus_free + turn, self.now)

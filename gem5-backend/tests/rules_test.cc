@@ -100,13 +100,6 @@ TEST(Direction, TiesKeepTheBusThenGoToTheOlderHead) {
   EXPECT_EQ(lower_head(reads, writes, Dir::write, 64, 64), Dir::write) << "the older stays";
 }
 
-TEST(Direction, ABoundOnTurnsHoldsAgainstVirtualTime) {
-  const Queue reads = filled(128, 1, 4), writes = filled(128, 1, 3);
-  EXPECT_EQ(lower_head(reads, writes, Dir::read, 15, 64, 16), Dir::read);
-  EXPECT_EQ(lower_head(reads, writes, Dir::read, 16, 64, 16), Dir::write);
-  EXPECT_EQ(lower_head(Queue(128), writes, Dir::read, 1, 64, 16), Dir::write);
-}
-
 TEST(WriteDrain, WatermarksOfTheBaseline) {
   const WriteDrain d;
   const Queue none(128), some = filled(128, 4, 0);
@@ -147,16 +140,30 @@ TEST(PickBaseline, SeamlessHitHiddenPreparationHitEarliestBank) {
   const Ps bus = 100000;
   // No row open: the bank that is ready first.
   banks.activate[0] = 200000, banks.activate[1] = 150000, banks.activate[2] = 160000;
-  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 1u);
+  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, bus, 0), 1u);
   // A hit that would leave a gap beats a miss that costs more.
   banks.row[2] = 1, banks.column[2] = 110000;
-  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 2u);
+  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, bus, 0), 2u);
   // A miss whose activate hides behind the current bursts beats that hit.
   banks.activate[0] = 80000;
-  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 0u);
+  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, bus, 0), 0u);
   // A seamless hit beats all.
   banks.column[2] = bus;
-  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 2u);
+  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, bus, 0), 2u);
+}
+
+TEST(PickBaseline, LooksNoFurtherThanTheLowestVirtualTime) {
+  Queue q(128);
+  q.insert(entry(3, 0, 0, 1));
+  q.insert(entry(3, 1, 1, 1));
+  q.insert(entry(4, 2, 2, 1));
+  EXPECT_EQ(lowest(q), 2u);
+  EXPECT_EQ(lowest(Queue(128)), 0u);
+  FakeBanks banks;
+  banks.row[2] = 1;  // a seamless hit of a higher virtual time
+  banks.activate[0] = 300000, banks.activate[1] = 200000;
+  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, 100000, 0), 1u);
+  EXPECT_EQ(pick_frfcfs(q, q.size(), Dir::read, banks, 100000, 0), 2u);
 }
 
 class ControllerTest : public ::testing::Test {
