@@ -128,8 +128,10 @@ impl Results {
         // SAFETY: sysconf has no preconditions.
         let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
         let mut text = format!(
-            "## Cost\n\nKernel {}, {cpus} CPUs, {repeats} repeats interleaved; \
-             median ± half range.\n\n",
+            "# What scheduling costs\n\n\
+             `./justw bench` on kernel {}, {cpus} CPUs, {repeats} repeats with the schedulers \
+             interleaved; median ± half range. Default options everywhere. In the VM the CPU is \
+             emulated: compare the columns, not the figures with those of hardware.\n\n",
             kernel_release()
         );
         let names = SCHEDULERS.map(|(name, _)| name);

@@ -214,20 +214,11 @@ fn check_machine(experiment: &Experiment) -> Result<()> {
     Ok(())
 }
 
-/// Options of vm/vm that give the machine that the experiment is for, and a
-/// time limit in host seconds: the runs, and half a minute each to load.
-pub fn describe(file: &Path, short: bool) -> Result<String> {
+/// The machine that the experiment is for, as words for tests/vm/experiment.
+pub fn describe(file: &Path) -> Result<String> {
     let experiment = Experiment::read(file)?;
-    let extent = if short {
-        experiment.short.unwrap_or(experiment.extent)
-    } else {
-        experiment.extent
-    };
-    let runs: usize = experiment.case.iter().map(|c| c.schedulers.len()).sum();
-    let one_s = extent.duration_s + extent.warmup_s + 30.0;
-    let limit_s = 120.0 + one_s * (runs as f64) * f64::from(extent.repeats);
     Ok(format!(
-        "kernel={} cpus={} llcs={} disk_mib={} clock={} timeout_s={}",
+        "kernel={} cpus={} llcs={} disk_mib={} clock={} icount_shift={}",
         experiment.kernel,
         experiment.cpus,
         experiment.llcs,
@@ -236,6 +227,6 @@ pub fn describe(file: &Path, short: bool) -> Result<String> {
             crate::experiment::Clock::Real => "real",
             crate::experiment::Clock::Icount => "icount",
         },
-        limit_s.ceil()
+        experiment.icount_shift
     ))
 }

@@ -65,7 +65,7 @@ impl Injector<'_> {
                 std::thread::sleep(LOOK);
                 if self.follow {
                     let stats = Stats::ask()?;
-                    debt.v.push((stats.at_ns, stats.system.v_ns));
+                    debt.v.push((stats.at_ns, stats.system.vtime_ns));
                 }
             }
             if now_ns() < end_ns {
@@ -88,17 +88,14 @@ impl Injector<'_> {
         ensure!(status.success(), "scx_drfq charge-dma ended with {status}");
         let injected_ns = now_ns();
         let stats = Stats::ask()?;
-        // What is charged at the wake-up is not in S yet.
+        // The debt is charged at the wake-up (4.5): it is in no figure yet.
         let debt_ns = (self.bytes as f64 * self.ns_per_byte) as u64;
-        let start_ns = stats
-            .system
-            .v_ns
-            .wrapping_add_signed(stats.task(pid)?.lag_ns)
-            .wrapping_add(debt_ns);
+        let task = stats.task(pid)?;
+        let start_ns = task.cpu_vt_ns.max(task.mem_vt_ns + debt_ns);
         Ok(Debt {
             injected_ns,
             start_ns,
-            v: vec![(stats.at_ns, stats.system.v_ns)],
+            v: vec![(stats.at_ns, stats.system.vtime_ns)],
         })
     }
 }

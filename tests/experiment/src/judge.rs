@@ -69,7 +69,7 @@ impl Expect {
                 Limit::Within(*within)
             }
             Expect::AtMostFair { worst_pct, .. } => Limit::AtMost(*worst_pct),
-            Expect::Busy { .. } | Expect::WakeLatency { .. } | Expect::Hold(_) => {
+            Expect::WorkConserving { .. } | Expect::WakeLatency { .. } | Expect::Hold(_) => {
                 Limit::AtMost(0.0)
             }
         }
@@ -91,7 +91,7 @@ impl Expect {
         };
         match self {
             Expect::Shares { .. } => Ok(view.shares()),
-            Expect::Busy { min_pct } => Ok(vec![view.busy(*min_pct)]),
+            Expect::WorkConserving { idle_pct } => Ok(view.work_conserving(*idle_pct)),
             Expect::AtMostFair { task, .. } => Ok(view.at_most_fair(task)),
             Expect::WakeLatency { task, p99_us } => view.wake_latency(task, *p99_us),
             Expect::Dominant { .. } => view.dominant(),
@@ -141,7 +141,7 @@ impl View<'_> {
     }
 
     /// Shares of what the tasks got together: what the rest of the system
-    /// took is not theirs to share, and `Busy` sees to it that it is little.
+    /// took is not theirs to share, and stands beside it (`WorkConserving`).
     fn shares(&self) -> Vec<Figure> {
         let demand = |t: &TaskRecord| if self.sleeps(t) { t.cpus() } else { 1.0 };
         let fair = self.fair(demand);
@@ -157,16 +157,15 @@ impl View<'_> {
         self.record.tasks.iter().map(TaskRecord::cpus).sum()
     }
 
-    fn busy(&self, min_pct: f64) -> Figure {
-        let measured = 100.0 * self.total_cpus() / self.ctx.cpus;
-        Figure {
-            what: "all tasks".into(),
-            unit: "% of all CPUs",
-            expected: min_pct,
-            measured,
-            error_pct: 100.0 * (min_pct / measured - 1.0),
-            allowance_pct: 0.0,
-        }
+    /// The idle time is judged, the rest is for the reader.
+    fn work_conserving(&self, idle_pct: f64) -> Vec<Figure> {
+        let pct = |cpus: f64| 100.0 * cpus / self.ctx.cpus;
+        let unit = "% of all CPUs";
+        vec![
+            at_most("idle", unit, idle_pct, pct(self.record.idle_cpus)),
+            told("tasks", unit, pct(self.total_cpus())),
+            told("agent", unit, pct(self.record.agent_cpus)),
+        ]
     }
 
     fn at_most_fair(&self, name: &str) -> Vec<Figure> {
@@ -323,6 +322,18 @@ fn at_most(what: &str, unit: &'static str, limit: f64, measured: f64) -> Figure 
         expected: limit,
         measured,
         error_pct: 100.0 * (measured / limit - 1.0),
+        allowance_pct: 0.0,
+    }
+}
+
+/// A figure that nothing is expected of.
+fn told(what: &str, unit: &'static str, measured: f64) -> Figure {
+    Figure {
+        what: what.into(),
+        unit,
+        expected: f64::NAN,
+        measured,
+        error_pct: 0.0,
         allowance_pct: 0.0,
     }
 }

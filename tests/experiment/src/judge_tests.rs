@@ -34,6 +34,8 @@ fn record(cpus: &[f64]) -> Record {
         repeat: 1,
         kernel: "k".into(),
         tasks: cpus.iter().enumerate().map(task).collect(),
+        idle_cpus: 0.0,
+        agent_cpus: 0.0,
         debts: Vec::new(),
         events: Value::Null,
         trouble: Vec::new(),

@@ -63,9 +63,6 @@ enum Command {
     Describe {
         /// A file of tests/experiments.
         file: PathBuf,
-        /// The short form, for CI.
-        #[arg(long)]
-        short: bool,
     },
     /// Run a command while scx_drfq is loaded, and check both.
     Under {
@@ -160,8 +157,8 @@ fn run(command: Command) -> Result<bool> {
             schedulers,
             out,
         }),
-        Command::Describe { file, short } => {
-            println!("{}", campaign::describe(&file, short)?);
+        Command::Describe { file } => {
+            println!("{}", campaign::describe(&file)?);
             Ok(true)
         }
         Command::Under { out, args, command } => under::run(&args, &command, &out),

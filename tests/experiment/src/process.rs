@@ -45,6 +45,23 @@ impl Usage {
     }
 }
 
+/// Idle time of all CPUs since boot, ns, in steps of 10 ms.
+pub fn idle_ns() -> Result<u64> {
+    // SAFETY: sysconf has no preconditions.
+    let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
+    let text = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+    let fields: Vec<&str> = text
+        .lines()
+        .next()
+        .unwrap_or("")
+        .split_whitespace()
+        .collect();
+    let field = |i: usize| -> Result<u64> { Ok(fields.get(i).context("short")?.parse()?) };
+    // cpu user nice system idle iowait
+    let ticks = field(4).and_then(|idle| Ok(idle + field(5)?));
+    Ok(ticks.context("/proc/stat has no idle time")? * (1_000_000_000 / ticks_per_s))
+}
+
 /// The fields of /proc/PID/stat that are used here.
 pub struct Stat {
     /// Name, at most 15 bytes.

@@ -21,6 +21,10 @@ pub struct Record {
     pub kernel: String,
     /// Its processes.
     pub tasks: Vec<TaskRecord>,
+    /// CPUs that idled, on average; where the kernel says so.
+    pub idle_cpus: f64,
+    /// CPUs that the scheduler's agent used, on average.
+    pub agent_cpus: f64,
     /// Injected debts.
     pub debts: Vec<Debt>,
     /// What scx_drfq counted in all, by event; `null` for other schedulers.

@@ -5,7 +5,7 @@ use crate::experiment::{Case, Expect, Experiment, Extent, Hold, Program, Schedul
 use crate::hold::{Debt, Injector};
 use crate::kmsg::Kmsg;
 use crate::loads::Loads;
-use crate::process::{Usage, now_ns};
+use crate::process::{Usage, cpu_ns, idle_ns, now_ns};
 use crate::record::{Record, TaskRecord};
 use crate::scheduler::{Loaded, Programs};
 use crate::stats::Stats;
@@ -29,6 +29,8 @@ pub struct Bench<'a> {
 /// What was measured while the scheduler ran.
 struct Measured {
     tasks: Vec<TaskRecord>,
+    idle_cpus: f64,
+    agent_cpus: f64,
     debts: Vec<Debt>,
     events: Value,
     trouble: Vec<String>,
@@ -41,7 +43,7 @@ impl Bench<'_> {
         let mut kmsg = Kmsg::from_now()?;
         let log = self.dir.join("scheduler.log");
         let mut loaded = Loaded::start(self.programs, scheduler.program, &scheduler.args, &log)?;
-        let mut measured = self.measure(case, scheduler)?;
+        let mut measured = self.measure(case, scheduler, loaded.pid())?;
         if let Some(status) = loaded.exited()? {
             measured
                 .trouble
@@ -58,22 +60,24 @@ impl Bench<'_> {
             repeat,
             kernel: kernel_release(),
             tasks: measured.tasks,
+            idle_cpus: measured.idle_cpus,
+            agent_cpus: measured.agent_cpus,
             debts: measured.debts,
             events: measured.events,
             trouble: measured.trouble,
         })
     }
 
-    fn measure(&self, case: &Case, scheduler: &Scheduler) -> Result<Measured> {
+    fn measure(&self, case: &Case, scheduler: &Scheduler, agent: Option<u32>) -> Result<Measured> {
         let mut loads = Loads::start(&self.programs.ours.join("drfq-load"), &case.tasks, self.dir)?;
         loads.release();
         std::thread::sleep(Duration::from_secs_f64(self.extent.warmup_s));
         loads.mark();
-        let before = loads.usage()?;
+        let (before, others) = (loads.usage()?, Others::read(agent)?);
         let end_ns = now_ns() + (self.extent.duration_s * 1e9) as u64;
         let debts = self.inject(case, scheduler, &loads, end_ns)?;
         std::thread::sleep(Duration::from_nanos(end_ns.saturating_sub(now_ns())));
-        let after = loads.usage()?;
+        let (after, others) = (loads.usage()?, Others::read(agent)?.since(&others));
         let (events, trouble) = match scheduler.program {
             Program::ScxDrfq => ask_scx_drfq()?,
             _ => (Value::Null, Vec::new()),
@@ -82,6 +86,8 @@ impl Bench<'_> {
         let reports = loads.finish()?;
         Ok(Measured {
             tasks: task_records(names, &before, &after, reports),
+            idle_cpus: others.idle_ns as f64 / others.at_ns as f64,
+            agent_cpus: others.agent_ns as f64 / others.at_ns as f64,
             debts,
             events,
             trouble,
@@ -115,6 +121,33 @@ impl Bench<'_> {
             follow: !case.expect.iter().any(alone),
         };
         injector.run(load, end_ns)
+    }
+}
+
+/// CPU time that is not the tasks'.
+struct Others {
+    at_ns: u64,
+    idle_ns: u64,
+    agent_ns: u64,
+}
+
+impl Others {
+    fn read(agent: Option<u32>) -> Result<Self> {
+        // An agent that has ended is noticed elsewhere.
+        let agent_ns = agent.map_or(0, |pid| cpu_ns(pid).unwrap_or(0));
+        Ok(Self {
+            at_ns: now_ns(),
+            idle_ns: idle_ns()?,
+            agent_ns,
+        })
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            at_ns: self.at_ns - before.at_ns,
+            idle_ns: self.idle_ns - before.idle_ns,
+            agent_ns: self.agent_ns.saturating_sub(before.agent_ns),
+        }
     }
 }
 

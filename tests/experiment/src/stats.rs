@@ -26,7 +26,7 @@ pub struct Stats {
 #[derive(Debug, Deserialize)]
 pub struct System {
     /// V, ns of virtual time.
-    pub v_ns: u64,
+    pub vtime_ns: u64,
     /// Everything else; the event counters are among it.
     #[serde(flatten)]
     pub rest: BTreeMap<String, serde_json::Value>,
@@ -37,8 +37,10 @@ pub struct System {
 pub struct Task {
     /// Thread id.
     pub pid: u32,
-    /// S - V, ns of virtual time.
-    pub lag_ns: i64,
+    /// Virtual time on the CPU, ns.
+    pub cpu_vt_ns: u64,
+    /// Virtual time on the memory, ns.
+    pub mem_vt_ns: u64,
 }
 
 impl Stats {

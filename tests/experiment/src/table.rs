@@ -70,6 +70,9 @@ fn row(text: &mut String, group: &Group, kind: &str, figures: &[&Figure]) {
     let list = |f: fn(&Figure) -> f64| figures.iter().map(|x| f(x)).collect::<Vec<_>>();
     let (expected, measured) = (list(|f| f.expected), list(|f| f.measured));
     let errors = list(|f| f.error_pct.abs());
+    if expected[0].is_nan() {
+        return told(text, group, kind, figures[0].unit, &measured);
+    }
     let verdict = match &group.verdict {
         None => "",
         Some(Ok(())) => "ok",
@@ -87,6 +90,17 @@ fn row(text: &mut String, group: &Group, kind: &str, figures: &[&Figure]) {
         half_range(&measured),
         median(&errors),
         worst(&errors),
+    );
+}
+
+/// A row of a figure that nothing is expected of.
+fn told(text: &mut String, group: &Group, kind: &str, unit: &str, measured: &[f64]) {
+    let (middle, spread) = (median(measured), half_range(measured));
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "| {} | {} | {kind} [{unit}] | | {middle:.2} ± {spread:.2} | | | |",
+        group.case, group.scheduler
     );
 }
 

@@ -8,7 +8,21 @@ use crate::stats::Stats;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long it may take to load again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A scheduler that was loaded again serves its statistics a little later.
+fn ask_again() -> Result<Stats> {
+    let start = Instant::now();
+    loop {
+        match Stats::ask() {
+            Err(_) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(50)),
+            answer => return answer,
+        }
+    }
+}
 
 /// Loads scx_drfq with `args`, runs `command`, unloads. Whether the command
 /// succeeded, the scheduler was still there and content, and the kernel too.
@@ -28,8 +42,8 @@ pub fn run(args: &[String], command: &[String], dir: &Path) -> Result<bool> {
     }
     if loaded.exited()?.is_none() {
         // The command may have made it restart.
-        wait_state("enabled", Duration::from_secs(60))?;
-        let stats = Stats::ask()?;
+        wait_state("enabled", PATIENCE)?;
+        let stats = ask_again()?;
         trouble.extend(stats.contradictions()?);
         println!("events: {}", serde_json::to_string(&stats.system.rest)?);
     }

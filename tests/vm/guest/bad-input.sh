@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# bad-input.sh SCX_DRFQ: as root in the VM.
+set -u
+scx_drfq=$1 bad=0
+
+# expect STATUS WORD CMD ...: CMD fails with STATUS, says WORD, and does not panic.
+expect() {
+	local want=$1 word=$2 said status
+	shift 2
+	said=$(timeout 60 "$@" 2>&1)
+	status=$?
+	echo "[$status] $*: $said"
+	if ((status != want)); then
+		echo "FAILED: status $status, not $want"
+		bad=1
+	elif ! grep -qi -- "$word" <<< "$said"; then
+		echo "FAILED: $word is not named"
+		bad=1
+	elif grep -q 'panicked\|RUST_BACKTRACE\|libbpf:' <<< "$said"; then
+		echo "FAILED: that is for developers"
+		bad=1
+	elif ((want == 1 && $(wc -l <<< "$said") != 1)); then
+		echo "FAILED: more than one line"
+		bad=1
+	fi
+}
+
+expect 2 'unexpected argument' "$scx_drfq" --no-such-option
+expect 2 'slice-us' "$scx_drfq" --slice-us 0
+expect 2 'slice-us' "$scx_drfq" --slice-us 99999999999999999999
+expect 2 'cannot be used with' "$scx_drfq" --no-delayed-wakeup --hold-slices 3
+expect 2 'memory-bandwidth' "$scx_drfq" --memory-bandwidth lots
+
+# Without the privileges, as root's shell would be in a container.
+expect 1 'privilege\|permi\|CAP_' setpriv --bounding-set=-all --inh-caps=-all "$scx_drfq"
+expect 1 'privilege\|permi\|CAP_' setpriv --reuid=65534 --regid=65534 --clear-groups "$scx_drfq"
+
+# The machine's description is not there.
+# shellcheck disable=SC2016 # the inner shell expands it
+expect 1 'sys' unshare -m sh -c 'mount -t tmpfs none /sys/devices/system && exec "$0"' "$scx_drfq"
+
+# Another scheduler, ours too, is loaded.
+"$scx_drfq" > /tmp/first.log 2>&1 &
+first=$!
+for _ in $(seq 600); do
+	[[ $(cat /sys/kernel/sched_ext/state) != enabled ]] || break
+	sleep 0.1
+done
+expect 1 'already' "$scx_drfq"
+kill -INT $first
+wait $first || { echo "FAILED: the first scheduler ended with $?"; cat /tmp/first.log; bad=1; }
+exit $bad

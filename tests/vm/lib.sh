@@ -1,0 +1,33 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-only
+# What the scripts of this directory share. Sourced with the repository as the current directory.
+
+set -euo pipefail
+
+# Where cargo puts release binaries.
+bin=${CARGO_TARGET_DIR:-$PWD/target}/release
+exp=$bin/drfq-exp
+
+# Results, logs: one directory for each test, kept until the next run.
+cache=${DRFQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/scx_drfq}
+out=${DRFQ_TEST_OUT:-$cache/test-vm}
+mkdir -p "$out"
+
+say() { echo "tests/vm: $*" >&2; }
+
+# Runs a command in the VM: vm [OPTIONS OF vm/vm run] -- CMD ...
+vm() { vm/vm run --out "$out" "$@"; }
+
+# Ends the test with a reason.
+fail() {
+	echo "$*" >&2
+	exit 1
+}
+
+# Stops with the command to type if something was not built.
+need_built() {
+	local name
+	for name in scx_drfq drfq-exp drfq-load; do
+		[[ -x $bin/$name ]] || fail "$bin/$name is not built; run: cargo build --release --workspace"
+	done
+}

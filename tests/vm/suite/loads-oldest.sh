@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The scheduler loads on the oldest kernel, schedules, and unloads.
+# shellcheck source=tests/vm/lib.sh
+. tests/vm/lib.sh
+vm --kernel oldest -- "$exp" under --out "$out" -- sleep 2
