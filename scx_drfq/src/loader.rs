@@ -12,8 +12,8 @@ use drfq_agent::{
 };
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use scx_utils::{
-    UserExitInfo, libbpf_clap_opts::LibbpfOpts, scx_ops_attach, scx_ops_load, scx_ops_open,
-    uei_exited, uei_report,
+    UserExitInfo, compat::struct_has_field, libbpf_clap_opts::LibbpfOpts, scx_ops_attach,
+    scx_ops_load, scx_ops_open, uei_exited, uei_report,
 };
 
 use crate::{
@@ -65,6 +65,7 @@ impl<'a> Scheduler<'a> {
         let open_opts = LibbpfOpts::default().into_bpf_open_opts();
         let mut skel = scx_ops_open!(BpfSkelBuilder::default(), storage, drfq_ops, open_opts)?;
         configure(&mut skel, config, counters.event_bytes)?;
+        forgo_cgroups(&mut skel);
         let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
         for (cpu, fd) in counters.fds() {
             let (key, value) = (cpu.to_ne_bytes(), fd.to_ne_bytes());
@@ -143,6 +144,24 @@ pub fn monotonic_ns() -> u64 {
     // SAFETY: `now` is valid; the clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Kernels without CONFIG_EXT_GROUP_SCHED know nothing of cpu.weight; there all
+/// tasks are of the root group.
+fn forgo_cgroups(skel: &mut OpenBpfSkel) {
+    if struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false) {
+        return;
+    }
+    let ops = skel.struct_ops.drfq_ops_mut();
+    ops.cgroup_init = ptr::null_mut();
+    ops.cgroup_exit = ptr::null_mut();
+    ops.cgroup_move = ptr::null_mut();
+    ops.cgroup_set_weight = ptr::null_mut();
+    let progs = &mut skel.progs;
+    progs.drfq_cgroup_init.set_autoload(false);
+    progs.drfq_cgroup_exit.set_autoload(false);
+    progs.drfq_cgroup_move.set_autoload(false);
+    progs.drfq_cgroup_set_weight.set_autoload(false);
 }
 
 fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Result<()> {

@@ -13,6 +13,11 @@ use crate::{
     sense::{event::EventChoice, topology::Topology},
 };
 
+/// The CPUs that the thesis' constants are for. A slice of virtual time is worth
+/// c slices of CPU time; with the same constant on 16 CPUs, 48 tasks that wake up
+/// together would keep each of 16 busy ones off its CPU for 2 s (simulated).
+const THESIS_CPUS: u64 = 4;
+
 /// The largest number of slices in an option. With the longest slice it is
 /// 1000 s, below the origin of virtual time (DRFQ_V_ORIGIN_NS, 1099 s).
 const SLICES_MAX: u64 = 1000;
@@ -61,13 +66,15 @@ pub struct Options {
     pub delta_slices: Option<u64>,
 
     /// How far behind the system's virtual time a woken task may start
-    /// (C of equation 4.7) [slices, 0 to 1000]
+    /// (C of equation 4.7) [slices, 0 to 1000; on more than 4 CPUs, the thesis'
+    /// number, that much CPU time]
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(0..=SLICES_MAX))]
     pub wake_credit_slices: u64,
 
     /// How far beyond the system's virtual time a running task may start its
-    /// next packet (Algorithm 2) [slices, 1 to 1000]
+    /// next packet (Algorithm 2) [slices, 1 to 1000; on more than 4 CPUs, the
+    /// thesis' number, that much CPU time]
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=SLICES_MAX))]
     pub cap_slices: u64,
@@ -144,6 +151,7 @@ impl Options {
         let slice_ns = self.slice_us * 1000;
         let slices = |n: u64| n * slice_ns;
         let nr_cpus = machine.online.len() as u32;
+        let credit = |n: u64| slices(n) * THESIS_CPUS.min(nr_cpus.into()) / u64::from(nr_cpus);
         let machine = if self.single_queue {
             &machine.flattened()
         } else {
@@ -158,8 +166,8 @@ impl Options {
             slice_ns,
             variant: self.variant,
             delta_ns: self.delta_ns(slice_ns)?,
-            wake_credit_ns: slices(self.wake_credit_slices),
-            cap_ns: slices(self.cap_slices),
+            wake_credit_ns: credit(self.wake_credit_slices),
+            cap_ns: credit(self.cap_slices),
             hold_ns: match self.no_delayed_wakeup {
                 true => HOLD_NEVER_NS,
                 false => slices(self.hold_slices.unwrap_or(10)),
@@ -265,6 +273,22 @@ mod tests {
         assert_eq!(config.cpu_llc, [0, 0, 1, 1]);
         assert_eq!(config.mem_ns_per_byte_q32, 0);
         assert!(config.best_effort && config.dma);
+    }
+
+    #[test]
+    fn credits_are_cpu_time_beyond_the_cpus_of_the_thesis() {
+        let machine = Topology {
+            online: (0..16).collect(),
+            cpu_llc: vec![0; 16],
+            nr_llcs: 1,
+        };
+        let command = Command::try_parse_from(["scx_drfq"]).unwrap();
+        let config = command.options.resolve(&machine).unwrap();
+        assert_eq!(config.wake_credit_ns, 10_000_000);
+        assert_eq!(config.cap_ns, 10_000_000);
+        // What memory traffic is worth does not depend on the number of CPUs.
+        assert_eq!(config.hold_ns, 40_000_000);
+        assert_eq!(config.delta_ns, 40_000_000);
     }
 
     #[test]
