@@ -2,7 +2,7 @@
 //! The callbacks of the scheduler (`main.bpf.c` and `task.bpf.h`).
 
 use crate::engine::Sim;
-use crate::ffi;
+use crate::ffi::{self, Flow};
 use crate::machine::TaskId;
 use crate::task::State;
 
@@ -85,7 +85,9 @@ impl Sim {
         }
         let key = self.queue_key(task);
         self.queue_insert(task, key);
-        if !cpu_selected && self.kick_idle_for(task) {
+        // A debtor's select_cpu looked for no idle CPU.
+        let looked = cpu_selected && !self.tasks[task].indebted;
+        if !looked && self.kick_idle_for(task) {
             return;
         }
         if wakeup {
@@ -111,22 +113,25 @@ impl Sim {
         if held {
             self.hold_release(llc, false);
         }
-        let (queue, head) = self.queue_choose(cpu);
-        if let (Some(prev), Some(start)) = (prev, head) {
+        let found = self.queue_choose(cpu);
+        if let (Some(prev), Some((_, start))) = (prev, found) {
             let slot = &self.cpus[cpu].slot;
             if slot.yielded != Some(prev) && !ffi::before(start, slot.reached_ns) {
                 self.keep(cpu, prev, true);
                 return;
             }
         }
-        if self.queue_take_any(cpu, queue) {
+        if self.queue_take_any(cpu, found.map_or(llc, |(queue, _)| queue)) {
             return;
         }
         if let Some(prev) = prev {
             self.keep(cpu, prev, false);
-        } else if held && !self.cpus_busy(Some(cpu)) && self.hold_release(llc, true) {
+            return;
+        }
+        if held && !self.cpus_busy(Some(cpu)) && self.hold_release(llc, true) {
             self.queue_take_any(cpu, llc);
         }
+        self.queue_pass_on();
     }
 
     /// `ops.running`: the packet starts.
@@ -160,14 +165,47 @@ impl Sim {
         self.cpus[cpu].slot.busy = false;
     }
 
-    /// `ops.update_idle`.
-    pub(crate) fn update_idle(&mut self, cpu: usize) {
+    /// `ops.update_idle`: `cpu` has become idle, or is not any more.
+    pub(crate) fn update_idle(&mut self, cpu: usize, idle: bool) {
+        if !idle {
+            self.busy_cpus += 1;
+            self.queue_pass_on();
+            return;
+        }
+        self.busy_cpus -= 1;
         let old = self.cpus[cpu].slot.vtime_ns;
         self.vtime_refresh(old);
         if !self.held.is_empty() {
             let alone = !self.cpus_busy(None);
             self.hold_poll(alone);
         }
+    }
+
+    /// `ops.init_task`: a task starts at V (4.8), but a forked one not before its
+    /// parent, on `cpu`, or a chain of short tasks would never age.
+    pub(crate) fn init_task(&mut self, task: TaskId, parent: Option<(usize, TaskId)>) {
+        let mut start = self.v_ns;
+        if let Some((cpu, parent)) = parent {
+            self.task_charge(cpu, parent, false);
+            start = ffi::later(start, self.tasks[parent].flow.start());
+            self.tasks[task].parent = Some(parent);
+        }
+        let t = &mut self.tasks[task];
+        t.flow = Flow::new(start, t.report.weight);
+    }
+
+    /// `ops.exit_task`: the parent goes on from where its child ended. So a
+    /// family whose members run one after the other is one flow.
+    pub(crate) fn exit_task(&mut self, task: TaskId) {
+        let Some(parent) = self.tasks[task].parent else {
+            return;
+        };
+        let conf = &self.config.conf;
+        let mut child = self.tasks[task].flow;
+        child.cap(conf, self.v_ns);
+        let flow = &mut self.tasks[parent].flow;
+        flow.cpu_vt = ffi::later(flow.cpu_vt, child.start());
+        flow.bound(conf.delta_ns);
     }
 
     /// `ops.yield`.

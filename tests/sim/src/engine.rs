@@ -13,7 +13,7 @@ use crate::queue::VtimeQueue;
 use crate::report::{Counters, Report};
 use crate::rescue::WATCH_PERIOD_NS;
 use crate::task::{State, Task, TaskSpec};
-use crate::trace::Step;
+use crate::trace::{Rng, Step};
 
 /// Violations beyond this many are dropped.
 const MAX_VIOLATIONS: usize = 20;
@@ -46,6 +46,7 @@ pub struct Sim {
     pub(crate) held: VtimeQueue,
     pub(crate) memory: Memory,
     pub(crate) counters: Counters,
+    pub(crate) random: Rng,
     specs: Vec<TaskSpec>,
     violations: Vec<String>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -75,6 +76,7 @@ impl Sim {
             held: VtimeQueue::default(),
             memory: Memory::new(nr_cpus, config.mem_bytes_per_s),
             counters: Counters::default(),
+            random: Rng::new(0),
             violations: Vec::new(),
             events: BinaryHeap::new(),
             pushed: 0,
@@ -151,11 +153,15 @@ impl Sim {
     /// The promises that hold after every event.
     fn check(&mut self) {
         let mut broken = Vec::new();
-        for cpu in (0..self.cpus.len()).filter(|c| self.cpus[*c].idle) {
-            for (_, task) in self.queues.iter().flat_map(VtimeQueue::iter) {
-                if self.tasks[task].allowed.has(cpu) {
-                    broken.push(format!("task {task} is queued and CPU {cpu} idles"));
-                }
+        let free = self.cpus.iter().any(|c| c.idle);
+        let queues = if free { self.queues.as_slice() } else { &[] };
+        for (_, task) in queues.iter().flat_map(VtimeQueue::iter) {
+            let allowed = self.tasks[task].allowed;
+            let mut free = (0..self.cpus.len())
+                .filter(|c| self.cpus[*c].current.is_none() && allowed.has(*c));
+            // Unless one was woken and is on its way.
+            if free.clone().all(|c| self.cpus[c].idle) && let Some(cpu) = free.next() {
+                broken.push(format!("task {task} is queued and CPU {cpu} idles"));
             }
         }
         for (cpu, task) in self.cpus.iter().enumerate().filter_map(|(i, c)| Some((i, c.current?))) {
@@ -201,7 +207,7 @@ impl Sim {
                 self.schedule(cpu);
             }
             Event::Wake(task) => self.wake(task, true),
-            Event::Arrive(spec) => self.arrive(spec),
+            Event::Arrive(spec) => self.arrive(spec, None),
             Event::Tick(cpu) => {
                 self.push(self.now_ns + self.config.tick_ns, Event::Tick(cpu));
                 self.tick_cpu(cpu);
@@ -244,12 +250,13 @@ impl Sim {
         }
     }
 
-    fn arrive(&mut self, spec: usize) {
+    fn arrive(&mut self, spec: usize, parent: Option<(usize, TaskId)>) {
         let nr_cpus = self.cpus.len();
         let spec = self.specs[spec].clone();
         let task = self.tasks.len();
         let cpu = (0..nr_cpus).map(|i| (task + i) % nr_cpus).find(|c| spec.allowed.has(*c));
         self.tasks.push(Task::new(&spec, cpu.unwrap_or(0), self.v_ns));
+        self.init_task(task, parent);
         self.enter_step(task);
         self.wake(task, false);
     }
@@ -278,13 +285,18 @@ impl Sim {
                 Some(_) => self.arm(cpu),
                 None => {
                     self.cpus[cpu].idle = true;
-                    self.update_idle(cpu);
+                    if !std::mem::replace(&mut self.cpus[cpu].idles, true) {
+                        self.update_idle(cpu, true);
+                    }
                 }
             }
             return;
         };
         if let Some(prev) = prev {
             self.put(cpu, prev);
+        }
+        if std::mem::take(&mut self.cpus[cpu].idles) {
+            self.update_idle(cpu, false);
         }
         self.start(cpu, next);
     }
@@ -387,10 +399,11 @@ impl Sim {
             Some(Step::Spawn(spec)) => {
                 self.next_step(task);
                 self.arm(cpu);
-                self.arrive(spec);
+                self.arrive(spec, Some((cpu, task)));
             }
             None => {
                 self.block(cpu, task);
+                self.exit_task(task);
                 self.tasks[task].state = State::Exited;
                 self.tasks[task].report.exited_at_ns = Some(self.now_ns);
             }

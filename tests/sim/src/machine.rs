@@ -43,8 +43,6 @@ pub struct Slot {
     pub reached_ns: u64,
     /// Whether a wake-up has preempted the packet.
     pub claimed: bool,
-    /// The other LLC looked at last.
-    pub steal_cursor: usize,
 }
 
 /// One CPU.
@@ -56,6 +54,8 @@ pub struct Cpu {
     pub current: Option<TaskId>,
     /// The kernel's idle mask: idle, and not yet picked for anything.
     pub idle: bool,
+    /// Whether it runs the idle task.
+    pub idles: bool,
     /// Tasks that run next, past the queues (`SCX_DSQ_LOCAL`).
     pub local: VecDeque<TaskId>,
     /// Whether a switch is due.
@@ -77,6 +77,7 @@ impl Cpu {
             llc,
             current: None,
             idle: true,
+            idles: true,
             local: VecDeque::new(),
             resched: false,
             accounted_ns: 0,

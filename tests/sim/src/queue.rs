@@ -57,29 +57,41 @@ impl Sim {
         self.queues[llc].iter().find(|(_, task)| self.tasks[*task].allowed.has(cpu))
     }
 
-    /// `queue_choose`: the queue to take from, and the key of its first task
-    /// that may run here: the own queue, or the one other queue looked at now if clearly earlier.
-    pub(crate) fn queue_choose(&mut self, cpu: usize) -> (usize, Option<u64>) {
+    /// `queue_choose`: the queue to take from, and the key of its first task that
+    /// may run here. That is the own queue, unless another one, chosen at random
+    /// (in turn, CPUs can fall into step and never see what waits elsewhere), has
+    /// a clearly earlier task, or the own has none: then the first that has.
+    pub(crate) fn queue_choose(&mut self, cpu: usize) -> Option<(usize, u64)> {
         let own = self.cpus[cpu].llc;
-        let own_head = self.queue_first(cpu, own).map(|(key, _)| key);
-        let nr_llcs = self.queues.len();
-        if nr_llcs < 2 {
-            return (own, own_head);
+        let mine = self.queue_first(cpu, own).map(|(key, _)| (own, key));
+        let others = self.queues.len() - 1;
+        if others == 0 {
+            return mine;
         }
-        let slot = &mut self.cpus[cpu].slot;
-        slot.steal_cursor = (slot.steal_cursor + 1) % nr_llcs;
-        let other = slot.steal_cursor;
-        if other == own {
-            return (own, own_head);
+        let first = self.random.below(others as u64) as usize;
+        let looks = if mine.is_some() { 1 } else { others };
+        let found = (0..looks).find_map(|i| {
+            let other = (own + 1 + (first + i) % others) % self.queues.len();
+            self.queue_first(cpu, other).map(|(key, _)| (other, key))
+        });
+        let margin = self.config.steal_margin_ns;
+        match (mine, found) {
+            (Some((_, mine)), Some((_, theirs)))
+                if ffi::before(theirs.wrapping_add(margin), mine) => found,
+            (Some(_), _) => mine,
+            (None, _) => found,
         }
-        match (own_head, self.queue_first(cpu, other).map(|(key, _)| key)) {
-            (_, None) => (own, own_head),
-            (Some(mine), Some(theirs))
-                if !ffi::before(theirs.wrapping_add(self.config.steal_margin_ns), mine) =>
-            {
-                (own, own_head)
+    }
+
+    /// A CPU has left idleness, or was woken in vain: it may have been woken for a
+    /// task other than the one it took, which then needs yet another CPU.
+    pub(crate) fn queue_pass_on(&mut self) {
+        let waiting: Vec<TaskId> =
+            self.queues.iter().flat_map(VtimeQueue::iter).map(|(_, task)| task).collect();
+        for task in waiting {
+            if self.kick_idle_for(task) {
+                break;
             }
-            (_, theirs) => (other, theirs),
         }
     }
 

@@ -97,6 +97,8 @@ pub struct Task {
     pub step: usize,
     /// What is left of the present step on a CPU, ns.
     pub left_ns: u64,
+    /// The task that forked it.
+    pub parent: Option<usize>,
     /// Where it is.
     pub state: State,
 
@@ -133,6 +135,7 @@ impl Task {
             trace: spec.trace.clone(),
             step: 0,
             left_ns: 0,
+            parent: None,
             state: State::Blocked,
             flow,
             woken: false,

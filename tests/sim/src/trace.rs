@@ -3,6 +3,9 @@
 
 use crate::machine::CpuSet;
 
+/// A simulation of shorter steps takes long and shows nothing more.
+const MIN_STEP_NS: u64 = 20_000;
+
 /// One thing that a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -85,16 +88,17 @@ impl Trace {
     }
 
     /// A random pattern of `steps` runs and sleeps, each of up to `max_run_ns`
-    /// and `max_sleep_ns`; lengths are spread evenly over orders of magnitude.
+    /// and `max_sleep_ns`; lengths are spread evenly over orders of magnitude, and
+    /// 20 us or more.
     pub fn random_sleeper(rng: &mut Rng, steps: usize, max_run_ns: u64, max_sleep_ns: u64) -> Self {
         let pairs = (0..steps.max(1)).flat_map(|_| {
             [
                 Step::Run {
-                    ns: rng.log_below(max_run_ns),
+                    ns: MIN_STEP_NS + rng.log_below(max_run_ns),
                     bytes_per_s: 0,
                 },
                 Step::Sleep {
-                    ns: rng.log_below(max_sleep_ns),
+                    ns: MIN_STEP_NS + rng.log_below(max_sleep_ns),
                     dma_bytes: 0,
                 },
             ]

@@ -37,7 +37,7 @@ impl Sim {
         let due = self.v_scanned_at_ns.is_none_or(|at| self.now_ns - at >= self.config.v_lag_ns);
         if due {
             self.v_scanned_at_ns = Some(self.now_ns);
-            self.busy_cpus = self.vtime_scan(None);
+            self.vtime_scan(None);
         }
     }
 }

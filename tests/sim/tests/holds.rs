@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Delayed wake-up (4.10): who is held, until when, and for how long at most.
+
+mod common;
+
+use common::{cpus_used, hogs, nice, run};
+use drfq_sim::ffi::{before, weight_one};
+use drfq_sim::{Config, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
+
+/// 1 GB/s: one byte is 1 ns of virtual time.
+const MEM: u64 = 1_000_000_000;
+
+/// Runs briefly, then sleeps while a device moves `dma_ms` of the bandwidth.
+fn reader(dma_ms: u64) -> TaskSpec {
+    let steps = [
+        Step::Run { ns: MS, bytes_per_s: 0 },
+        Step::Sleep { ns: 10 * MS, dma_bytes: dma_ms * MEM / 1000 },
+    ];
+    TaskSpec::new("reader", Trace::repeat(steps))
+}
+
+#[test]
+fn a_debtor_waits_exactly_until_v_catches_up() {
+    for (cpus, hog_count, dma_ms) in [(2, 1, 100), (2, 1, 41), (4, 2, 200), (2, 4, 100)] {
+        let config = Config::new(cpus).memory(MEM);
+        let (k, max_step) = (config.conf.hold_ns, config.tick_ns + config.v_lag_ns);
+        let mut specs = vec![reader(dma_ms)];
+        specs.extend(hogs(&vec![weight_one(); hog_count]));
+        let mut sim = Sim::new(config, specs);
+        let (mut held_before, mut holds, mut late_ns) = (false, 0, 0);
+        for step in 0..100_000 {
+            let report = sim.run_until(step * 20 * US);
+            assert_eq!(report.violations, Vec::<String>::new());
+            let due = !before(sim.v_ns().wrapping_add(k), sim.starts()[0]);
+            let held = sim.is_held(0);
+            // Not released early; and not kept once an event of a CPU can see it.
+            assert!(held || !held_before || due, "released {} ns early", report.now_ns);
+            late_ns = if held && due { late_ns + 20 * US } else { 0 };
+            assert!(late_ns <= max_step, "held although V has caught up");
+            holds += u32::from(held && !held_before);
+            held_before = held;
+        }
+        assert!(holds >= 5, "{holds} holds");
+        let report = sim.run_until(3 * SEC);
+        assert_eq!(report.counters.released_vtime as usize, report.tasks[0].holds_ns.len());
+    }
+}
+
+#[test]
+fn alone_a_debtor_runs_at_once() {
+    let config = Config::new(2).memory(MEM);
+    let at_once = config.resched_ns;
+    let report = run(config, vec![reader(500)], 10);
+    assert_eq!(report.counters.held, 0);
+    assert!(report.tasks[0].wake_latencies_ns.len() > 800);
+    assert!(report.tasks[0].max_wake_ns() <= at_once);
+}
+
+/// The last busy CPU falls idle while the debtor is held.
+#[test]
+fn when_all_others_stop_a_held_task_goes() {
+    let config = Config::new(2).memory(MEM);
+    let at_once = 2 * config.resched_ns;
+    let busy = Trace::once([Step::Run { ns: 100 * MS, bytes_per_s: 0 }]);
+    let specs = vec![reader(900), TaskSpec::new("busy", busy)];
+    let report = run(config, specs, 2);
+    assert_eq!(report.counters.released_idle, 1);
+    let first_wake = 11 * MS;
+    let hold = report.tasks[0].holds_ns[0];
+    // Whatever the microseconds of the first switch were.
+    assert!(hold.abs_diff(100 * MS - first_wake) <= at_once, "{hold} ns");
+}
+
+/// A hog of a large weight hardly moves V.
+#[test]
+fn no_hold_exceeds_its_bound() {
+    let config = Config::new(2).memory(MEM);
+    // The tick of a busy CPU sees that the bound is over.
+    let bound = config.hold_max_ns + config.tick_ns + 2 * config.resched_ns;
+    let mut specs = vec![reader(5000)];
+    specs.extend(hogs(&[nice(-20)]));
+    let report = run(config.clone(), specs, 30);
+    assert!(report.counters.released_bound > 10);
+    for hold in &report.tasks[0].holds_ns {
+        assert!((config.hold_max_ns..=bound).contains(hold), "{hold} ns");
+    }
+}
+
+#[test]
+fn the_bound_holds_for_every_debtor_of_a_crowd() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let cpus = rng.range(2, 6) as usize;
+        let config = Config::new(cpus).memory(MEM);
+        // A wait for the CPU that releases it comes on top: the CPU's next tick.
+        let bound = config.hold_max_ns + config.tick_ns + 2 * config.resched_ns;
+        let mut specs = hogs(&vec![nice(-20); rng.range(1, cpus as u64 - 1) as usize]);
+        specs.extend((0..rng.range(1, 6)).map(|_| reader(rng.log_below(4000))));
+        let report = run(config, specs, 10);
+        assert!(report.counters.held > 0);
+        for task in &report.tasks {
+            for hold in &task.holds_ns {
+                assert!(*hold <= bound, "seed {seed}: {} held {hold} ns", task.name);
+            }
+        }
+    }
+}
+
+/// CPU time is paid for in the queue, not by idling a CPU.
+#[test]
+fn a_low_weight_is_not_held_for_cpu_time() {
+    let mut specs = hogs(&[nice(0)]);
+    specs.push(TaskSpec::new("low", Trace::sleeper(4 * MS, MS)).weight(nice(19)));
+    let report = run(Config::new(2).memory(MEM), specs, 20);
+    assert_eq!(report.counters.held, 0);
+    let used = cpus_used(&report);
+    assert!((used[1] - 0.8).abs() < 0.01, "{used:?}");
+}
+
+#[test]
+fn a_kernel_thread_is_never_held() {
+    let specs = |kthread: bool| {
+        let mut specs = vec![reader(300)];
+        specs[0].kthread = kthread;
+        specs.extend(hogs(&[weight_one()]));
+        specs
+    };
+    let config = Config::new(2).memory(MEM);
+    assert!(run(config.clone(), specs(false), 5).counters.held > 0);
+    assert_eq!(run(config, specs(true), 5).counters.held, 0);
+}
+
+/// What the hold is for: the DMA of one and the CPU of the other get equal
+/// dominant shares although no CPU is contended.
+#[test]
+fn a_held_reader_gets_the_dominant_share_of_a_hog() {
+    let mut config = Config::new(2).memory(MEM);
+    config.conf.best_effort = 0;
+    let mut specs = vec![reader(20)];
+    specs.extend(hogs(&[weight_one()]));
+    let report = run(config, specs, 100);
+    let reader = report.tasks[0].dma_bytes as f64 / MEM as f64 / 100.0;
+    let hog = report.tasks[1].cpu_ns as f64 / report.now_ns as f64 / 2.0;
+    assert!((reader / hog - 1.0).abs() < 0.02, "{reader:.4} of the memory, {hog:.4} of the CPUs");
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Fair shares of CPU time among tasks that always want to run.
+
+mod common;
+
+use common::{assert_fair, cpus_used, hogs, nice, run};
+use drfq_sim::ffi::{self, weight_one, weight_thesis};
+use drfq_sim::reference::fair_cpus;
+use drfq_sim::{Config, CpuSet, MS, Rng, Sim, Step, TaskSpec, Trace, US};
+
+#[test]
+fn hogs_of_equal_and_unequal_weights() {
+    let one = weight_one();
+    for cpus in [1, 2, 4] {
+        for weights in [vec![1, 1], vec![1, 2], vec![1, 3], vec![1, 2, 3]] {
+            let weights: Vec<u32> = weights.iter().map(|w| w * one).collect();
+            assert_fair(Config::new(cpus), &weights, 60, 0.01);
+        }
+        assert_fair(Config::new(cpus), &[nice(-5), nice(0), nice(5)], 60, 0.01);
+    }
+}
+
+#[test]
+fn twelve_hogs_on_four_cpus() {
+    assert_fair(Config::new(4), &[weight_one(); 12], 60, 0.01);
+}
+
+#[test]
+fn weights_of_the_thesis() {
+    for cpus in [1, 2] {
+        let weights = [-2, -1, 0, 1, 2].map(weight_thesis);
+        assert_fair(Config::new(cpus), &weights, 60, 0.01);
+    }
+}
+
+#[test]
+fn low_weights_are_honoured() {
+    // The smallest share, 1.4 %, is 146 slices in 40 s: one more or less is 0.7 %.
+    assert_fair(Config::new(1), &[nice(0), nice(19)], 80, 0.01);
+    assert_fair(Config::new(2), &[nice(0), nice(0), nice(19)], 80, 0.01);
+    assert_fair(Config::new(2), &[nice(0), nice(0), nice(19), nice(19)], 80, 0.01);
+}
+
+/// One that is due more than a CPU holds V back; the others must not be
+/// ordered by the cap.
+#[test]
+fn a_whole_cpu_for_one_does_not_distort_the_rest() {
+    let one = weight_one();
+    assert_fair(Config::new(2), &[10 * one, 2 * one, one], 60, 0.01);
+    assert_fair(Config::new(4), &[nice(-20), nice(-20), nice(0), nice(5), nice(5)], 60, 0.01);
+}
+
+#[test]
+fn random_weights_on_random_machines() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let cpus = rng.range(1, 8) as usize;
+        let tasks = rng.range(1, 3 * cpus as u64) as usize;
+        let mut config = Config::new(cpus);
+        config.exact_slices = rng.below(2) == 0;
+        config.conf.best_effort = rng.below(2) as u32;
+        config.conf.delta_ns = [0, 40 * MS, ffi::delta_none_ns()][rng.below(3) as usize];
+        config.v_origin_ns = [0, 1 << 40, 1 << 63, u64::MAX - 3][rng.below(4) as usize];
+        let weights: Vec<u32> = (0..tasks)
+            .map(|_| rng.range(weight_one() as u64 / 4, weight_one() as u64 * 4) as u32)
+            .collect();
+        assert_fair(config, &weights, 30, 0.01);
+    }
+}
+
+#[test]
+fn pinned_hogs_share_their_cpu_by_weight() {
+    let one = weight_one();
+    let pinned = |name, cpu, w| TaskSpec::new(name, Trace::hog()).allowed(CpuSet::one(cpu)).weight(w);
+    let mut specs = vec![pinned("three", 1, 3 * one), pinned("one", 1, one)];
+    specs.extend((0..6).map(|_| pinned("other", 0, one)));
+    let used = cpus_used(&run(Config::new(2), specs, 60));
+    assert!((used[0] - 0.75).abs() < 0.01, "{used:?}");
+    assert!((used[1] - 0.25).abs() < 0.01, "{used:?}");
+    for other in &used[2..] {
+        assert!((other * 6.0 - 1.0).abs() < 0.01, "{used:?}");
+    }
+}
+
+#[test]
+fn queues_of_llcs_are_as_fair_as_one_queue() {
+    let one = weight_one();
+    for llcs in [2, 4] {
+        assert_fair(Config::new(4).llcs(llcs), &[one; 12], 60, 0.01);
+        assert_fair(Config::new(8).llcs(llcs), &[one; 13], 60, 0.01);
+        assert_fair(Config::new(4).llcs(llcs), &[one, one, one, 2 * one, 2 * one, 3 * one], 60, 0.01);
+    }
+}
+
+#[test]
+fn random_affinities_get_the_same_from_llc_queues_as_from_one() {
+    let mut worst: f64 = 0.0;
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let llcs = rng.range(2, 4) as usize;
+        let cpus = llcs * rng.range(1, 3) as usize;
+        let all = (1u64 << cpus) - 1;
+        let specs: Vec<TaskSpec> = (0..rng.range(2, 3 * cpus as u64))
+            .map(|i| {
+                let set = if rng.below(2) == 0 { all } else { rng.range(1, all) };
+                TaskSpec::new(format!("t{i}"), Trace::hog()).allowed(CpuSet(set.into()))
+            })
+            .collect();
+        let one = cpus_used(&run(Config::new(cpus), specs.clone(), 30));
+        let many = cpus_used(&run(Config::new(cpus).llcs(llcs), specs, 30));
+        for (a, b) in one.iter().zip(&many) {
+            worst = worst.max((a - b).abs());
+        }
+    }
+    assert!(worst < 0.02, "shares differ by up to {worst:.4} CPUs");
+}
+
+/// Each task creates the next one and exits: all of them together are one flow.
+#[test]
+fn a_chain_of_forks_gets_one_share() {
+    for run_ns in [MS, 3_900_000, 8 * MS] {
+        let mut specs = hogs(&[weight_one(); 2]);
+        let step = Step::Run { ns: run_ns, bytes_per_s: 0 };
+        specs.push(TaskSpec::new("chain", Trace::once([step, Step::Spawn(2)])));
+        let used = cpus_used(&run(Config::new(1), specs, 30));
+        for hog in &used[..2] {
+            assert!((hog * 3.0 - 1.0).abs() < 0.01, "a hog has {hog:.4} at {run_ns} ns");
+        }
+    }
+}
+
+/// A parent that waits for its child while the child runs, and then forks the
+/// next: no more than one flow either.
+#[test]
+fn a_shell_loop_gets_no_more_than_one_share() {
+    for run_ns in [200 * US, MS, 3_900_000] {
+        let mut specs = hogs(&[weight_one(); 2]);
+        let run_step = |ns| Step::Run { ns, bytes_per_s: 0 };
+        // It sleeps a little longer than the child would take alone.
+        let wait = Step::Sleep { ns: run_ns + run_ns / 10, dma_bytes: 0 };
+        let shell = Trace::repeat([run_step(100 * US), Step::Spawn(3), wait]);
+        specs.push(TaskSpec::new("shell", shell));
+        let child = TaskSpec::new("child", Trace::once([run_step(run_ns)]));
+        specs.push(child.arrival(u64::MAX));
+        let used = cpus_used(&run(Config::new(1), specs, 30));
+        for hog in &used[..2] {
+            assert!(*hog > 0.99 / 3.0, "a hog has {hog:.4} at {run_ns} ns");
+        }
+        let family: f64 = used[2..].iter().sum();
+        assert!(family > 0.05, "the family has {family:.4}");
+    }
+}
+
+#[test]
+fn a_yield_lets_the_other_run_first() {
+    let step = Step::Run { ns: MS, bytes_per_s: 0 };
+    let specs = vec![
+        TaskSpec::new("yields", Trace::repeat([step, Step::Yield])),
+        TaskSpec::new("hog", Trace::hog()),
+    ];
+    let mut sim = Sim::new(Config::new(1), specs);
+    sim.run_until(MS / 2);
+    assert_eq!(sim.cpu_of(0), Some(0));
+    let report = sim.run_until(MS + MS / 2);
+    assert_eq!((sim.cpu_of(1), report.counters.yields), (Some(0), 1));
+    // Each time for one packet of the other: 1 ms to a slice, or to two if the
+    // other started between ticks.
+    let used = cpus_used(&sim.run_until(60_000 * MS));
+    assert!((1.0 / 9.0..1.0 / 5.0).contains(&used[0]), "{used:?}");
+}
+
+#[test]
+fn the_reference_is_weighted_max_min() {
+    assert_eq!(fair_cpus(&[1, 1], 4), [1.0, 1.0]);
+    assert_eq!(fair_cpus(&[1, 2, 3], 1), [1.0 / 6.0, 2.0 / 6.0, 3.0 / 6.0]);
+    assert_eq!(fair_cpus(&[10, 2, 1], 2), [1.0, 2.0 / 3.0, 1.0 / 3.0]);
+}

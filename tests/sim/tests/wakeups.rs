@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Sleepers: how soon they run, what they cannot gain, and who never starves.
+
+mod common;
+
+use common::{cpus_used, hogs, nice, run};
+use drfq_sim::ffi::weight_one;
+use drfq_sim::reference::fair_cpus;
+use drfq_sim::{Config, MS, Rng, SEC, Step, TaskSpec, Trace, US};
+
+#[test]
+fn a_light_sleeper_runs_within_a_slice_against_two_hogs_per_cpu() {
+    for cpus in [1, 2, 4, 8] {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let steps = (0..50).flat_map(|_| {
+                let run_ns = rng.range(10 * US, 2 * MS);
+                // Less than a fair share of 1/3, so that it never has debt.
+                let ns = rng.range(4, 40) * run_ns;
+                [Step::Run { ns: run_ns, bytes_per_s: 0 }, Step::Sleep { ns, dma_bytes: 0 }]
+            });
+            let mut specs = hogs(&vec![weight_one(); 2 * cpus]);
+            specs.push(TaskSpec::new("sleeper", Trace::repeat(steps.collect::<Vec<_>>())));
+            let config = Config::new(cpus);
+            let bound = config.slice_ns + config.tick_ns;
+            let report = run(config, specs, 20);
+            let sleeper = &report.tasks[2 * cpus];
+            assert!(sleeper.wake_latencies_ns.len() > 100);
+            assert!(sleeper.max_wake_ns() <= bound, "{} ns", sleeper.max_wake_ns());
+        }
+    }
+}
+
+/// Preemption: most wake-ups of a task far behind V run at once.
+#[test]
+fn a_rested_sleeper_preempts() {
+    let mut specs = hogs(&[weight_one(); 4]);
+    specs.push(TaskSpec::new("sleeper", Trace::sleeper(MS, 100 * MS)));
+    let config = Config::new(2);
+    let at_once = config.resched_ns;
+    let report = run(config, specs, 20);
+    let latencies = &report.tasks[4].wake_latencies_ns;
+    let quick = latencies.iter().filter(|l| **l <= at_once).count();
+    assert!(quick * 100 >= latencies.len() * 95, "{quick} of {}", latencies.len());
+}
+
+/// A packet of a low weight ends far ahead; V must not follow it past the
+/// tasks that wait.
+#[test]
+fn a_low_weight_does_not_delay_others() {
+    let mut specs = hogs(&[nice(0), nice(19)]);
+    specs.push(TaskSpec::new("sleeper", Trace::sleeper(MS, 97 * MS)));
+    let config = Config::new(1);
+    let bound = config.slice_ns + config.tick_ns;
+    let report = run(config, specs, 60);
+    assert!(report.tasks[2].max_wake_ns() <= bound, "{} ns", report.tasks[2].max_wake_ns());
+}
+
+#[test]
+fn no_pattern_of_sleep_gains_share() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let cpus = rng.range(1, 4) as usize;
+        let others = rng.range(2 * cpus as u64, 3 * cpus as u64) as usize;
+        let mut weights = vec![weight_one(); others + 1];
+        for weight in &mut weights {
+            *weight = rng.range(weight_one() as u64 / 3, weight_one() as u64 * 3) as u32;
+        }
+        let steps = rng.range(1, 40) as usize;
+        let (max_run, max_sleep) = (MS + rng.log_below(SEC), MS + rng.log_below(SEC));
+        let trace = Trace::random_sleeper(&mut rng, steps, max_run, max_sleep);
+        let mut config = Config::new(cpus);
+        config.exact_slices = rng.below(2) == 0;
+        let fair = fair_cpus(&weights, cpus)[others] / cpus as f64;
+        let mut specs = hogs(&weights);
+        specs[others].trace = trace;
+        let report = run(config, specs, 30);
+        let share = cpus_used(&report)[others] / cpus as f64;
+        assert!(share <= fair + 0.01, "seed {seed}: {share:.4} of the machine, fair {fair:.4}");
+    }
+}
+
+/// Many sleepers together cannot push a hog below its share either.
+#[test]
+fn hogs_keep_their_share_among_sleepers() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(1000 + seed);
+        let cpus = rng.range(1, 4) as usize;
+        let nr_hogs = rng.range(1, 2 * cpus as u64) as usize;
+        let sleepers = rng.range(1, 6) as usize;
+        let weights: Vec<u32> = vec![weight_one(); nr_hogs + sleepers];
+        let mut specs = hogs(&weights);
+        for spec in &mut specs[nr_hogs..] {
+            spec.trace = Trace::random_sleeper(&mut rng, 20, 50 * MS, 50 * MS);
+        }
+        let used = cpus_used(&run(Config::new(cpus), specs, 30));
+        let fair = fair_cpus(&weights, cpus)[0];
+        for hog in &used[..nr_hogs] {
+            assert!(*hog >= fair - 0.01 * cpus as f64, "seed {seed}: {hog:.4}, fair {fair:.4}");
+        }
+    }
+}
+
+/// The longest wait that the rules allow task `i`, ns: it waits at S <= V + cap
+/// + its own last packet; every other flow is at V - C or later whenever it
+/// starts, so it may run for w c (cap + C + D_i) and one packet more before its
+/// S is later.
+fn longest_wait_ns(config: &Config, weights: &[u32], i: usize) -> u64 {
+    let one = f64::from(weight_one());
+    let cpus = config.nr_cpus() as f64;
+    let packet = (config.slice_ns + config.tick_ns + config.resched_ns) as f64;
+    // Best effort charges more, but only if a CPU idles, and then nobody waits.
+    let own = packet / cpus / (f64::from(weights[i]) / one);
+    let window = (config.conf.cap_ns + config.conf.wake_credit_ns) as f64 + own;
+    let others = weights.iter().enumerate().filter(|(j, _)| *j != i);
+    let service: f64 = others.map(|(_, w)| f64::from(*w) / one * cpus * window + packet).sum();
+    (service / cpus + packet) as u64
+}
+
+#[test]
+fn nobody_waits_longer_than_the_theory_allows() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(2000 + seed);
+        let cpus = rng.range(1, 4) as usize;
+        let tasks = rng.range(cpus as u64 + 1, 4 * cpus as u64) as usize;
+        let weights: Vec<u32> = (0..tasks)
+            .map(|_| rng.range(weight_one() as u64 / 8, weight_one() as u64 * 4) as u32)
+            .collect();
+        let mut specs = hogs(&weights);
+        for spec in &mut specs {
+            if rng.below(2) == 0 {
+                spec.trace = Trace::random_sleeper(&mut rng, 10, 100 * MS, 500 * MS);
+            }
+            spec.arrival_ns = rng.below(SEC);
+        }
+        let mut config = Config::new(cpus);
+        config.rescue_ns = u64::MAX; // the queue alone
+        let bounds: Vec<u64> = (0..tasks).map(|i| longest_wait_ns(&config, &weights, i)).collect();
+        let mut order: Vec<usize> = (0..tasks).collect();
+        order.sort_by_key(|i| specs[*i].arrival_ns);
+        let report = run(config, specs, 20);
+        for (task, i) in report.tasks.iter().zip(order) {
+            assert!(task.max_wait_ns <= bounds[i], "seed {seed}: {} waited {} ns of {}", task.name, task.max_wait_ns, bounds[i]);
+        }
+    }
+}
+
+/// A tiny weight among huge ones is due a slice in minutes; the watchdog of the
+/// kernel would not wait for that.
+#[test]
+fn the_rescue_bounds_every_wait() {
+    let mut weights = vec![nice(-20); 8];
+    weights.push(nice(19));
+    let config = Config::new(1);
+    // Two seconds, found within another, then the front of the queue.
+    let bound = config.rescue_ns + SEC + config.slice_ns + config.tick_ns;
+    let report = run(config, hogs(&weights), 60);
+    let starved = &report.tasks[8];
+    assert!(report.counters.rescued > 0);
+    assert!(starved.max_wait_ns <= bound, "{} ns", starved.max_wait_ns);
+    assert!(starved.cpu_ns > 0);
+}
+
+/// A long lead from times without contention must not starve its owner.
+#[test]
+fn the_past_without_contention_is_forgiven_beyond_the_cap() {
+    // Alone beside a hog of a higher weight, "light" runs far ahead of V.
+    let mut specs = hogs(&[4 * weight_one(), weight_one() / 4]);
+    specs.push(TaskSpec::new("late", Trace::hog()).arrival(20 * SEC));
+    let config = Config::new(2);
+    // It may wait until the newcomer, at V, has used cap (and its last packet).
+    let own = 4 * (config.slice_ns + config.tick_ns) / 2;
+    let bound = 2 * (config.conf.cap_ns + own) + config.slice_ns + config.tick_ns;
+    let report = run(config, specs, 40);
+    assert!(report.tasks[1].max_wait_ns <= bound, "{} ns of {bound}", report.tasks[1].max_wait_ns);
+}
