@@ -8,7 +8,7 @@ from typing import List, Optional, Tuple
 
 from .common import VmError
 
-# Of the shifts 0 to 7 the finest whose guest still runs faster than real time with 4 busy CPUs on one host core.
+# Four busy vCPUs then take about half a second of an idle host's CPU for a second of their own.
 ICOUNT_SHIFT = 2
 # How long one vCPU runs, at most, before the next has its turn.
 _ICOUNT_TURN_US = 100
@@ -19,6 +19,7 @@ class Machine:
     """What `vm run` and `vm shell` can choose.
 
     `icount_shift` N makes guest time a count of instructions, 2^N ns each, all vCPUs taking turns; None is real time.
+    While all vCPUs are idle it then jumps to the next timer, or with `idle_in_real_time` waits as long as that takes.
     `disks` holds the host's paths of raw images, which the guest sees as /dev/vda and so on.
     """
 
@@ -28,6 +29,7 @@ class Machine:
     smt: bool = False
     memory_mib: int = 2048
     icount_shift: Optional[int] = None
+    idle_in_real_time: bool = False
     kvm: bool = False
     disks: Tuple[str, ...] = ()
     kernel_options: Tuple[str, ...] = ()
@@ -59,11 +61,11 @@ def kernel_options(machine: Machine) -> List[str]:
     return ["mitigations=off", "tsc=reliable", "loglevel=5", *machine.kernel_options]
 
 
-def _icount(shift: int) -> List[str]:
+def _icount(shift: int, idle_in_real_time: bool) -> List[str]:
     """Options that make guest time independent of how busy the host is."""
     # A vCPU keeps its turn until the next virtual timer, which for QEMU may be milliseconds away. A packet filter
     # on a network that nothing uses is a virtual timer of any period, free of interrupts in the guest.
-    return ["-icount", f"shift={shift},sleep=off", "-rtc", "clock=vm",
+    return ["-icount", f"shift={shift},sleep={'on' if idle_in_real_time else 'off'}", "-rtc", "clock=vm",
             "-netdev", "hubport,id=turns,hubid=0",
             "-object", f"filter-buffer,id=turn,netdev=turns,interval={_ICOUNT_TURN_US}"]
 
@@ -72,10 +74,11 @@ def qemu_options(machine: Machine) -> List[str]:
     """Arguments of QEMU beyond those of virtme-ng."""
     options = ["-nic", "none"]
     if not machine.kvm:
-        # Linux reads the cache topology from CPUID leaf 4, which QEMU fills for this vendor only.
-        options += ["-cpu", "max,vendor=GenuineIntel"]
+        # Linux reads the cache topology from CPUID leaf 4, which QEMU fills for this vendor only. QEMU 7.2 corrupts
+        # the flags after an interrupted cmpxchg16b, which crashes Linux 6.12 in its slab allocator.
+        options += ["-cpu", "max,vendor=GenuineIntel,cx16=off"]
     if machine.icount_shift is not None:
-        options += _icount(machine.icount_shift)
+        options += _icount(machine.icount_shift, machine.idle_in_real_time)
     for index, path in enumerate(machine.disks):
         options += ["-drive", f"if=none,id=disk{index},format=raw,file={path.replace(',', ',,')}",
                     "-device", f"virtio-blk-pci,drive=disk{index}"]

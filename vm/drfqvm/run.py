@@ -87,47 +87,60 @@ def _same_file(first, second) -> bool:
     return (a.st_dev, a.st_ino, a.st_rdev) == (b.st_dev, b.st_ino, b.st_rdev)
 
 
+def _image(text: str, fresh: pathlib.Path) -> str:
+    """The image of a `--disk`: a file that exists, or `fresh`, a new sparse one of the given size."""
+    if os.path.exists(text):
+        return os.path.abspath(text)
+    try:
+        size_mib = shape.memory_mib(text)
+    except ValueError as error:
+        raise VmError(f"--disk {text}: neither a file nor a size such as 512M") from error
+    with open(fresh, "wb") as file:
+        file.truncate(size_mib << 20)
+    return str(fresh)
+
+
+def with_images(machine: shape.Machine, directory: pathlib.Path) -> shape.Machine:
+    """The machine with an image in `directory` for each disk that is only a size."""
+    images = tuple(_image(text, directory / f"disk{index}.img") for index, text in enumerate(machine.disks))
+    return dataclasses.replace(machine, disks=images)
+
+
 class Run:
     """One VM, from start to end, and the control directory it shares with us."""
 
-    def __init__(self, machine: shape.Machine, command: List[str], out: Optional[str], env: List[str],
-                 timeout_s: Optional[float], verbose: bool) -> None:
+    def __init__(self, machine: shape.Machine, timeout_s: Optional[float], verbose: bool) -> None:
+        self._machine = machine
         self._timeout_s = timeout_s
         self._verbose = verbose
         self._process: Optional[subprocess.Popen] = None
         # Not in the cache: QEMU's socket paths are limited to 108 bytes.
         self.control = pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm."))
-        machine = dataclasses.replace(machine, disks=tuple(self._disk(i, d) for i, d in enumerate(machine.disks)))
-        self._machine = machine
-        self._out = pathlib.Path(out).absolute() if out else self.control / "out"
-        self._out.mkdir(parents=True, exist_ok=True)
+        self._out = self.control / "out"
+        self._followers: List[_Follower] = []
+
+    def prepare(self, command: List[str], out: Optional[str], env: List[str]) -> None:
+        """Fills the control directory; `out` and `env` are the options of `vm run`."""
+        self._machine = with_images(self._machine, self.control)
+        if out:
+            self._out = pathlib.Path(out).absolute()
+        try:
+            self._out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise VmError(f"--out {out}: {error.strerror}") from error
         self._write("command", command)
         self._write("environment", environment(str(self._out), env, dict(os.environ)))
         self._write("directory", [os.getcwd()])
-        self._write("modules", ["virtio_blk"] if machine.disks else [])
+        self._write("modules", ["virtio_blk"] if self._machine.disks else [])
         shutil.copy(_HERE / "guest-init", self.control / "guest-init")
-        merged = _same_file(sys.stdout, sys.stderr)
-        self._followers = [_Follower(self.control / "stdout", sys.stdout.buffer)]
-        if merged:
+        self._followers.append(_Follower(self.control / "stdout", sys.stdout.buffer))
+        if _same_file(sys.stdout, sys.stderr):
             (self.control / "stderr").symlink_to("stdout")
         else:
             self._followers.append(_Follower(self.control / "stderr", sys.stderr.buffer))
 
     def _write(self, name: str, words: List[str]) -> None:
         (self.control / name).write_bytes(encode_words(words))
-
-    def _disk(self, index: int, text: str) -> str:
-        """The image of a `--disk`: a file that exists, or a new sparse one of the given size."""
-        if os.path.exists(text):
-            return os.path.abspath(text)
-        try:
-            size_mib = shape.memory_mib(text)
-        except ValueError as error:
-            raise VmError(f"--disk {text}: neither a file nor a size such as 512M") from error
-        path = self.control / f"disk{index}.img"
-        with open(path, "wb") as file:
-            file.truncate(size_mib << 20)
-        return str(path)
 
     def _arguments(self) -> List[str]:
         release = kernels.resolve(self._machine.kernel)
@@ -241,15 +254,17 @@ def _check_paths() -> None:
             raise VmError(f"{path!r} holds characters that a shell would interpret; set {name} to another directory")
 
 
-def run(machine: shape.Machine, command: List[str], **options) -> int:
-    """Runs `command` in a VM; see `Run` for the options."""
+def run(machine: shape.Machine, command: List[str], *, out: Optional[str], env: List[str],
+        timeout_s: Optional[float], verbose: bool) -> int:
+    """Runs `command` in a VM, which ends after `timeout_s` (None: never); returns the exit status."""
     _check_paths()
     tools.ensure()
     kernels.resolve(machine.kernel)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
-    one = Run(machine, command, **options)
+    one = Run(machine, timeout_s, verbose)
     try:
+        one.prepare(command, out, env)
         return one.run()
     except KeyboardInterrupt:
         return INTERRUPTED_STATUS
@@ -265,10 +280,14 @@ def run(machine: shape.Machine, command: List[str], **options) -> int:
 
 def shell(machine: shape.Machine) -> int:
     """An interactive shell on the VM's console."""
+    if not sys.stdin.isatty():
+        raise VmError("a shell needs a terminal; run a command with: vm run -- CMD ...")
+    _check_paths()
     tools.ensure()
     release = kernels.resolve(machine.kernel)
     say("leave the shell with Ctrl-D")
     with tempfile.TemporaryDirectory(prefix="drfq-vm.") as temporary:
+        machine = with_images(machine, pathlib.Path(temporary))
         arguments = [str(tools.virtme_run()), *shape.virtme_arguments(machine, str(kernels.image(release))),
                      "--qemu-bin", str(_HERE / "qemu-child"), "--cwd", os.getcwd(),
                      "--qemu-opts", *shape.qemu_options(machine)]
