@@ -57,9 +57,9 @@ test-vm: build
     python3 -B -m unittest discover -v -s vm/tests -t vm -p 'vm_*.py'
     if [ -x tests/vm/run ]; then tests/vm/run; fi
 
-# Benchmarks side by side with EEVDF and scx_rusty, in one VM
-bench: build
-    tests/vm/bench
+# Benchmarks side by side with EEVDF and scx_rusty, in one VM (--help)
+bench *args: build
+    tests/vm/bench "$@"
 
 # Check formatting and lints of every language; warnings are errors
 lint: setup
