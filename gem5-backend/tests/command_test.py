@@ -57,7 +57,8 @@ class Command(unittest.TestCase):
 
     def test_bad_files_are_1_in_one_line(self):
         for args in (["run", self.file("none")], ["run", self.dir.name], ["run", self.file("bad", "a = \n")],
-                     ["replay", self.file("t", "x\n")], ["replay", "--log", "/nonexistent/x", self.file("u", "drfq-trace 1\n")],
+                     ["replay", self.file("t", "x\n")],
+                     ["replay", "--log", "/nonexistent/x", self.file("u", "drfq-trace 1\n")],
                      ["replay", self.file("big", "drfq-trace 1\nP 0 R 0 60000 0 -\n")],
                      ["serve", "--socket", self.file("plain", "x")], ["serve", "--socket", "x" * 200]):
             done = run(*args)
