@@ -70,13 +70,15 @@ def _icount(shift: int, idle_in_real_time: bool) -> List[str]:
             "-object", f"filter-buffer,id=turn,netdev=turns,interval={_ICOUNT_TURN_US}"]
 
 
-def qemu_options(machine: Machine) -> List[str]:
-    """Arguments of QEMU beyond those of virtme-ng."""
+def qemu_options(machine: Machine, release: str) -> List[str]:
+    """Arguments of QEMU beyond those of virtme-ng, for a kernel release such as 7.0.13+deb13-cloud-amd64."""
     options = ["-nic", "none"]
     if not machine.kvm:
         # Linux reads the cache topology from CPUID leaf 4, which QEMU fills for this vendor only. QEMU 7.2 corrupts
-        # the flags after an interrupted cmpxchg16b, which crashes Linux 6.12 in its slab allocator.
-        options += ["-cpu", "max,vendor=GenuineIntel,cx16=off"]
+        # the flags after an interrupted cmpxchg16b, which crashes Linux 6.12 in its slab allocator; 6.18 and later
+        # cannot do without the instruction, bpf_timer_init() fails there with ENOMEM (no kmalloc_nolock()).
+        old = tuple(int(part) for part in re.findall(r"\d+", release)[:2]) < (6, 18)
+        options += ["-cpu", "max,vendor=GenuineIntel" + (",cx16=off" if old else "")]
     if machine.icount_shift is not None:
         options += _icount(machine.icount_shift, machine.idle_in_real_time)
     for index, path in enumerate(machine.disks):

@@ -159,7 +159,7 @@ class Run:
             arguments += ["--rodir", os.getcwd()]
         if self._verbose:
             arguments.append("--verbose")
-        return arguments + ["--qemu-opts", *shape.qemu_options(self._machine)]
+        return arguments + ["--qemu-opts", *shape.qemu_options(self._machine, release)]
 
     def _start(self) -> None:
         arguments = self._arguments()
@@ -290,6 +290,6 @@ def shell(machine: shape.Machine) -> int:
         machine = with_images(machine, pathlib.Path(temporary))
         arguments = [str(tools.virtme_run()), *shape.virtme_arguments(machine, str(kernels.image(release))),
                      "--qemu-bin", str(_HERE / "qemu-child"), "--cwd", os.getcwd(),
-                     "--qemu-opts", *shape.qemu_options(machine)]
+                     "--qemu-opts", *shape.qemu_options(machine, release)]
         return subprocess.run(arguments, check=False,
                               env=dict(os.environ, PATH=tools.search_path(), TMPDIR=temporary)).returncode
