@@ -45,15 +45,17 @@ impl Config {
         assert!((1..=128).contains(&nr_cpus), "1 to 128 CPUs, not {nr_cpus}");
         let slice_ns = 4 * MS;
         let margin_ns = slice_ns / nr_cpus as u64;
+        // CPU time on more CPUs than the thesis had (userspace/src/options.rs).
+        let credit_ns = 10 * slice_ns * nr_cpus.min(4) as u64 / nr_cpus as u64;
         Self {
             conf: Conf {
                 nr_cpus: nr_cpus as u32,
                 best_effort: 1,
                 mem_ns_per_byte_q32: 0,
                 delta_ns: 10 * slice_ns,
-                wake_credit_ns: 10 * slice_ns,
+                wake_credit_ns: credit_ns,
                 hold_ns: 10 * slice_ns,
-                cap_ns: 10 * slice_ns,
+                cap_ns: credit_ns,
             },
             llc_of_cpu: vec![0; nr_cpus],
             slice_ns,
@@ -77,7 +79,10 @@ impl Config {
     #[must_use]
     pub fn llcs(mut self, nr_llcs: usize) -> Self {
         let cpus = self.llc_of_cpu.len();
-        assert!(nr_llcs >= 1 && nr_llcs <= cpus, "1 to {cpus} LLCs, not {nr_llcs}");
+        assert!(
+            nr_llcs >= 1 && nr_llcs <= cpus,
+            "1 to {cpus} LLCs, not {nr_llcs}"
+        );
         self.llc_of_cpu = (0..cpus).map(|cpu| cpu * nr_llcs / cpus).collect();
         self
     }

@@ -2,7 +2,7 @@
 //! The callbacks of the scheduler (`main.bpf.c` and `task.bpf.h`).
 
 use crate::engine::Sim;
-use crate::ffi::{self, Flow};
+use crate::ffi;
 use crate::machine::TaskId;
 use crate::task::State;
 
@@ -181,33 +181,6 @@ impl Sim {
         }
     }
 
-    /// `ops.init_task`: a task starts at V (4.8), but a forked one not before its
-    /// parent, on `cpu`, or a chain of short tasks would never age.
-    pub(crate) fn init_task(&mut self, task: TaskId, parent: Option<(usize, TaskId)>) {
-        let mut start = self.v_ns;
-        if let Some((cpu, parent)) = parent {
-            self.task_charge(cpu, parent, false);
-            start = ffi::later(start, self.tasks[parent].flow.start());
-            self.tasks[task].parent = Some(parent);
-        }
-        let t = &mut self.tasks[task];
-        t.flow = Flow::new(start, t.report.weight);
-    }
-
-    /// `ops.exit_task`: the parent goes on from where its child ended. So a
-    /// family whose members run one after the other is one flow.
-    pub(crate) fn exit_task(&mut self, task: TaskId) {
-        let Some(parent) = self.tasks[task].parent else {
-            return;
-        };
-        let conf = &self.config.conf;
-        let mut child = self.tasks[task].flow;
-        child.cap(conf, self.v_ns);
-        let flow = &mut self.tasks[parent].flow;
-        flow.cpu_vt = ffi::later(flow.cpu_vt, child.start());
-        flow.bound(conf.delta_ns);
-    }
-
     /// `ops.yield`.
     pub(crate) fn yield_task(&mut self, cpu: usize, task: TaskId) {
         self.cpus[cpu].slot.yielded = Some(task);
@@ -227,7 +200,8 @@ impl Sim {
             bytes += t.pending_dma_bytes;
             t.report.dma_bytes += std::mem::take(&mut t.pending_dma_bytes);
         }
-        t.flow.charge(&self.config.conf, run_ns, bytes, self.busy_cpus);
+        t.flow
+            .charge(&self.config.conf, run_ns, bytes, self.busy_cpus);
     }
 
     /// `task_wake`: a blocked packet ends (4.5, 4.7).

@@ -61,7 +61,12 @@ impl Sim {
     pub fn new(config: Config, specs: Vec<TaskSpec>) -> Self {
         let nr_cpus = config.nr_cpus();
         for spec in &specs {
-            assert_ne!(spec.allowed.count(nr_cpus), 0, "{} may run nowhere", spec.name);
+            assert_ne!(
+                spec.allowed.count(nr_cpus),
+                0,
+                "{} may run nowhere",
+                spec.name
+            );
         }
         let v_ns = config.v_origin_ns;
         let mut sim = Self {
@@ -70,7 +75,11 @@ impl Sim {
             busy_cpus: 0,
             v_scanned_at_ns: None,
             watch_periods: 0,
-            cpus: config.llc_of_cpu.iter().map(|llc| Cpu::new(*llc, v_ns)).collect(),
+            cpus: config
+                .llc_of_cpu
+                .iter()
+                .map(|llc| Cpu::new(*llc, v_ns))
+                .collect(),
             tasks: Vec::new(),
             queues: vec![VtimeQueue::default(); config.nr_llcs()],
             held: VtimeQueue::default(),
@@ -146,7 +155,8 @@ impl Sim {
 
     pub(crate) fn violation(&mut self, text: String) {
         if self.violations.len() < MAX_VIOLATIONS {
-            self.violations.push(format!("at {} ns: {text}", self.now_ns));
+            self.violations
+                .push(format!("at {} ns: {text}", self.now_ns));
         }
     }
 
@@ -157,14 +167,21 @@ impl Sim {
         let queues = if free { self.queues.as_slice() } else { &[] };
         for (_, task) in queues.iter().flat_map(VtimeQueue::iter) {
             let allowed = self.tasks[task].allowed;
-            let mut free = (0..self.cpus.len())
-                .filter(|c| self.cpus[*c].current.is_none() && allowed.has(*c));
+            let mut free =
+                (0..self.cpus.len()).filter(|c| self.cpus[*c].current.is_none() && allowed.has(*c));
             // Unless one was woken and is on its way.
-            if free.clone().all(|c| self.cpus[c].idle) && let Some(cpu) = free.next() {
+            if free.clone().all(|c| self.cpus[c].idle)
+                && let Some(cpu) = free.next()
+            {
                 broken.push(format!("task {task} is queued and CPU {cpu} idles"));
             }
         }
-        for (cpu, task) in self.cpus.iter().enumerate().filter_map(|(i, c)| Some((i, c.current?))) {
+        for (cpu, task) in self
+            .cpus
+            .iter()
+            .enumerate()
+            .filter_map(|(i, c)| Some((i, c.current?)))
+        {
             if !self.tasks[task].allowed.has(cpu) {
                 broken.push(format!("task {task} runs on CPU {cpu}, where it may not"));
             }
@@ -173,8 +190,8 @@ impl Sim {
         let bound = self.config.hold_max_ns + WATCH_PERIOD_NS + self.config.resched_ns;
         for (_, task) in self.held.iter() {
             let since = self.tasks[task].held_since_ns.unwrap_or(self.now_ns);
-            let cpu_free = (0..self.cpus.len())
-                .any(|c| self.cpus[c].idle && self.tasks[task].allowed.has(c));
+            let cpu_free =
+                (0..self.cpus.len()).any(|c| self.cpus[c].idle && self.tasks[task].allowed.has(c));
             if self.now_ns - since > bound && cpu_free {
                 broken.push(format!("task {task} is held beyond the bound"));
             }
@@ -250,12 +267,15 @@ impl Sim {
         }
     }
 
-    fn arrive(&mut self, spec: usize, parent: Option<(usize, TaskId)>) {
+    fn arrive(&mut self, spec: usize, parent: Option<TaskId>) {
         let nr_cpus = self.cpus.len();
         let spec = self.specs[spec].clone();
         let task = self.tasks.len();
-        let cpu = (0..nr_cpus).map(|i| (task + i) % nr_cpus).find(|c| spec.allowed.has(*c));
-        self.tasks.push(Task::new(&spec, cpu.unwrap_or(0), self.v_ns));
+        let cpu = (0..nr_cpus)
+            .map(|i| (task + i) % nr_cpus)
+            .find(|c| spec.allowed.has(*c));
+        self.tasks
+            .push(Task::new(&spec, cpu.unwrap_or(0), self.v_ns));
         self.init_task(task, parent);
         self.enter_step(task);
         self.wake(task, false);
@@ -345,7 +365,10 @@ impl Sim {
         };
         let left = t.left_ns;
         self.memory.demand(self.now_ns, cpu, demand);
-        self.push(self.now_ns.saturating_add(left), Event::StepEnd(cpu, generation));
+        self.push(
+            self.now_ns.saturating_add(left),
+            Event::StepEnd(cpu, generation),
+        );
         if self.config.exact_slices {
             let end = self.now_ns + self.cpus[cpu].slice_ns;
             self.push(end, Event::SliceEnd(cpu, generation));
@@ -399,7 +422,7 @@ impl Sim {
             Some(Step::Spawn(spec)) => {
                 self.next_step(task);
                 self.arm(cpu);
-                self.arrive(spec, Some((cpu, task)));
+                self.arrive(spec, Some(task));
             }
             None => {
                 self.block(cpu, task);

@@ -6,7 +6,7 @@
 //! blocking, and the order in which `sched_ext` calls its scheduler. The other
 //! modules are the scheduler and mirror `bpf/` file by file: [`vtime`] is
 //! `cpu.bpf.h`, [`queue`] `queue.bpf.h`, [`hold`] `hold.bpf.h`, [`place`]
-//! `place.bpf.h`, [`rescue`] `rescue.bpf.h`, [`dispatch`] the callbacks of
+//! `place.bpf.h`, [`family`] `family.bpf.h`, [`rescue`] `rescue.bpf.h`, [`dispatch`] the callbacks of
 //! `main.bpf.c`. A change of a rule there is a change here.
 //!
 //! What it is not: it has no cache, no lock, no cost of a switch, and its
@@ -15,6 +15,7 @@
 pub mod config;
 pub mod dispatch;
 pub mod engine;
+pub mod family;
 pub mod ffi;
 pub mod hold;
 pub mod machine;

@@ -34,7 +34,9 @@ impl Memory {
         if dt == 0 || sum == 0 {
             return;
         }
-        let capacity = self.capacity_bytes_per_s.map_or(sum, |c| u128::from(c).min(sum));
+        let capacity = self
+            .capacity_bytes_per_s
+            .map_or(sum, |c| u128::from(c).min(sum));
         for (given, demand) in self.given.iter_mut().zip(&self.demand_bytes_per_s) {
             *given += u128::from(*demand) * dt * capacity / sum;
         }

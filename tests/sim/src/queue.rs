@@ -16,7 +16,9 @@ pub struct VtimeQueue {
 impl VtimeQueue {
     /// Inserts `task` at virtual time `key_ns`.
     pub fn insert(&mut self, key_ns: u64, task: TaskId) {
-        let at = self.entries.partition_point(|(key, _)| !ffi::before(key_ns, *key));
+        let at = self
+            .entries
+            .partition_point(|(key, _)| !ffi::before(key_ns, *key));
         self.entries.insert(at, (key_ns, task));
     }
 
@@ -54,7 +56,9 @@ impl Sim {
 
     /// The first task of `llc` that may run on `cpu`.
     fn queue_first(&self, cpu: usize, llc: usize) -> Option<(u64, TaskId)> {
-        self.queues[llc].iter().find(|(_, task)| self.tasks[*task].allowed.has(cpu))
+        self.queues[llc]
+            .iter()
+            .find(|(_, task)| self.tasks[*task].allowed.has(cpu))
     }
 
     /// `queue_choose`: the queue to take from, and the key of its first task that
@@ -77,7 +81,10 @@ impl Sim {
         let margin = self.config.steal_margin_ns;
         match (mine, found) {
             (Some((_, mine)), Some((_, theirs)))
-                if ffi::before(theirs.wrapping_add(margin), mine) => found,
+                if ffi::before(theirs.wrapping_add(margin), mine) =>
+            {
+                found
+            }
             (Some(_), _) => mine,
             (None, _) => found,
         }
@@ -86,8 +93,12 @@ impl Sim {
     /// A CPU has left idleness, or was woken in vain: it may have been woken for a
     /// task other than the one it took, which then needs yet another CPU.
     pub(crate) fn queue_pass_on(&mut self) {
-        let waiting: Vec<TaskId> =
-            self.queues.iter().flat_map(VtimeQueue::iter).map(|(_, task)| task).collect();
+        let waiting: Vec<TaskId> = self
+            .queues
+            .iter()
+            .flat_map(VtimeQueue::iter)
+            .map(|(_, task)| task)
+            .collect();
         for task in waiting {
             if self.kick_idle_for(task) {
                 break;

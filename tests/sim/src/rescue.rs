@@ -16,7 +16,9 @@ impl Sim {
         let front = self.v_ns.wrapping_sub(2 * self.config.conf.wake_credit_ns);
         let queued: Vec<(u64, TaskId)> = self.queues[llc].iter().collect();
         for (key, task) in queued {
-            let waited = self.tasks[task].waits_since_ns.map_or(0, |since| self.now_ns - since);
+            let waited = self.tasks[task]
+                .waits_since_ns
+                .map_or(0, |since| self.now_ns - since);
             if waited < self.config.rescue_ns || !ffi::before(front, key) {
                 continue;
             }
@@ -34,7 +36,7 @@ impl Sim {
             self.hold_poll(alone);
         }
         self.watch_periods += 1;
-        if self.watch_periods % RESCUE_EVERY == 0 {
+        if self.watch_periods.is_multiple_of(RESCUE_EVERY) {
             for llc in 0..self.queues.len() {
                 self.rescue_queue(llc);
             }

@@ -47,9 +47,13 @@ impl Trace {
     /// If they take no time: the simulation could not go on.
     pub fn repeat(steps: impl Into<Vec<Step>>) -> Self {
         let steps = steps.into();
-        let takes_time = |s: &Step| matches!(s, Step::Run { ns: 1.., .. } | Step::Sleep { ns: 1.., .. });
+        let takes_time =
+            |s: &Step| matches!(s, Step::Run { ns: 1.., .. } | Step::Sleep { ns: 1.., .. });
         assert!(steps.iter().any(takes_time), "a repeated trace takes time");
-        Self { steps, repeat: true }
+        Self {
+            steps,
+            repeat: true,
+        }
     }
 
     /// Steps that end with the task's exit.

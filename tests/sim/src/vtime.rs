@@ -34,7 +34,9 @@ impl Sim {
         if ffi::before(self.v_ns, old_ns) {
             return;
         }
-        let due = self.v_scanned_at_ns.is_none_or(|at| self.now_ns - at >= self.config.v_lag_ns);
+        let due = self
+            .v_scanned_at_ns
+            .is_none_or(|at| self.now_ns - at >= self.config.v_lag_ns);
         if due {
             self.v_scanned_at_ns = Some(self.now_ns);
             self.vtime_scan(None);

@@ -11,7 +11,12 @@ use std::mem::{offset_of, size_of};
 /// Any V, mostly near a wrap of the number or of its sign.
 fn any_v() -> impl Strategy<Value = u64> {
     let near = |at: u64| (0..2 * SEC).prop_map(move |d| at.wrapping_add(d).wrapping_sub(SEC));
-    prop_oneof![near(0), near(1 << 63), any::<u64>(), Just(ffi::v_origin_ns())]
+    prop_oneof![
+        near(0),
+        near(1 << 63),
+        any::<u64>(),
+        Just(ffi::v_origin_ns())
+    ]
 }
 
 fn any_weight() -> impl Strategy<Value = u32> {
@@ -335,14 +340,18 @@ fn stfq_bound_holds(seed: u64, v: u64, delta_ns: u64) -> Result<(), TestCaseErro
     let mut flows: Vec<Flow> = weights.iter().map(|w| Flow::new(v, *w)).collect();
     // Served by the integers, measured in real numbers.
     let one = f64::from(ffi::weight_one());
-    let mut service: Vec<FloatFlow> =
-        weights.iter().map(|w| FloatFlow::new(f64::from(*w) / one)).collect();
+    let mut service: Vec<FloatFlow> = weights
+        .iter()
+        .map(|w| FloatFlow::new(f64::from(*w) / one))
+        .collect();
     // The longest packet of each flow, and for each pair the lowest and highest
     // lead so far: their difference is the worst over all intervals.
     let mut longest = vec![0f64; nr];
     let mut lead = vec![(0f64, 0f64); nr * nr];
     for _ in 0..600 {
-        let next = (0..nr).min_by_key(|i| since(flows[*i].start(), v)).unwrap_or(0);
+        let next = (0..nr)
+            .min_by_key(|i| since(flows[*i].start(), v))
+            .unwrap_or(0);
         let (run, bytes) = (rng.range(1, max_packet_ns), rng.below(max_packet_ns));
         flows[next].charge(&conf, run, bytes, 0);
         service[next].charge(&conf, run, bytes, 0);
@@ -357,7 +366,11 @@ fn stfq_bound_holds(seed: u64, v: u64, delta_ns: u64) -> Result<(), TestCaseErro
         let (i, j) = (pair / nr, pair % nr);
         // Integers: up to 1 ns a packet and 2^-32 of the rate.
         let bound = longest[i] + longest[j] + 600.0;
-        prop_assert!(high - low <= bound, "flows {i}, {j}: {} > {bound}", high - low);
+        prop_assert!(
+            high - low <= bound,
+            "flows {i}, {j}: {} > {bound}",
+            high - low
+        );
     }
     Ok(())
 }

@@ -13,8 +13,14 @@ const MEM: u64 = 1_000_000_000;
 /// Runs briefly, then sleeps while a device moves `dma_ms` of the bandwidth.
 fn reader(dma_ms: u64) -> TaskSpec {
     let steps = [
-        Step::Run { ns: MS, bytes_per_s: 0 },
-        Step::Sleep { ns: 10 * MS, dma_bytes: dma_ms * MEM / 1000 },
+        Step::Run {
+            ns: MS,
+            bytes_per_s: 0,
+        },
+        Step::Sleep {
+            ns: 10 * MS,
+            dma_bytes: dma_ms * MEM / 1000,
+        },
     ];
     TaskSpec::new("reader", Trace::repeat(steps))
 }
@@ -34,7 +40,11 @@ fn a_debtor_waits_exactly_until_v_catches_up() {
             let due = !before(sim.v_ns().wrapping_add(k), sim.starts()[0]);
             let held = sim.is_held(0);
             // Not released early; and not kept once an event of a CPU can see it.
-            assert!(held || !held_before || due, "released {} ns early", report.now_ns);
+            assert!(
+                held || !held_before || due,
+                "released {} ns early",
+                report.now_ns
+            );
             late_ns = if held && due { late_ns + 20 * US } else { 0 };
             assert!(late_ns <= max_step, "held although V has caught up");
             holds += u32::from(held && !held_before);
@@ -42,7 +52,10 @@ fn a_debtor_waits_exactly_until_v_catches_up() {
         }
         assert!(holds >= 5, "{holds} holds");
         let report = sim.run_until(3 * SEC);
-        assert_eq!(report.counters.released_vtime as usize, report.tasks[0].holds_ns.len());
+        assert_eq!(
+            report.counters.released_vtime as usize,
+            report.tasks[0].holds_ns.len()
+        );
     }
 }
 
@@ -61,7 +74,10 @@ fn alone_a_debtor_runs_at_once() {
 fn when_all_others_stop_a_held_task_goes() {
     let config = Config::new(2).memory(MEM);
     let at_once = 2 * config.resched_ns;
-    let busy = Trace::once([Step::Run { ns: 100 * MS, bytes_per_s: 0 }]);
+    let busy = Trace::once([Step::Run {
+        ns: 100 * MS,
+        bytes_per_s: 0,
+    }]);
     let specs = vec![reader(900), TaskSpec::new("busy", busy)];
     let report = run(config, specs, 2);
     assert_eq!(report.counters.released_idle, 1);
@@ -88,6 +104,7 @@ fn no_hold_exceeds_its_bound() {
 
 #[test]
 fn the_bound_holds_for_every_debtor_of_a_crowd() {
+    let mut holds = 0;
     for seed in 0..100 {
         let mut rng = Rng::new(seed);
         let cpus = rng.range(2, 6) as usize;
@@ -97,13 +114,14 @@ fn the_bound_holds_for_every_debtor_of_a_crowd() {
         let mut specs = hogs(&vec![nice(-20); rng.range(1, cpus as u64 - 1) as usize]);
         specs.extend((0..rng.range(1, 6)).map(|_| reader(rng.log_below(4000))));
         let report = run(config, specs, 10);
-        assert!(report.counters.held > 0);
+        holds += report.counters.held;
         for task in &report.tasks {
             for hold in &task.holds_ns {
                 assert!(*hold <= bound, "seed {seed}: {} held {hold} ns", task.name);
             }
         }
     }
+    assert!(holds > 1000, "{holds} holds");
 }
 
 /// CPU time is paid for in the queue, not by idling a CPU.
@@ -141,5 +159,8 @@ fn a_held_reader_gets_the_dominant_share_of_a_hog() {
     let report = run(config, specs, 100);
     let reader = report.tasks[0].dma_bytes as f64 / MEM as f64 / 100.0;
     let hog = report.tasks[1].cpu_ns as f64 / report.now_ns as f64 / 2.0;
-    assert!((reader / hog - 1.0).abs() < 0.02, "{reader:.4} of the memory, {hog:.4} of the CPUs");
+    assert!(
+        (reader / hog - 1.0).abs() < 0.02,
+        "{reader:.4} of the memory, {hog:.4} of the CPUs"
+    );
 }

@@ -34,7 +34,10 @@ fn memory_heavy_and_cpu_heavy_get_equal_dominant_shares() {
                 assert!((share / shares[0] - 1.0).abs() < 0.02, "{shares:?}");
             }
             let memory = report.tasks[2 * cpus - 1].cpu_ns as f64;
-            assert!(memory < 0.8 * report.tasks[0].cpu_ns as f64, "its dominant share is memory");
+            assert!(
+                memory < 0.8 * report.tasks[0].cpu_ns as f64,
+                "its dominant share is memory"
+            );
         }
     }
 }
@@ -54,8 +57,14 @@ fn weights_apply_to_dominant_shares() {
 /// dominant resource time and its traffic 95; the maxima are 50 and 95.
 fn phase_changer(delta_ns: u64) -> f64 {
     let phases = [
-        Step::Run { ns: 100 * MS, bytes_per_s: 0 },
-        Step::Run { ns: 100 * MS, bytes_per_s: MEM * 95 / 100 },
+        Step::Run {
+            ns: 100 * MS,
+            bytes_per_s: 0,
+        },
+        Step::Run {
+            ns: 100 * MS,
+            bytes_per_s: MEM * 95 / 100,
+        },
     ];
     let mut specs = hogs(&[weight_one(); 3]);
     specs.push(TaskSpec::new("phases", Trace::repeat(phases)));
@@ -65,11 +74,20 @@ fn phase_changer(delta_ns: u64) -> f64 {
 
 #[test]
 fn variants_on_a_trace_that_changes_phase() {
-    let (memoryless, bounded, dovetailing) =
-        (phase_changer(0), phase_changer(20 * MS), phase_changer(delta_none_ns()));
+    let (memoryless, bounded, dovetailing) = (
+        phase_changer(0),
+        phase_changer(20 * MS),
+        phase_changer(delta_none_ns()),
+    );
     // Sum of maxima, 145, against maximum of sums, 100 (Ghodsi et al., 2012).
-    assert!((memoryless * 1.45 - 1.0).abs() < 0.02, "memoryless {memoryless:.4}");
-    assert!((dovetailing - 1.0).abs() < 0.02, "dovetailing {dovetailing:.4}");
+    assert!(
+        (memoryless * 1.45 - 1.0).abs() < 0.02,
+        "memoryless {memoryless:.4}"
+    );
+    assert!(
+        (dovetailing - 1.0).abs() < 0.02,
+        "dovetailing {dovetailing:.4}"
+    );
     // Between: the memory phase pays 95, from the 20 that it may be ahead to the
     // 30 that the CPU phase leaves it behind 50: 105 per cycle.
     assert!((bounded * 1.05 - 1.0).abs() < 0.01, "bounded {bounded:.4}");
@@ -90,5 +108,8 @@ fn the_stand_in_memory_never_exceeds_its_capacity() {
     let report = run(Config::new(4).memory(MEM), (0..6).map(memory).collect(), 10);
     let bytes: u64 = report.tasks.iter().map(|t| t.bytes).sum();
     let most = MEM * 10;
-    assert!((most * 99 / 100..=most).contains(&bytes), "{bytes} bytes of {most}");
+    assert!(
+        (most * 99 / 100..=most).contains(&bytes),
+        "{bytes} bytes of {most}"
+    );
 }

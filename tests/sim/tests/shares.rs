@@ -38,7 +38,12 @@ fn low_weights_are_honoured() {
     // The smallest share, 1.4 %, is 146 slices in 40 s: one more or less is 0.7 %.
     assert_fair(Config::new(1), &[nice(0), nice(19)], 80, 0.01);
     assert_fair(Config::new(2), &[nice(0), nice(0), nice(19)], 80, 0.01);
-    assert_fair(Config::new(2), &[nice(0), nice(0), nice(19), nice(19)], 80, 0.01);
+    assert_fair(
+        Config::new(2),
+        &[nice(0), nice(0), nice(19), nice(19)],
+        80,
+        0.01,
+    );
 }
 
 /// One that is due more than a CPU holds V back; the others must not be
@@ -47,7 +52,12 @@ fn low_weights_are_honoured() {
 fn a_whole_cpu_for_one_does_not_distort_the_rest() {
     let one = weight_one();
     assert_fair(Config::new(2), &[10 * one, 2 * one, one], 60, 0.01);
-    assert_fair(Config::new(4), &[nice(-20), nice(-20), nice(0), nice(5), nice(5)], 60, 0.01);
+    assert_fair(
+        Config::new(4),
+        &[nice(-20), nice(-20), nice(0), nice(5), nice(5)],
+        60,
+        0.01,
+    );
 }
 
 #[test]
@@ -71,7 +81,11 @@ fn random_weights_on_random_machines() {
 #[test]
 fn pinned_hogs_share_their_cpu_by_weight() {
     let one = weight_one();
-    let pinned = |name, cpu, w| TaskSpec::new(name, Trace::hog()).allowed(CpuSet::one(cpu)).weight(w);
+    let pinned = |name, cpu, w| {
+        TaskSpec::new(name, Trace::hog())
+            .allowed(CpuSet::one(cpu))
+            .weight(w)
+    };
     let mut specs = vec![pinned("three", 1, 3 * one), pinned("one", 1, one)];
     specs.extend((0..6).map(|_| pinned("other", 0, one)));
     let used = cpus_used(&run(Config::new(2), specs, 60));
@@ -88,7 +102,12 @@ fn queues_of_llcs_are_as_fair_as_one_queue() {
     for llcs in [2, 4] {
         assert_fair(Config::new(4).llcs(llcs), &[one; 12], 60, 0.01);
         assert_fair(Config::new(8).llcs(llcs), &[one; 13], 60, 0.01);
-        assert_fair(Config::new(4).llcs(llcs), &[one, one, one, 2 * one, 2 * one, 3 * one], 60, 0.01);
+        assert_fair(
+            Config::new(4).llcs(llcs),
+            &[one, one, one, 2 * one, 2 * one, 3 * one],
+            60,
+            0.01,
+        );
     }
 }
 
@@ -102,7 +121,11 @@ fn random_affinities_get_the_same_from_llc_queues_as_from_one() {
         let all = (1u64 << cpus) - 1;
         let specs: Vec<TaskSpec> = (0..rng.range(2, 3 * cpus as u64))
             .map(|i| {
-                let set = if rng.below(2) == 0 { all } else { rng.range(1, all) };
+                let set = if rng.below(2) == 0 {
+                    all
+                } else {
+                    rng.range(1, all)
+                };
                 TaskSpec::new(format!("t{i}"), Trace::hog()).allowed(CpuSet(set.into()))
             })
             .collect();
@@ -120,11 +143,17 @@ fn random_affinities_get_the_same_from_llc_queues_as_from_one() {
 fn a_chain_of_forks_gets_one_share() {
     for run_ns in [MS, 3_900_000, 8 * MS] {
         let mut specs = hogs(&[weight_one(); 2]);
-        let step = Step::Run { ns: run_ns, bytes_per_s: 0 };
+        let step = Step::Run {
+            ns: run_ns,
+            bytes_per_s: 0,
+        };
         specs.push(TaskSpec::new("chain", Trace::once([step, Step::Spawn(2)])));
         let used = cpus_used(&run(Config::new(1), specs, 30));
         for hog in &used[..2] {
-            assert!((hog * 3.0 - 1.0).abs() < 0.01, "a hog has {hog:.4} at {run_ns} ns");
+            assert!(
+                (hog * 3.0 - 1.0).abs() < 0.01,
+                "a hog has {hog:.4} at {run_ns} ns"
+            );
         }
     }
 }
@@ -137,7 +166,10 @@ fn a_shell_loop_gets_no_more_than_one_share() {
         let mut specs = hogs(&[weight_one(); 2]);
         let run_step = |ns| Step::Run { ns, bytes_per_s: 0 };
         // It sleeps a little longer than the child would take alone.
-        let wait = Step::Sleep { ns: run_ns + run_ns / 10, dma_bytes: 0 };
+        let wait = Step::Sleep {
+            ns: run_ns + run_ns / 10,
+            dma_bytes: 0,
+        };
         let shell = Trace::repeat([run_step(100 * US), Step::Spawn(3), wait]);
         specs.push(TaskSpec::new("shell", shell));
         let child = TaskSpec::new("child", Trace::once([run_step(run_ns)]));
@@ -153,7 +185,10 @@ fn a_shell_loop_gets_no_more_than_one_share() {
 
 #[test]
 fn a_yield_lets_the_other_run_first() {
-    let step = Step::Run { ns: MS, bytes_per_s: 0 };
+    let step = Step::Run {
+        ns: MS,
+        bytes_per_s: 0,
+    };
     let specs = vec![
         TaskSpec::new("yields", Trace::repeat([step, Step::Yield])),
         TaskSpec::new("hog", Trace::hog()),

@@ -17,16 +17,29 @@ fn a_light_sleeper_runs_within_a_slice_against_two_hogs_per_cpu() {
                 let run_ns = rng.range(10 * US, 2 * MS);
                 // Less than a fair share of 1/3, so that it never has debt.
                 let ns = rng.range(4, 40) * run_ns;
-                [Step::Run { ns: run_ns, bytes_per_s: 0 }, Step::Sleep { ns, dma_bytes: 0 }]
+                [
+                    Step::Run {
+                        ns: run_ns,
+                        bytes_per_s: 0,
+                    },
+                    Step::Sleep { ns, dma_bytes: 0 },
+                ]
             });
             let mut specs = hogs(&vec![weight_one(); 2 * cpus]);
-            specs.push(TaskSpec::new("sleeper", Trace::repeat(steps.collect::<Vec<_>>())));
+            specs.push(TaskSpec::new(
+                "sleeper",
+                Trace::repeat(steps.collect::<Vec<_>>()),
+            ));
             let config = Config::new(cpus);
             let bound = config.slice_ns + config.tick_ns;
             let report = run(config, specs, 20);
             let sleeper = &report.tasks[2 * cpus];
             assert!(sleeper.wake_latencies_ns.len() > 100);
-            assert!(sleeper.max_wake_ns() <= bound, "{} ns", sleeper.max_wake_ns());
+            assert!(
+                sleeper.max_wake_ns() <= bound,
+                "{} ns",
+                sleeper.max_wake_ns()
+            );
         }
     }
 }
@@ -41,7 +54,11 @@ fn a_rested_sleeper_preempts() {
     let report = run(config, specs, 20);
     let latencies = &report.tasks[4].wake_latencies_ns;
     let quick = latencies.iter().filter(|l| **l <= at_once).count();
-    assert!(quick * 100 >= latencies.len() * 95, "{quick} of {}", latencies.len());
+    assert!(
+        quick * 100 >= latencies.len() * 95,
+        "{quick} of {}",
+        latencies.len()
+    );
 }
 
 /// A packet of a low weight ends far ahead; V must not follow it past the
@@ -53,7 +70,11 @@ fn a_low_weight_does_not_delay_others() {
     let config = Config::new(1);
     let bound = config.slice_ns + config.tick_ns;
     let report = run(config, specs, 60);
-    assert!(report.tasks[2].max_wake_ns() <= bound, "{} ns", report.tasks[2].max_wake_ns());
+    assert!(
+        report.tasks[2].max_wake_ns() <= bound,
+        "{} ns",
+        report.tasks[2].max_wake_ns()
+    );
 }
 
 #[test]
@@ -76,7 +97,10 @@ fn no_pattern_of_sleep_gains_share() {
         specs[others].trace = trace;
         let report = run(config, specs, 30);
         let share = cpus_used(&report)[others] / cpus as f64;
-        assert!(share <= fair + 0.01, "seed {seed}: {share:.4} of the machine, fair {fair:.4}");
+        assert!(
+            share <= fair + 0.01,
+            "seed {seed}: {share:.4} of the machine, fair {fair:.4}"
+        );
     }
 }
 
@@ -96,7 +120,10 @@ fn hogs_keep_their_share_among_sleepers() {
         let used = cpus_used(&run(Config::new(cpus), specs, 30));
         let fair = fair_cpus(&weights, cpus)[0];
         for hog in &used[..nr_hogs] {
-            assert!(*hog >= fair - 0.01 * cpus as f64, "seed {seed}: {hog:.4}, fair {fair:.4}");
+            assert!(
+                *hog >= fair - 0.01 * cpus as f64,
+                "seed {seed}: {hog:.4}, fair {fair:.4}"
+            );
         }
     }
 }
@@ -113,7 +140,9 @@ fn longest_wait_ns(config: &Config, weights: &[u32], i: usize) -> u64 {
     let own = packet / cpus / (f64::from(weights[i]) / one);
     let window = (config.conf.cap_ns + config.conf.wake_credit_ns) as f64 + own;
     let others = weights.iter().enumerate().filter(|(j, _)| *j != i);
-    let service: f64 = others.map(|(_, w)| f64::from(*w) / one * cpus * window + packet).sum();
+    let service: f64 = others
+        .map(|(_, w)| f64::from(*w) / one * cpus * window + packet)
+        .sum();
     (service / cpus + packet) as u64
 }
 
@@ -135,12 +164,20 @@ fn nobody_waits_longer_than_the_theory_allows() {
         }
         let mut config = Config::new(cpus);
         config.rescue_ns = u64::MAX; // the queue alone
-        let bounds: Vec<u64> = (0..tasks).map(|i| longest_wait_ns(&config, &weights, i)).collect();
+        let bounds: Vec<u64> = (0..tasks)
+            .map(|i| longest_wait_ns(&config, &weights, i))
+            .collect();
         let mut order: Vec<usize> = (0..tasks).collect();
         order.sort_by_key(|i| specs[*i].arrival_ns);
         let report = run(config, specs, 20);
         for (task, i) in report.tasks.iter().zip(order) {
-            assert!(task.max_wait_ns <= bounds[i], "seed {seed}: {} waited {} ns of {}", task.name, task.max_wait_ns, bounds[i]);
+            assert!(
+                task.max_wait_ns <= bounds[i],
+                "seed {seed}: {} waited {} ns of {}",
+                task.name,
+                task.max_wait_ns,
+                bounds[i]
+            );
         }
     }
 }
@@ -172,5 +209,9 @@ fn the_past_without_contention_is_forgiven_beyond_the_cap() {
     let own = 4 * (config.slice_ns + config.tick_ns) / 2;
     let bound = 2 * (config.conf.cap_ns + own) + config.slice_ns + config.tick_ns;
     let report = run(config, specs, 40);
-    assert!(report.tasks[1].max_wait_ns <= bound, "{} ns of {bound}", report.tasks[1].max_wait_ns);
+    assert!(
+        report.tasks[1].max_wait_ns <= bound,
+        "{} ns of {bound}",
+        report.tasks[1].max_wait_ns
+    );
 }

@@ -43,6 +43,9 @@ pub fn assert_fair(config: Config, weights: &[u32], seconds: u64, tolerance: f64
     let got = cpus_used(&run(config, hogs(weights), seconds));
     for (i, (got, fair)) in got.iter().zip(&fair).enumerate() {
         let off = (got / fair - 1.0).abs();
-        assert!(off <= tolerance, "hog {i} of {weights:?}: {got:.4} CPUs, fair {fair:.4}");
+        assert!(
+            off <= tolerance,
+            "hog {i} of {weights:?}: {got:.4} CPUs, fair {fair:.4}"
+        );
     }
 }
