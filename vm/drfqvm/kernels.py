@@ -51,7 +51,7 @@ def _replacements() -> Dict[str, str]:
 
 
 def _cached(name: str) -> Optional[str]:
-    """The release that `name` means, if it is in the cache already; says so when it replaces another."""
+    """The release that `name` means, if it is in the cache already."""
     chosen = read_lock().get(name)
     if chosen is None:
         known = sorted(p.name for p in (cache_root() / "kernels").glob("*" + lock.FLAVOUR) if image(p.name).exists())
@@ -60,10 +60,7 @@ def _cached(name: str) -> Optional[str]:
     if image(chosen.release).exists():
         return chosen.release
     other = _replacements().get(f"{name} {chosen.release}")
-    if other is None or not image(other).exists():
-        return None
-    say(f"kernel {name}: {chosen.release} has left the mirror, {other} takes its place")
-    return other
+    return other if other is not None and image(other).exists() else None
 
 
 def resolve(name: str) -> str:
@@ -74,6 +71,9 @@ def resolve(name: str) -> str:
         release = _cached(name)
     if release is None:
         raise VmError(f"kernel {name} was provisioned and is not in the cache: remove {cache_root()}/kernels")
+    chosen = read_lock().get(name)
+    if chosen is not None and chosen.release != release:
+        say(f"kernel {name}: {chosen.release} has left the mirror, {release} takes its place")
     return release
 
 

@@ -109,8 +109,9 @@ def with_images(machine: shape.Machine, directory: pathlib.Path) -> shape.Machin
 class Run:
     """One VM, from start to end, and the control directory it shares with us."""
 
-    def __init__(self, machine: shape.Machine, timeout_s: Optional[float], verbose: bool) -> None:
+    def __init__(self, machine: shape.Machine, release: str, timeout_s: Optional[float], verbose: bool) -> None:
         self._machine = machine
+        self._release = release
         self._timeout_s = timeout_s
         self._verbose = verbose
         self._process: Optional[subprocess.Popen] = None
@@ -143,9 +144,8 @@ class Run:
         (self.control / name).write_bytes(encode_words(words))
 
     def _arguments(self) -> List[str]:
-        release = kernels.resolve(self._machine.kernel)
         arguments = ["setpriv", "--pdeathsig", "TERM", str(tools.virtme_run()),
-                     *shape.virtme_arguments(self._machine, str(kernels.image(release))),
+                     *shape.virtme_arguments(self._machine, str(kernels.image(self._release))),
                      "--qemu-bin", str(_HERE / "qemu-child"), "--show-boot-console",
                      "--script-sh", f"exec {self.control}/guest-init",
                      "--rwdir", str(self.control)]
@@ -159,7 +159,7 @@ class Run:
             arguments += ["--rodir", os.getcwd()]
         if self._verbose:
             arguments.append("--verbose")
-        return arguments + ["--qemu-opts", *shape.qemu_options(self._machine, release)]
+        return arguments + ["--qemu-opts", *shape.qemu_options(self._machine, self._release)]
 
     def _start(self) -> None:
         arguments = self._arguments()
@@ -259,10 +259,10 @@ def run(machine: shape.Machine, command: List[str], *, out: Optional[str], env: 
     """Runs `command` in a VM, which ends after `timeout_s` (None: never); returns the exit status."""
     _check_paths()
     tools.ensure()
-    kernels.resolve(machine.kernel)
+    release = kernels.resolve(machine.kernel)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
-    one = Run(machine, timeout_s, verbose)
+    one = Run(machine, release, timeout_s, verbose)
     try:
         one.prepare(command, out, env)
         return one.run()
