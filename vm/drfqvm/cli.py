@@ -43,11 +43,10 @@ def _machine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--llcs", type=_positive, default=1, metavar="N", help="last-level caches (default: 1)")
     parser.add_argument("--smt", action="store_true", help="two hardware threads per core")
     parser.add_argument("--memory", type=_memory, default=2048, metavar="SIZE", help="memory (default: 2G)")
-    parser.add_argument("--clock", choices=("icount", "real"), default="icount",
+    parser.add_argument("--clock", choices=("icount", "real"), default="real",
                         help="icount: guest time counts instructions, so that figures do not depend on how busy "
                         "the host is; vCPUs take turns on one host CPU, and idle time is skipped by `run`. "
-                        "real: guest time is real time and every vCPU a thread; QEMU 7.2 then crashes a guest "
-                        "with several CPUs now and then (default: icount)")
+                        "real: guest time is real time and every vCPU a thread (default: real)")
     parser.add_argument("--icount-shift", type=int, choices=range(8), default=machine.ICOUNT_SHIFT, metavar="N",
                         help="an instruction takes 2^N ns with --clock icount, 0 to 7 (default: %(default)s)")
     parser.add_argument("--disk", action="append", default=[], metavar="SIZE|FILE",

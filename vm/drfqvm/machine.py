@@ -6,7 +6,6 @@ import os
 import re
 from typing import List, Optional, Tuple
 
-from . import lock
 from .common import VmError
 
 # Four busy vCPUs then take about half a second of an idle host's CPU for a second of their own.
@@ -71,22 +70,12 @@ def _icount(shift: int, idle_in_real_time: bool) -> List[str]:
             "-object", f"filter-buffer,id=turn,netdev=turns,interval={_ICOUNT_TURN_US}"]
 
 
-def needs_cx16(release: str) -> bool:
-    """Whether the guest must have the instruction cmpxchg16b.
-
-    From 6.18 on bpf_timer_init() fails without it (kmalloc_nolock() needs it). Before, it is better away: QEMU 7.2
-    leaves wrong flags when an instruction before it in the same block sets flags, which crashes the slab allocator
-    of 6.12. (The three uses in 7.2.13 have no such instruction before them.)
-    """
-    return lock.number(release) >= (6, 18)
-
-
-def qemu_options(machine: Machine, release: str) -> List[str]:
-    """Arguments of QEMU beyond those of virtme-ng, for a kernel release such as 7.0.13+deb13-cloud-amd64."""
+def qemu_options(machine: Machine) -> List[str]:
+    """Arguments of QEMU beyond those of virtme-ng."""
     options = ["-nic", "none"]
     if not machine.kvm:
         # Linux reads the cache topology from CPUID leaf 4, which QEMU fills for this vendor only.
-        options += ["-cpu", "max,vendor=GenuineIntel" + ("" if needs_cx16(release) else ",cx16=off")]
+        options += ["-cpu", "max,vendor=GenuineIntel"]
     if machine.icount_shift is not None:
         options += _icount(machine.icount_shift, machine.idle_in_real_time)
     for index, path in enumerate(machine.disks):

@@ -8,8 +8,9 @@ untouched, while its proxy settings and archive keys apply: apt checks signature
 import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
-from typing import List
+from typing import List, Sequence
 
 from .common import VmError, cache_root, say
 from .lock import FLAVOUR, SUITES, Package
@@ -101,6 +102,16 @@ def sha256(path: pathlib.Path) -> str:
         for block in iter(lambda: file.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def download_with_dependencies(suite: str, names: Sequence[str]) -> List[pathlib.Path]:
+    """The named packages of a suite and all that they depend on, as files in the private cache (apt checks them)."""
+    archives = _apt_dir() / "cache" / "archives"
+    shutil.rmtree(archives, ignore_errors=True)
+    (archives / "partial").mkdir(parents=True)
+    _run(_apt("apt-get", "install", "-q", "-y", "--no-install-recommends", "--download-only", "-t", suite, *names),
+         "the download", stdout=2)
+    return sorted(archives.glob("*.deb"))
 
 
 def download(package: Package, into: pathlib.Path) -> pathlib.Path:

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Dict, List, Optional
 
-from . import kernels, machine as shape, tools
+from . import kernels, machine as shape, qemu, tools
 from .common import VmError, cache_root, say
 
 TIMEOUT_STATUS = 124
@@ -159,7 +159,7 @@ class Run:
             arguments += ["--rodir", os.getcwd()]
         if self._verbose:
             arguments.append("--verbose")
-        return arguments + ["--qemu-opts", *shape.qemu_options(self._machine, self._release)]
+        return arguments + ["--qemu-opts", *shape.qemu_options(self._machine)]
 
     def _start(self) -> None:
         arguments = self._arguments()
@@ -167,7 +167,7 @@ class Run:
         self._process = subprocess.Popen(
             arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=dict(os.environ, PATH=tools.search_path(), TMPDIR=str(self.control)))
+            env=dict(os.environ, **qemu.environment(), PATH=tools.search_path(), TMPDIR=str(self.control)))
         threading.Thread(target=self._log_console, daemon=True).start()
 
     def _log_console(self) -> None:
@@ -290,6 +290,6 @@ def shell(machine: shape.Machine) -> int:
         machine = with_images(machine, pathlib.Path(temporary))
         arguments = [str(tools.virtme_run()), *shape.virtme_arguments(machine, str(kernels.image(release))),
                      "--qemu-bin", str(_HERE / "qemu-child"), "--cwd", os.getcwd(),
-                     "--qemu-opts", *shape.qemu_options(machine, release)]
+                     "--qemu-opts", *shape.qemu_options(machine)]
         return subprocess.run(arguments, check=False,
-                              env=dict(os.environ, PATH=tools.search_path(), TMPDIR=temporary)).returncode
+                              env=dict(os.environ, **qemu.environment(), PATH=tools.search_path(), TMPDIR=temporary)).returncode

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+from . import qemu
 from .common import VmError, cache_root, locked, say
 
 VIRTME_NG = "1.42"
@@ -42,8 +43,7 @@ def _install(what: str, command: list, env: dict = None) -> None:
 
 def ensure() -> None:
     """Installs what is missing; instant when all is there."""
-    if not shutil.which("qemu-system-x86_64") and not os.environ.get("DRFQ_QEMU"):
-        raise VmError("qemu-system-x86_64 is missing; run tools/setup")
+    qemu.ensure()
     stamp = _venv() / ".complete"
     virtiofsd = _cargo_root() / "bin" / "virtiofsd"
     if stamp.exists() and virtiofsd.exists():

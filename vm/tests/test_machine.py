@@ -27,14 +27,12 @@ class Shape(unittest.TestCase):
                 machine.memory_mib(text)
 
     def test_icount_is_asked_of_qemu_only_when_chosen(self):
-        self.assertIn("max,vendor=GenuineIntel", machine.qemu_options(machine.Machine("k"), "7.2.13+deb14-cloud-amd64"))
-        self.assertIn("max,vendor=GenuineIntel,cx16=off", machine.qemu_options(machine.Machine("k"), "6.12.107"))
-        self.assertNotIn("-icount", machine.qemu_options(machine.Machine("k"), "7.2.13"))
-        options = machine.qemu_options(machine.Machine("k", icount_shift=3), "7.2.13")
+        self.assertNotIn("-icount", machine.qemu_options(machine.Machine("k")))
+        options = machine.qemu_options(machine.Machine("k", icount_shift=3))
         self.assertEqual(options[options.index("-icount") + 1], "shift=3,sleep=off")
 
     def test_a_comma_in_a_disk_path_is_doubled(self):
-        self.assertIn("if=none,id=disk0,format=raw,file=/a,,b", machine.qemu_options(machine.Machine("k", disks=("/a,b",)), "7.2.13"))
+        self.assertIn("if=none,id=disk0,format=raw,file=/a,,b", machine.qemu_options(machine.Machine("k", disks=("/a,b",))))
 
     def test_paths_that_the_guest_hides(self):
         self.assertTrue(machine.hidden("/var/tmp/x"))

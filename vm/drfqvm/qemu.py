@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The QEMU that VMs run under: Debian trixie's, unpacked in the cache.
+
+Not the machine's own, which may be too old: before 8.2 a guest that patches its own code (each load of a sched_ext
+scheduler does) now and then executes a stale translation and panics, and 7.2 loses timers with `-icount`. The package
+and all it needs are unpacked beside each other and started through their own dynamic loader, so nothing is installed.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+from . import mirror
+from .common import VmError, cache_root, locked, say
+
+SUITE = "trixie"
+PACKAGES = ("qemu-system-x86", "qemu-system-common")
+
+
+def _root() -> pathlib.Path:
+    return cache_root() / f"qemu-{SUITE}"
+
+
+def environment() -> dict:
+    """What vm/qemu-child must know to start it; DRFQ_QEMU, if set, names another QEMU."""
+    return {} if os.environ.get("DRFQ_QEMU") else {"DRFQ_QEMU_ROOT": str(_root())}
+
+
+def _unpack(debs: list, root: pathlib.Path) -> None:
+    for deb in debs:
+        subprocess.run(["dpkg-deb", "--extract", str(deb), str(root)], check=True)
+
+
+def ensure() -> None:
+    """Gets it if it is missing; instant when it is there."""
+    named = os.environ.get("DRFQ_QEMU")
+    if named:
+        if not shutil.which(named):
+            raise VmError(f"DRFQ_QEMU={named}: no such program")
+        return
+    if _root().exists():
+        return
+    with locked("qemu"):
+        if _root().exists():
+            return
+        say(f"getting QEMU of Debian {SUITE} (some 40 MB, once)")
+        fresh = pathlib.Path(f"{_root()}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        mirror.update()
+        try:
+            _unpack(mirror.download_with_dependencies(SUITE, PACKAGES), fresh)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise VmError(f"cannot unpack QEMU: {error}") from error
+        fresh.rename(_root())
