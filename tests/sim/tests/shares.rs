@@ -6,7 +6,7 @@ mod common;
 use common::{assert_fair, cpus_used, hogs, nice, run};
 use drfq_sim::ffi::{self, weight_one, weight_thesis};
 use drfq_sim::reference::fair_cpus;
-use drfq_sim::{Config, CpuSet, MS, Rng, Sim, Step, TaskSpec, Trace, US};
+use drfq_sim::{Config, CpuSet, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 
 #[test]
 fn hogs_of_equal_and_unequal_weights() {
@@ -58,6 +58,50 @@ fn a_whole_cpu_for_one_does_not_distort_the_rest() {
         60,
         0.01,
     );
+}
+
+/// What its weight is worth beyond one CPU is not owed to it later.
+#[test]
+fn a_whole_cpu_saves_up_no_credit() {
+    let one = weight_one();
+    let mut specs = hogs(&[4 * one, one, one, 4 * one, 4 * one]);
+    for late in &mut specs[3..] {
+        late.arrival_ns = 60 * SEC;
+    }
+    let mut sim = Sim::new(Config::new(2), specs);
+    let before = sim.run_until(60 * SEC);
+    assert!((cpus_used(&before)[0] - 1.0).abs() < 0.01);
+    // From then on 4 of 14 parts of two CPUs.
+    let shares = sim.run_until(120 * SEC).shares_since(&before);
+    assert!((shares[0] * 14.0 / 4.0 - 1.0).abs() < 0.02, "{shares:?}");
+}
+
+/// At a tick that is as long as the slice, a packet must not last two.
+#[test]
+fn a_packet_lasts_one_slice() {
+    let config = Config::new(1);
+    let slices = 20 * SEC / config.slice_ns;
+    let counters = run(config, hogs(&[weight_one(); 2]), 20).counters;
+    assert!((counters.switches + counters.kept).abs_diff(slices) <= slices / 100);
+}
+
+/// 4.5.2: running time is divided by the CPUs that are busy, not by all.
+#[test]
+fn best_effort_credits_idle_cpus() {
+    for best_effort in [0, 1] {
+        for busy in 1..=4 {
+            let mut config = Config::new(4);
+            config.conf.best_effort = best_effort;
+            let origin = config.v_origin_ns;
+            let report = run(config, hogs(&vec![weight_one(); busy]), 20);
+            let rate = (report.v_ns - origin) as f64 / report.now_ns as f64;
+            let divisor = if best_effort == 1 { busy } else { 4 };
+            assert!(
+                (rate * divisor as f64 - 1.0).abs() < 0.01,
+                "{rate:.4} with {busy} of 4"
+            );
+        }
+    }
 }
 
 #[test]

@@ -128,10 +128,10 @@ fn hogs_keep_their_share_among_sleepers() {
     }
 }
 
-/// The longest wait that the rules allow task `i`, ns: it waits at S <= V + cap
-/// + its own last packet; every other flow is at V - C or later whenever it
-/// starts, so it may run for w c (cap + C + D_i) and one packet more before its
-/// S is later.
+/// The longest wait that the rules allow task `i`, ns. It waits at an S of at
+/// most V, the cap, and its own last packet D_i. Every other flow is at V - C or
+/// later whenever it starts, so it may run for w c (cap + C + D_i), and one packet
+/// more, before its S is later.
 fn longest_wait_ns(config: &Config, weights: &[u32], i: usize) -> u64 {
     let one = f64::from(weight_one());
     let cpus = config.nr_cpus() as f64;
