@@ -21,8 +21,11 @@ pub struct Debt {
     pub injected_ns: u64,
     /// S of the next packet: S before, and the debt (ns of virtual time).
     pub start_ns: u64,
-    /// V as it was seen afterwards: time (ns) and V (ns of virtual time).
+    /// V as it was seen from then on: time (ns) and V (ns of virtual time).
     pub v: Vec<(u64, u64)>,
+    /// How long delayed wake-up held the task for it, ns. It may have waited
+    /// in the queue after that: its S is late.
+    pub held_ns: u64,
 }
 
 impl Debt {
@@ -59,23 +62,48 @@ impl Injector<'_> {
     pub fn run(&self, load: &Load, end_ns: u64) -> Result<Vec<Debt>> {
         let mut debts = Vec::new();
         while wait_asleep(load.pid(), end_ns)? {
-            let cpu_before_ns = cpu_ns(load.pid())?;
-            let mut debt = self.inject(load.pid())?;
-            while now_ns() < end_ns && cpu_ns(load.pid())? == cpu_before_ns {
-                std::thread::sleep(LOOK);
-                if self.follow {
-                    let stats = Stats::ask()?;
-                    debt.v.push((stats.at_ns, stats.system.vtime_ns));
-                }
-            }
-            if now_ns() < end_ns {
+            if let Some(debt) = self.one(load.pid(), end_ns)? {
                 debts.push(debt);
             }
         }
         Ok(debts)
     }
 
-    fn inject(&self, pid: u32) -> Result<Debt> {
+    /// One debt, from its injection until the task has run with it; `None` if
+    /// the task woke up before it could be told what it owes, or too late.
+    fn one(&self, pid: u32, end_ns: u64) -> Result<Option<Debt>> {
+        let before = cpu_ns(pid)?;
+        self.inject(pid)?;
+        let (injected_ns, stats) = (now_ns(), Stats::ask()?);
+        let task = stats.task(pid)?;
+        // The debt is charged at the wake-up (4.5): it is in no figure yet.
+        let debt_ns = (self.bytes as f64 * self.ns_per_byte) as u64;
+        let start_ns = task.cpu_vt_ns.max(task.mem_vt_ns + debt_ns);
+        let charged_bytes = task.dma_bytes;
+        let mut v = vec![(stats.at_ns, stats.system.vtime_ns)];
+        while cpu_ns(pid)? == before && now_ns() < end_ns {
+            std::thread::sleep(LOOK);
+            if self.follow {
+                let stats = Stats::ask()?;
+                v.push((stats.at_ns, stats.system.vtime_ns));
+            }
+        }
+        let after = Stats::ask()?;
+        v.push((after.at_ns, after.system.vtime_ns));
+        let ran = after.task(pid)?;
+        // Else the debt was in S already when S was asked for.
+        let charged = ran.dma_bytes == charged_bytes + self.bytes;
+        let held_ns = ran.held_ns - task.held_ns;
+        let debt = Debt {
+            injected_ns,
+            start_ns,
+            v,
+            held_ns,
+        };
+        Ok((charged && now_ns() < end_ns).then_some(debt))
+    }
+
+    fn inject(&self, pid: u32) -> Result<()> {
         let status = Command::new(self.program)
             .args([
                 "charge-dma",
@@ -86,17 +114,7 @@ impl Injector<'_> {
             ])
             .status()?;
         ensure!(status.success(), "scx_drfq charge-dma ended with {status}");
-        let injected_ns = now_ns();
-        let stats = Stats::ask()?;
-        // The debt is charged at the wake-up (4.5): it is in no figure yet.
-        let debt_ns = (self.bytes as f64 * self.ns_per_byte) as u64;
-        let task = stats.task(pid)?;
-        let start_ns = task.cpu_vt_ns.max(task.mem_vt_ns + debt_ns);
-        Ok(Debt {
-            injected_ns,
-            start_ns,
-            v: vec![(stats.at_ns, stats.system.vtime_ns)],
-        })
+        Ok(())
     }
 }
 
@@ -120,6 +138,7 @@ mod tests {
             injected_ns: 0,
             start_ns: 1000,
             v: v.to_vec(),
+            held_ns: 0,
         }
     }
 

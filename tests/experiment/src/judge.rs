@@ -295,20 +295,22 @@ impl View<'_> {
                 continue;
             };
             let waited_ms = ran.saturating_sub(*due) as f64 / 1e6;
+            let held_ms = debt.held_ns as f64 / 1e6;
             figures.push(match hold {
                 Hold::Alone { within_ms } => at_most("latency", "ms", *within_ms, waited_ms),
                 Hold::Bound {
                     bound_ms,
                     within_ms,
-                } => hold_figure(*bound_ms, waited_ms, *within_ms),
+                } => hold_figure(*bound_ms, held_ms, *within_ms),
                 Hold::Vtime { within_ms } => {
                     let Some(release_ns) = debt.release_ns(hold_ns) else {
                         bail!("V was not seen to reach S - K: {debt:?}");
                     };
                     let expected = release_ns.saturating_sub(*due) as f64 / 1e6;
-                    hold_figure(expected, waited_ms, *within_ms)
+                    hold_figure(expected, held_ms, *within_ms)
                 }
             });
+            figures.push(told("wake-up to run", "ms", waited_ms));
         }
         ensure!(!figures.is_empty(), "no wake-up followed a debt");
         Ok(figures)

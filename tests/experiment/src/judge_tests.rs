@@ -123,15 +123,19 @@ fn a_sleeper_is_entitled_to_its_share_and_hogs_to_the_rest() {
 #[test]
 fn idle_cpus_are_seen() {
     let case = case("{ name = \"h\", load = \"hog\" }");
-    let busy = expect("kind = \"busy\"\nmin_pct = 95.0");
-    let judge = |cpus: &[f64]| {
-        let figures = busy
-            .figures(&case, &scheduler(""), &record(cpus), &LONG)
+    let conserving = expect("kind = \"work_conserving\"\nidle_pct = 1.0");
+    let judge = |idle_cpus| {
+        let record = Record {
+            idle_cpus,
+            ..record(&[0.5])
+        };
+        let figures = conserving
+            .figures(&case, &scheduler(""), &record, &LONG)
             .unwrap();
-        verdict(&figures, busy.limit())
+        verdict(&figures, conserving.limit())
     };
-    assert_eq!(judge(&[0.97]), Ok(()));
-    assert!(judge(&[0.9]).is_err());
+    assert_eq!(judge(0.005), Ok(()));
+    assert!(judge(0.02).is_err());
 }
 
 #[test]
@@ -159,16 +163,19 @@ fn a_hold_ends_when_v_arrives() {
     let mut record = record(&[0.1]);
     let ms = |n: u64| n * 1_000_000;
     // V goes from 0 to 100 ms in 200 ms; S - K is 50 ms: reached at 100 ms.
-    record.debts = vec![Debt {
-        injected_ns: 0,
-        start_ns: ms(90),
-        v: vec![(0, 0), (ms(200), ms(100))],
-    }];
     let hold = expect("kind = \"hold\"\nrelease = \"vtime\"\nwithin_ms = 10.0");
-    for (ran, good) in [(105, true), (95, true), (120, false), (80, false)] {
-        record.tasks[0].report = json!({ "wakes": [[ms(10), ms(ran)]] });
+    record.tasks[0].report = json!({ "wakes": [[ms(10), ms(300)]] });
+    for (held, good) in [(95, true), (85, true), (110, false), (70, false)] {
+        let v = vec![(0, 0), (ms(200), ms(100))];
+        let (start_ns, held_ns) = (ms(90), ms(held));
+        record.debts = vec![Debt {
+            injected_ns: 0,
+            start_ns,
+            v,
+            held_ns,
+        }];
         let figures = hold.figures(&case, &scheduler(""), &record, &LONG).unwrap();
-        assert_eq!(verdict(&figures, hold.limit()).is_ok(), good, "{ran}");
+        assert_eq!(verdict(&figures, hold.limit()).is_ok(), good, "{held}");
     }
 }
 

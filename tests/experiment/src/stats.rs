@@ -41,6 +41,11 @@ pub struct Task {
     pub cpu_vt_ns: u64,
     /// Virtual time on the memory, ns.
     pub mem_vt_ns: u64,
+    /// Part of the charged traffic that devices moved, bytes.
+    pub dma_bytes: u64,
+    /// Time held by delayed wake-up, ns; of a connection's first answer, which
+    /// every answer is here: since the scheduler was loaded.
+    pub held_ns: u64,
 }
 
 impl Stats {
