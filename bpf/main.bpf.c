@@ -230,9 +230,10 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 		task_deactivate(t);
 	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED);
 	hold_end(t);
-	/* The slot keeps its virtual time: by it the next packet tells whether
-	 * V waited for this one. */
-	WRITE_ONCE(slot->pid, 0);
+	/* The slot stays as it is until the next packet starts or the CPU goes
+	 * idle: a CPU between two packets is busy. Another CPU that scanned just
+	 * then, as ticks at the same time make likely, would take it for idle
+	 * and charge its own packet for more (4.5.2). */
 }
 
 void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
@@ -241,6 +242,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 
 	if (!idle)
 		return;
+	WRITE_ONCE(slot->pid, 0);
 	slot->sense_fresh = false;
 	vtime_refresh(slot->vtime_ns);
 	if (hold_any())
@@ -250,7 +252,10 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 /* A higher class takes the CPU: what waits on it must not wait for that. */
 void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	cpu_slot(cpu)->sense_fresh = false;
+	struct drfq_cpu *slot = cpu_slot(cpu);
+
+	WRITE_ONCE(slot->pid, 0);
+	slot->sense_fresh = false;
 	scx_bpf_reenqueue_local();
 	count(DRFQ_EV_REENQUEUED);
 }
