@@ -81,13 +81,10 @@ struct drfq_cpu {
 	u64 sense_counter;
 	u64 sense_enabled_ns;
 	u64 sense_running_ns;
-	/* The next other LLC that this CPU looks at for stealing. */
-	u32 steal_cursor;
 	/* The base was taken when the last packet ended; nothing ran since. */
 	u32 sense_fresh;
 	/* A wake-up preempts the running packet; the next wake-up looks elsewhere. */
 	u32 claimed;
-	u32 pad;
 	/* Virtual time up to which the running packet is charged, and when that
 	 * was (scx_bpf_now()). */
 	u64 reached_ns;

@@ -117,7 +117,10 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	queue_insert(p, queue_key(p, t), enq_flags);
-	if (!__COMPAT_is_enq_cpu_selected(enq_flags) && kick_idle_for(p))
+	/* Nobody has looked for an idle CPU; for a debtor select_cpu has not
+	 * either, and V may have released it since. */
+	if ((!__COMPAT_is_enq_cpu_selected(enq_flags) || (t->flags & DRFQ_TASK_INDEBTED)) &&
+	    kick_idle_for(p))
 		return;
 	if (wakeup)
 		preempt_for(p, drfq_start(&t->flow));
@@ -157,7 +160,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	held = hold_any();
 	if (held)
 		hold_release(DRFQ_DSQ_LLC + llc, false);
-	found = queue_choose(slot, cpu, &dsq, &start);
+	found = queue_choose(cpu, &dsq, &start);
 	if (runnable && found && slot->yielded_pid != (u32)prev->pid &&
 	    !drfq_before(start, slot->reached_ns)) {
 		keep(slot, prev, true);

@@ -70,27 +70,42 @@ static bool queue_head(u64 dsq, s32 cpu, u64 *start)
 	return true;
 }
 
+/* The first other queue that has a task for @cpu. */
+static bool queue_choose_other(s32 cpu, u32 llc, u64 *dsq, u64 *start)
+{
+	u32 i, other;
+
+	bpf_for(i, 1, nr_llcs) {
+		other = llc + i;
+		if (other >= nr_llcs)
+			other -= nr_llcs;
+		if (queue_head(DRFQ_DSQ_LLC + other, cpu, start)) {
+			*dsq = DRFQ_DSQ_LLC + other;
+			return true;
+		}
+	}
+	return false;
+}
+
 /*
  * The queue that the CPU should take from, in *@dsq, and the S of its head, in
- * *@start. False: neither the own queue nor the other one looked at has any.
+ * *@start. False: no queue has a task for it. The other queue that is compared
+ * is a random one: in turn, the turns fall into step with the slices, and the
+ * same CPU meets the same queue each time.
  */
-static bool queue_choose(struct drfq_cpu *slot, s32 cpu, u64 *dsq, u64 *start)
+static bool queue_choose(s32 cpu, u64 *dsq, u64 *start)
 {
 	u32 llc = llc_of_cpu(cpu);
 	u64 own = DRFQ_DSQ_LLC + llc, other, other_start;
-	bool found = queue_head(own, cpu, start);
 
 	*dsq = own;
+	if (!queue_head(own, cpu, start))
+		return nr_llcs > 1 && queue_choose_other(cpu, llc, dsq, start);
 	if (nr_llcs < 2)
-		return found;
-	if (++slot->steal_cursor >= nr_llcs)
-		slot->steal_cursor = 0;
-	if (slot->steal_cursor == llc)
-		return found;
-	other = DRFQ_DSQ_LLC + slot->steal_cursor;
-	if (!queue_head(other, cpu, &other_start))
-		return found;
-	if (found && !drfq_before(other_start + steal_margin_ns, *start))
+		return true;
+	other = DRFQ_DSQ_LLC + bpf_get_prandom_u32() % nr_llcs;
+	if (other == own || !queue_head(other, cpu, &other_start) ||
+	    !drfq_before(other_start + steal_margin_ns, *start))
 		return true;
 	*dsq = other;
 	*start = other_start;
