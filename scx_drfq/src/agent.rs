@@ -96,7 +96,8 @@ fn run_once(
     let loaded = scheduler.sample(true)?;
     facts.loaded_at_ns = loaded.at_ns;
     let server = server::launch(&facts, &loaded)?;
-    socket.get_or_insert(SocketFile);
+    // Not get_or_insert(): the second one would be dropped, and remove the file.
+    socket.get_or_insert_with(|| SocketFile);
     say(&summary(&config, &facts));
     degraded.iter().for_each(|line| say(line));
     serve(&scheduler, &server, run, &facts, loaded, stop)?;
