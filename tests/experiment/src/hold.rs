@@ -57,42 +57,71 @@ pub struct Injector<'a> {
     pub follow: bool,
 }
 
+/// When the scheduler was loaded, by `CLOCK_MONOTONIC` (ns): each answer tells
+/// its own age and so bounds that time from both sides.
+struct LoadTime {
+    earliest_ns: u64,
+    latest_ns: u64,
+}
+
+impl LoadTime {
+    fn learn(&mut self, stats: &Stats) {
+        let (asked_ns, answered_ns) = stats.asked_ns;
+        let uptime_ns = stats.system.uptime_ns;
+        self.earliest_ns = self.earliest_ns.max(asked_ns.saturating_sub(uptime_ns));
+        self.latest_ns = self.latest_ns.min(answered_ns.saturating_sub(uptime_ns));
+    }
+
+    /// V and the uptime when it was that.
+    fn sample(&mut self, stats: &Stats) -> (u64, u64) {
+        self.learn(stats);
+        (stats.system.uptime_ns, stats.system.vtime_ns)
+    }
+}
+
 impl Injector<'_> {
     /// Goes on until `end_ns` (`CLOCK_MONOTONIC`).
     pub fn run(&self, load: &Load, end_ns: u64) -> Result<Vec<Debt>> {
         let mut debts = Vec::new();
+        let mut loaded = LoadTime {
+            earliest_ns: 0,
+            latest_ns: u64::MAX,
+        };
         while wait_asleep(load.pid(), end_ns)? {
-            if let Some(debt) = self.one(load.pid(), end_ns)? {
+            if let Some(debt) = self.one(load.pid(), end_ns, &mut loaded)? {
                 debts.push(debt);
             }
+        }
+        let loaded_ns = loaded.earliest_ns.midpoint(loaded.latest_ns);
+        for (at_ns, _) in debts.iter_mut().flat_map(|debt: &mut Debt| &mut debt.v) {
+            *at_ns += loaded_ns;
         }
         Ok(debts)
     }
 
     /// One debt, from its injection until the task has run with it; `None` if
-    /// the task woke up before it could be told what it owes, or too late.
-    fn one(&self, pid: u32, end_ns: u64) -> Result<Option<Debt>> {
-        let before = cpu_ns(pid)?;
+    /// it was charged before S was asked for, or not before the end. Times of V
+    /// are uptimes.
+    fn one(&self, pid: u32, end_ns: u64, loaded: &mut LoadTime) -> Result<Option<Debt>> {
         self.inject(pid)?;
-        let (injected_ns, stats) = (now_ns(), Stats::ask()?);
+        let injected_ns = now_ns();
+        let stats = Stats::ask()?;
+        let cpu_before_ns = cpu_ns(pid)?;
         let task = stats.task(pid)?;
         // The debt is charged at the wake-up (4.5): it is in no figure yet.
         let debt_ns = (self.bytes as f64 * self.ns_per_byte) as u64;
         let start_ns = task.cpu_vt_ns.max(task.mem_vt_ns + debt_ns);
-        let charged_bytes = task.dma_bytes;
-        let mut v = vec![(stats.at_ns, stats.system.vtime_ns)];
-        while cpu_ns(pid)? == before && now_ns() < end_ns {
+        let mut v = vec![loaded.sample(&stats)];
+        while cpu_ns(pid)? == cpu_before_ns && now_ns() < end_ns {
             std::thread::sleep(LOOK);
             if self.follow {
-                let stats = Stats::ask()?;
-                v.push((stats.at_ns, stats.system.vtime_ns));
+                v.push(loaded.sample(&Stats::ask_system()?));
             }
         }
         let after = Stats::ask()?;
-        v.push((after.at_ns, after.system.vtime_ns));
+        v.push(loaded.sample(&after));
         let ran = after.task(pid)?;
-        // Else the debt was in S already when S was asked for.
-        let charged = ran.dma_bytes == charged_bytes + self.bytes;
+        let charged = ran.dma_bytes == task.dma_bytes + self.bytes;
         let held_ns = ran.held_ns - task.held_ns;
         let debt = Debt {
             injected_ns,

@@ -4,7 +4,7 @@
 use crate::process::now_ns;
 use anyhow::{Context, Result};
 use scx_stats::StatsClient;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
 /// Longer than any task list.
@@ -17,9 +17,10 @@ pub struct Stats {
     pub system: System,
     /// All tasks.
     pub tasks: Vec<Task>,
-    /// `CLOCK_MONOTONIC` between the question and the answer, ns.
+    /// `CLOCK_MONOTONIC` of the question and of the answer, ns. Under load
+    /// they are far apart; `System::uptime_ns` says when it was counted.
     #[serde(skip)]
-    pub at_ns: u64,
+    pub asked_ns: (u64, u64),
 }
 
 /// The system's part.
@@ -27,6 +28,8 @@ pub struct Stats {
 pub struct System {
     /// V, ns of virtual time.
     pub vtime_ns: u64,
+    /// Time since the scheduler was loaded, ns.
+    pub uptime_ns: u64,
     /// Everything else; the event counters are among it.
     #[serde(flatten)]
     pub rest: BTreeMap<String, serde_json::Value>,
@@ -49,19 +52,24 @@ pub struct Task {
 }
 
 impl Stats {
-    /// Asks the scheduler that is loaded.
+    /// Asks the scheduler that is loaded for everything.
     pub fn ask() -> Result<Self> {
-        let mut client = StatsClient::new()
-            .connect(Some(10_000))
-            .context("cannot connect to the stats socket of scx_drfq")?;
-        let before_ns = now_ns();
-        let args = [("target", "tasks"), ("limit", NO_LIMIT)];
-        let args = args.map(|(k, v)| (k.to_string(), v.to_string())).to_vec();
-        let mut stats: Self = client
-            .request("stats", args)
-            .context("the stats socket of scx_drfq fails")?;
-        stats.at_ns = before_ns.midpoint(now_ns());
+        let (mut stats, asked_ns): (Self, _) =
+            request(&[("target", "tasks"), ("limit", NO_LIMIT)])?;
+        stats.asked_ns = asked_ns;
         Ok(stats)
+    }
+
+    /// Asks for the system alone, which costs the agent little. While the agent
+    /// works V stands still: a sleeper starts behind V (4.7), and V is the
+    /// smallest start. Who looks often at V must not make the agent work.
+    pub fn ask_system() -> Result<Self> {
+        let (system, asked_ns) = request(&[("target", "top")])?;
+        Ok(Self {
+            system,
+            tasks: Vec::new(),
+            asked_ns,
+        })
     }
 
     /// Count of an event, by its name in lower case.
@@ -100,4 +108,17 @@ impl Stats {
         }
         Ok(found)
     }
+}
+
+/// An answer, and when it was asked for and given (ns).
+fn request<T: DeserializeOwned>(args: &[(&str, &str)]) -> Result<(T, (u64, u64))> {
+    let mut client = StatsClient::new()
+        .connect(Some(10_000))
+        .context("cannot connect to the stats socket of scx_drfq")?;
+    let args = args.iter().map(|(k, v)| ((*k).into(), (*v).into()));
+    let before_ns = now_ns();
+    let answer = client
+        .request("stats", args.collect())
+        .context("the stats socket of scx_drfq fails")?;
+    Ok((answer, (before_ns, now_ns())))
 }
