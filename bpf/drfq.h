@@ -192,9 +192,9 @@ DRFQ_FN void drfq_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run
 	u64 bus_ns;
 
 	if (run_ns)
-		f->cpu_vt += drfq_scale(
-			run_ns, drfq_rate_q32(f->weight, drfq_cpu_divisor(c, busy_cpus)),
-			&f->cpu_frac);
+		f->cpu_vt +=
+			drfq_scale(run_ns, drfq_rate_q32(f->weight, drfq_cpu_divisor(c, busy_cpus)),
+				   &f->cpu_frac);
 	if (bytes && c->mem_ns_per_byte_q32) {
 		/* In two steps: one rate of both would overflow where a low
 		 * weight meets a slow memory. */

@@ -55,7 +55,7 @@ enum drfq_weights {
 	X(SENSE_ERRORS, "counter reads that failed")                                               \
 	X(DMA_CHARGED, "block I/O requests charged to their submitter")                            \
 	X(DMA_UNOWNED, "block I/O requests whose submitter has no account")                        \
-	X(CGROUPS_MERGED, "cgroups beyond the table's size, which share their parent's weight")     \
+	X(CGROUPS_MERGED, "cgroups beyond the table's size, which share their parent's weight")    \
 	X(NO_ACCOUNT, "look-ups of a task account that failed")
 
 #define DRFQ_EVENT_ENUM(name, text) DRFQ_EV_##name,

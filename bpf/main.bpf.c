@@ -348,6 +348,7 @@ void BPF_STRUCT_OPS(drfq_exit, struct scx_exit_info *ei)
 
 /* No cpu_online and cpu_offline: the kernel then ends the scheduler with the
  * request to start again, and the loader reads the new topology. */
+/* clang-format off */
 SCX_OPS_DEFINE(drfq_ops,
 	       .select_cpu		= (void *)drfq_select_cpu,
 	       .enqueue			= (void *)drfq_enqueue,
@@ -377,3 +378,4 @@ SCX_OPS_DEFINE(drfq_ops,
 					  SCX_OPS_ALLOW_QUEUED_WAKEUP,
 	       .timeout_ms		= 30000,
 	       .name			= "drfq");
+/* clang-format on */

@@ -56,8 +56,8 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 
 void BPF_STRUCT_OPS(drfq_dump, struct scx_dump_ctx *dctx)
 {
-	scx_bpf_dump("V=%llu ns busy=%u of %u CPUs held=%d\n", vtime_now(), busy_cpus,
-		     conf.nr_cpus, scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD));
+	scx_bpf_dump("V=%llu ns busy=%u of %u CPUs held=%d\n", vtime_now(), busy_cpus, conf.nr_cpus,
+		     scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD));
 }
 
 void BPF_STRUCT_OPS(drfq_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle)
