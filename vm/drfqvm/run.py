@@ -291,5 +291,5 @@ def shell(machine: shape.Machine) -> int:
         arguments = [str(tools.virtme_run()), *shape.virtme_arguments(machine, str(kernels.image(release))),
                      "--qemu-bin", str(_HERE / "qemu-child"), "--cwd", os.getcwd(),
                      "--qemu-opts", *shape.qemu_options(machine)]
-        return subprocess.run(arguments, check=False,
-                              env=dict(os.environ, **qemu.environment(), PATH=tools.search_path(), TMPDIR=temporary)).returncode
+        env = dict(os.environ, **qemu.environment(), PATH=tools.search_path(), TMPDIR=temporary)
+        return subprocess.run(arguments, check=False, env=env).returncode
