@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A whole experiment: every case under every scheduler, repeated, judged.
 
-use crate::experiment::{Case, Experiment, Extent, Scheduler};
+use crate::experiment::{Case, Expect, Experiment, Extent, Scheduler};
 use crate::judge::{Figure, Limit, Setting, verdict};
 use crate::record::Record;
 use crate::run::{Bench, kernel_release};
@@ -173,6 +173,7 @@ fn judge(
                 figures.extend(expect.figures(case, scheduler, record, setting)?);
             }
             let limit: Limit = expect.limit();
+            let one_sided = matches!(limit, Limit::AtMost(_)) && !matches!(expect, Expect::Hold(_));
             let verdict = scheduler
                 .program
                 .is_judged()
@@ -185,6 +186,7 @@ fn judge(
                 case,
                 scheduler,
                 figures,
+                one_sided,
                 verdict,
             });
         }

@@ -13,6 +13,8 @@ pub struct Group {
     pub scheduler: String,
     /// Its figures of all repeats.
     pub figures: Vec<Figure>,
+    /// Only an excess is an error; what is expected is a limit.
+    pub one_sided: bool,
     /// The verdict; `None` for a scheduler that is not judged.
     pub verdict: Option<Result<(), String>>,
 }
@@ -70,6 +72,13 @@ fn row(text: &mut String, group: &Group, kind: &str, figures: &[&Figure]) {
     let list = |f: fn(&Figure) -> f64| figures.iter().map(|x| f(x)).collect::<Vec<_>>();
     let (expected, measured) = (list(|f| f.expected), list(|f| f.measured));
     let errors = list(|f| f.error_pct.abs());
+    let (sign, errors) = match group.one_sided {
+        true => ("at most ", String::from("| ")),
+        false => (
+            "",
+            format!("{:.2} % | {:.2} %", median(&errors), worst(&errors)),
+        ),
+    };
     if expected[0].is_nan() {
         return told(text, group, kind, figures[0].unit, &measured);
     }
@@ -81,15 +90,13 @@ fn row(text: &mut String, group: &Group, kind: &str, figures: &[&Figure]) {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "| {} | {} | {kind} [{}] | {:.2} | {:.2} ± {:.2} | {:.2} % | {:.2} % | {verdict} |",
+        "| {} | {} | {kind} [{}] | {sign}{:.2} | {:.2} ± {:.2} | {errors} | {verdict} |",
         group.case,
         group.scheduler,
         figures[0].unit,
         median(&expected),
         median(&measured),
         half_range(&measured),
-        median(&errors),
-        worst(&errors),
     );
 }
 
@@ -134,6 +141,7 @@ mod tests {
                 figure("h-1", 11.0),
                 figure("g-0", 10.0),
             ],
+            one_sided: false,
             verdict: Some(Ok(())),
         };
         let heading = Heading {
