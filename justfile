@@ -44,7 +44,7 @@ test-rust *args: setup
 
 # Tests of the memory controller; just test-cpp [CTEST ARGUMENTS]
 test-cpp *args: setup
-    cmake -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja
+    cmake --fresh -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja
     cmake --build '{{target}}/gem5-backend' -- -j "$(nproc)"
     ctest --test-dir '{{target}}/gem5-backend' --output-on-failure "$@"
 
