@@ -20,7 +20,7 @@ struct drfq_cpu cpus[DRFQ_MAX_CPUS] SEC(".data.cpus");
 
 u64 system_vtime_ns = DRFQ_V_ORIGIN_NS;
 
-/* CPUs that ran a packet at the last scan; 4.5.2 divides by it. */
+/* Slots whose pid is not 0, CPUs that run a packet; 4.5.2 divides by it. */
 u32 busy_cpus;
 
 static u64 v_scanned_at_ns;
@@ -35,6 +35,15 @@ static __always_inline u64 cpu_index(s32 cpu)
 static __always_inline struct drfq_cpu *cpu_slot(s32 cpu)
 {
 	return &cpus[cpu_index(cpu)];
+}
+
+/* The packet of @pid runs on the CPU of @slot, or none if 0. Under the lock of
+ * the CPU's run queue, as are all callbacks that change a slot. */
+static __always_inline void slot_set_pid(struct drfq_cpu *slot, u32 pid)
+{
+	if (!pid != !slot->pid)
+		__sync_fetch_and_add(&busy_cpus, pid ? 1 : -1);
+	WRITE_ONCE(slot->pid, pid);
 }
 
 /* Counters belong to the CPU that executes; a plain increment is enough. */
@@ -107,7 +116,7 @@ static __always_inline void vtime_refresh(u64 old)
 	if (now - READ_ONCE(v_scanned_at_ns) < V_LAG_NS)
 		return;
 	WRITE_ONCE(v_scanned_at_ns, now);
-	WRITE_ONCE(busy_cpus, vtime_scan(-1));
+	vtime_scan(-1);
 }
 
 #endif /* DRFQ_CPU_BPF_H */

@@ -87,6 +87,9 @@ struct drfq_flow {
 	/* Virtual time on each resource (ns). */
 	u64 cpu_vt;
 	u64 mem_vt;
+	/* What S was at the last wake-up with DMA, CPU time beyond V left out:
+	 * the debt that 4.10 makes a task wait for. */
+	u64 debt_vt;
 	/* 2^-32 ns that the times above have not been charged yet. */
 	u32 cpu_frac;
 	u32 mem_frac;
@@ -107,6 +110,11 @@ DRFQ_FN bool drfq_before(u64 a, u64 b)
 DRFQ_FN u64 drfq_later(u64 a, u64 b)
 {
 	return drfq_before(a, b) ? b : a;
+}
+
+DRFQ_FN u64 drfq_earlier(u64 a, u64 b)
+{
+	return drfq_before(a, b) ? a : b;
 }
 
 /*
@@ -149,6 +157,7 @@ DRFQ_FN void drfq_flow_new(struct drfq_flow *f, u64 v, u32 weight)
 {
 	f->cpu_vt = v;
 	f->mem_vt = v;
+	f->debt_vt = v;
 	f->cpu_frac = 0;
 	f->mem_frac = 0;
 	f->bus_frac = 0;
@@ -230,7 +239,13 @@ DRFQ_FN void drfq_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
  */
 DRFQ_FN void drfq_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes)
 {
+	u64 start = drfq_start(f), mem_vt = f->mem_vt;
+
 	drfq_charge(f, c, 0, dma_bytes, 0);
+	if (dma_bytes) {
+		f->debt_vt = drfq_later(f->debt_vt, drfq_earlier(start, v)) + f->mem_vt - mem_vt;
+		f->debt_vt = drfq_earlier(f->debt_vt, drfq_start(f));
+	}
 	drfq_lift(f, c, v);
 }
 
@@ -262,10 +277,15 @@ DRFQ_FN u64 drfq_contended_v(const struct drfq_conf *c, u64 start)
 	return start - c->cap_ns;
 }
 
-/* 4.10: whether a woken flow that starts at @start must wait. */
-DRFQ_FN bool drfq_held(const struct drfq_conf *c, u64 start, u64 v)
+/*
+ * 4.10: whether a woken flow must wait. The thesis compares S. Here debt_vt
+ * stands for it, which is S unless CPU time put the flow beyond V: at a low
+ * weight a single slice does that, and a little DMA would then hold the task
+ * from an idle CPU for most of its time (4.5.1 argues with DMA alone).
+ */
+DRFQ_FN bool drfq_held(const struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 {
-	return drfq_before(v + c->hold_ns, start);
+	return drfq_before(v + c->hold_ns, f->debt_vt);
 }
 
 /*

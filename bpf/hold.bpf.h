@@ -41,33 +41,21 @@ static bool cpus_busy(s32 except)
 /* Kernel threads are never held: others may wait for them. */
 static bool hold_wanted(struct task_struct *p, struct task_ctx *t)
 {
-	u64 start = drfq_start(&t->flow);
-
 	if (!(t->flags & DRFQ_TASK_INDEBTED) || task_is_kthread(p) || (p->flags & PF_EXITING))
 		return false;
-	return drfq_held(drfq_conf(), start, vtime_now()) && cpus_busy(-1);
+	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && cpus_busy(-1);
 }
 
 /* How a held task may be released now; DRFQ_NR_EVENTS: not yet. */
 static enum drfq_event hold_release_cause(struct task_ctx *t, bool alone)
 {
-	if (!drfq_held(drfq_conf(), drfq_start(&t->flow), vtime_now()))
+	if (!drfq_held(&t->flow, drfq_conf(), vtime_now()))
 		return DRFQ_EV_RELEASED_VTIME;
 	if (scx_bpf_now() - t->held_since_ns >= hold_max_ns)
 		return DRFQ_EV_RELEASED_BOUND;
 	if (alone)
 		return DRFQ_EV_RELEASED_IDLE;
 	return DRFQ_NR_EVENTS;
-}
-
-static __always_inline bool kick_idle_for(struct task_struct *p)
-{
-	s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-
-	if (cpu < 0)
-		return false;
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	return true;
 }
 
 /* Wakes idle CPUs for the held tasks that may go. @alone: no CPU is busy. */

@@ -30,8 +30,8 @@
 #include "cgroup.bpf.h"
 #include "task.bpf.h"
 #include "queue.bpf.h"
-#include "hold.bpf.h"
 #include "place.bpf.h"
+#include "hold.bpf.h"
 #include "rescue.bpf.h"
 #include "dma.bpf.h"
 #include "family.bpf.h"
@@ -77,7 +77,7 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 static __always_inline bool goes_local(struct task_struct *p, struct task_ctx *t)
 {
 	return task_is_kthread(p) && task_is_pinned(p) && (t->flags & DRFQ_TASK_WOKEN) &&
-	       !drfq_held(drfq_conf(), drfq_start(&t->flow), vtime_now());
+	       !drfq_before(vtime_now() + conf.hold_ns, drfq_start(&t->flow));
 }
 
 /* Where in its queue @p goes: at S, or one slice behind if it just yielded. */
@@ -136,7 +136,7 @@ static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start
 	slot->reached_ns = start;
 	slot->reached_at_ns = scx_bpf_now();
 	WRITE_ONCE(slot->vtime_ns, start);
-	WRITE_ONCE(slot->pid, p->pid);
+	slot_set_pid(slot, p->pid);
 	vtime_refresh(old);
 }
 
@@ -170,8 +170,9 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (runnable)
 		keep(slot, prev, false);
-	else if (held && !cpus_busy(cpu) && hold_release(DRFQ_DSQ_LLC + llc, true))
-		queue_take_any(DRFQ_DSQ_LLC + llc, llc);
+	else if (!(held && !cpus_busy(cpu) && hold_release(DRFQ_DSQ_LLC + llc, true) &&
+		   queue_take_any(DRFQ_DSQ_LLC + llc, llc)))
+		pass_on();
 }
 
 void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
@@ -243,9 +244,11 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
-	if (!idle)
+	if (!idle) {
+		pass_on();
 		return;
-	WRITE_ONCE(slot->pid, 0);
+	}
+	slot_set_pid(slot, 0);
 	slot->sense_fresh = false;
 	vtime_refresh(slot->vtime_ns);
 	if (hold_any())
@@ -257,7 +260,7 @@ void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
-	WRITE_ONCE(slot->pid, 0);
+	slot_set_pid(slot, 0);
 	slot->sense_fresh = false;
 	scx_bpf_reenqueue_local();
 	count(DRFQ_EV_REENQUEUED);

@@ -6,6 +6,40 @@
 #ifndef DRFQ_PLACE_BPF_H
 #define DRFQ_PLACE_BPF_H
 
+/* Wakes an idle CPU that may run @p, if there is one. */
+static __always_inline bool kick_idle_for(struct task_struct *p)
+{
+	s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+
+	if (cpu < 0)
+		return false;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return true;
+}
+
+/*
+ * A CPU left idleness, or was woken in vain: the task that it was woken for may
+ * wait still, because another one took the CPU first. Then a further idle CPU is
+ * woken for what waits.
+ */
+static __noinline int pass_on(void)
+{
+	struct task_struct *p;
+	u32 llc;
+
+	bpf_for(llc, 0, nr_llcs) {
+		u32 looks = 0;
+
+		bpf_for_each(scx_dsq, p, DRFQ_DSQ_LLC + llc, 0) {
+			if (kick_idle_for(p))
+				return 1;
+			if (++looks >= QUEUE_LOOKS)
+				break;
+		}
+	}
+	return 0;
+}
+
 /* CPUs that a wake-up looks at for a later packet, besides the previous one. */
 #define PREEMPT_PROBES 4
 

@@ -50,7 +50,10 @@ impl Sim {
         t.kthread
             && self.pinned(task)
             && t.woken
-            && !self.config.conf.held(t.flow.start(), self.v_ns)
+            && !ffi::before(
+                self.v_ns.wrapping_add(self.config.conf.hold_ns),
+                t.flow.start(),
+            )
     }
 
     fn queue_key(&mut self, task: TaskId) -> u64 {

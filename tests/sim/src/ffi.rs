@@ -31,6 +31,8 @@ pub struct Flow {
     pub cpu_vt: u64,
     /// Virtual time on the memory, ns.
     pub mem_vt: u64,
+    /// Virtual time that 4.10 compares with V, ns.
+    pub debt_vt: u64,
     /// 2^-32 ns that `cpu_vt` was not charged yet.
     pub cpu_frac: u32,
     /// 2^-32 ns that `mem_vt` was not charged yet.
@@ -47,7 +49,7 @@ unsafe extern "C" {
     safe static shim_charge_max_ns: u64;
     safe static shim_v_origin_ns: u64;
     safe static shim_delta_none_ns: u64;
-    safe static shim_layout: [u64; 15];
+    safe static shim_layout: [u64; 16];
 
     safe fn shim_before(a: u64, b: u64) -> bool;
     safe fn shim_later(a: u64, b: u64) -> u64;
@@ -63,7 +65,7 @@ unsafe extern "C" {
     safe fn shim_contended_v(c: &Conf, start: u64) -> u64;
     safe fn shim_wake(f: &mut Flow, c: &Conf, v: u64, dma_bytes: u64);
     safe fn shim_cap(f: &mut Flow, c: &Conf, v: u64);
-    safe fn shim_held(c: &Conf, start: u64, v: u64) -> bool;
+    safe fn shim_held(f: &Flow, c: &Conf, v: u64) -> bool;
     safe fn shim_weight_thesis(nice: i32) -> u32;
 }
 
@@ -93,7 +95,7 @@ pub fn delta_none_ns() -> u64 {
 }
 
 /// Sizes and offsets of both structures as C has them, in the order of the shim.
-pub fn c_layout() -> [u64; 15] {
+pub fn c_layout() -> [u64; 16] {
     shim_layout
 }
 
@@ -141,11 +143,6 @@ impl Conf {
     pub fn contended_v(&self, start: u64) -> u64 {
         shim_contended_v(self, start)
     }
-
-    /// `drfq_held`: 4.10.
-    pub fn held(&self, start: u64, v: u64) -> bool {
-        shim_held(self, start, v)
-    }
 }
 
 impl Flow {
@@ -154,6 +151,7 @@ impl Flow {
         let mut flow = Self {
             cpu_vt: 0,
             mem_vt: 0,
+            debt_vt: 0,
             cpu_frac: 0,
             mem_frac: 0,
             bus_frac: 0,
@@ -186,6 +184,11 @@ impl Flow {
     /// `drfq_lift`: no further behind V than C.
     pub fn lift(&mut self, conf: &Conf, v: u64) {
         shim_lift(self, conf, v);
+    }
+
+    /// `drfq_held`: 4.10.
+    pub fn held(&self, conf: &Conf, v: u64) -> bool {
+        shim_held(self, conf, v)
     }
 
     /// `drfq_cap`: Algorithm 2.

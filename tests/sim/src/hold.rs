@@ -25,7 +25,7 @@ impl Sim {
     /// `hold_wanted`: whether the task must wait although it is runnable.
     pub(crate) fn hold_wanted(&mut self, task: TaskId) -> bool {
         let t = &self.tasks[task];
-        if !t.indebted || t.kthread || !self.config.conf.held(t.flow.start(), self.v_ns) {
+        if !t.indebted || t.kthread || !t.flow.held(&self.config.conf, self.v_ns) {
             return false;
         }
         self.cpus_busy(None)
@@ -34,7 +34,7 @@ impl Sim {
     fn hold_release_cause(&self, task: TaskId, alone: bool) -> Option<Release> {
         let t = &self.tasks[task];
         let held_ns = t.held_since_ns.map_or(0, |since| self.now_ns - since);
-        if !self.config.conf.held(t.flow.start(), self.v_ns) {
+        if !t.flow.held(&self.config.conf, self.v_ns) {
             Some(Release::Vtime)
         } else if held_ns >= self.config.hold_max_ns {
             Some(Release::Bound)

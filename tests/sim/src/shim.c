@@ -26,6 +26,7 @@ const u64 shim_layout[] = {
 	sizeof(struct drfq_flow),
 	offsetof(struct drfq_flow, cpu_vt),
 	offsetof(struct drfq_flow, mem_vt),
+	offsetof(struct drfq_flow, debt_vt),
 	offsetof(struct drfq_flow, cpu_frac),
 	offsetof(struct drfq_flow, mem_frac),
 	offsetof(struct drfq_flow, bus_frac),
@@ -103,9 +104,9 @@ u64 shim_contended_v(const struct drfq_conf *c, u64 start)
 	return drfq_contended_v(c, start);
 }
 
-bool shim_held(const struct drfq_conf *c, u64 start, u64 v)
+bool shim_held(const struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 {
-	return drfq_held(c, start, v);
+	return drfq_held(f, c, v);
 }
 
 u32 shim_weight_thesis(s32 nice)

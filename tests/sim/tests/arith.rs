@@ -75,6 +75,7 @@ fn layout_is_that_of_c() {
         size_of::<Flow>(),
         offset_of!(Flow, cpu_vt),
         offset_of!(Flow, mem_vt),
+        offset_of!(Flow, debt_vt),
         offset_of!(Flow, cpu_frac),
         offset_of!(Flow, mem_frac),
         offset_of!(Flow, bus_frac),
@@ -303,10 +304,38 @@ proptest! {
         prop_assert_eq!(since(flow.mem_vt, v), mem.min(cap));
     }
 
+    /// Without CPU debt the rule is that of the thesis: S is beyond V + K.
     #[test]
-    fn held_is_beyond_k(conf in any_conf(), v in any_v(), ahead in NEAR) {
-        let start = v.wrapping_add(ahead as u64);
-        prop_assert_eq!(conf.held(start, v), ahead > conf.hold_ns as i64);
+    fn dma_beyond_k_is_held(
+        conf in any_conf(), v in any_v(), weight in any_weight(),
+        cpu in NEAR, mem in NEAR, dma in 1..1u64 << 30,
+    ) {
+        let mut flow = Flow::new(v, weight);
+        let behind = |x: i64| v.wrapping_sub(x.unsigned_abs());
+        (flow.cpu_vt, flow.mem_vt) = (behind(cpu), behind(mem));
+        flow.bound(conf.delta_ns);
+        flow.wake(&conf, v, dma);
+        prop_assert_eq!(flow.held(&conf, v), since(flow.start(), v) > conf.hold_ns as i64);
+    }
+
+    /// With it, DMA counts from V on, adds up, and never holds what S would not.
+    #[test]
+    fn cpu_time_beyond_v_holds_nobody(
+        conf in any_conf(), v in any_v(), weight in any_weight(),
+        cpu in NEAR, first in 1..1u64 << 28, second in 1..1u64 << 28,
+    ) {
+        let mut flow = Flow::new(v, weight);
+        flow.cpu_vt = v.wrapping_add(cpu.unsigned_abs());
+        flow.bound(conf.delta_ns);
+        let mut dma_alone = Flow::new(v, weight);
+        for bytes in [first, second] {
+            flow.wake(&conf, v, bytes);
+            dma_alone.wake(&conf, v, bytes);
+            let debt = since(flow.debt_vt, v);
+            prop_assert!(debt <= since(dma_alone.mem_vt, v));
+            prop_assert!(!flow.held(&conf, v) || since(flow.start(), v) > conf.hold_ns as i64);
+        }
+        prop_assert!(since(dma_alone.debt_vt, dma_alone.mem_vt).abs() <= 1);
     }
 
     #[test]

@@ -130,12 +130,21 @@ fn the_bound_holds_for_every_debtor_of_a_crowd() {
 /// CPU time is paid for in the queue, not by idling a CPU.
 #[test]
 fn a_low_weight_is_not_held_for_cpu_time() {
-    let mut specs = hogs(&[nice(0)]);
-    specs.push(TaskSpec::new("low", Trace::sleeper(4 * MS, MS)).weight(nice(19)));
-    let report = run(Config::new(2).memory(MEM), specs, 20);
-    assert_eq!(report.counters.held, 0);
-    let used = cpus_used(&report);
-    assert!((used[1] - 0.8).abs() < 0.01, "{used:?}");
+    for dma_bytes in [0, MEM / 1_000_000] {
+        let steps = [
+            Step::Run {
+                ns: 4 * MS,
+                bytes_per_s: 0,
+            },
+            Step::Sleep { ns: MS, dma_bytes },
+        ];
+        let mut specs = hogs(&[nice(0)]);
+        specs.push(TaskSpec::new("low", Trace::repeat(steps)).weight(nice(19)));
+        let report = run(Config::new(2).memory(MEM), specs, 20);
+        assert_eq!(report.counters.held, 0);
+        let used = cpus_used(&report);
+        assert!((used[1] - 0.8).abs() < 0.01, "{used:?}");
+    }
 }
 
 #[test]
