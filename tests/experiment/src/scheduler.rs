@@ -32,13 +32,9 @@ impl Programs {
             .parent()
             .context("this executable has no directory")?
             .to_path_buf();
-        let cache = std::env::var_os("XDG_CACHE_HOME").map_or_else(
-            || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache"),
-            PathBuf::from,
-        );
         Ok(Self {
             ours,
-            peers: cache.join("scx_drfq/peers/bin"),
+            peers: cache().join("peers/bin"),
         })
     }
 
@@ -55,6 +51,16 @@ impl Programs {
     pub fn has(&self, program: Program) -> bool {
         self.path(program).is_none_or(|path| path.exists())
     }
+}
+
+/// The project's cache, where tools/peers puts it.
+fn cache() -> PathBuf {
+    let var = |name| std::env::var_os(name).map(PathBuf::from);
+    var("DRFQ_CACHE").unwrap_or_else(|| {
+        var("XDG_CACHE_HOME")
+            .unwrap_or_else(|| var("HOME").unwrap_or_default().join(".cache"))
+            .join("scx_drfq")
+    })
 }
 
 /// A loaded scheduler. Dropping it kills its process, which unloads it.
