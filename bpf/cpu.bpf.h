@@ -7,13 +7,14 @@
  * (4.6). The thesis scans all CPUs at every switch. Here a CPU scans only when
  * its own former packet may have been the smallest, that is, not after V: with
  * c CPUs one switch in c. Wake-ups start behind V and would scan each time, so
- * scans are also at least V_LAG_NS apart. V lags by that much at most, which is
- * far below the constants it is compared with (tens of milliseconds).
+ * scans are also V_LAG_PER_CPU_NS times c apart, which bounds their cost to a
+ * few percent of one CPU. A scan that is left out for that is made up for at the
+ * next change of any slot: V lags by one packet at most.
  */
 #ifndef DRFQ_CPU_BPF_H
 #define DRFQ_CPU_BPF_H
 
-#define V_LAG_NS 100000
+#define V_LAG_PER_CPU_NS 500
 
 /* In a map of its own, which the agent maps to forward registers. */
 struct drfq_cpu cpus[DRFQ_MAX_CPUS] SEC(".data.cpus");
@@ -24,6 +25,9 @@ u64 system_vtime_ns = DRFQ_V_ORIGIN_NS;
 u32 busy_cpus;
 
 static u64 v_scanned_at_ns;
+
+/* A scan was left out: V may be behind. */
+static u32 v_stale;
 
 /* An index into a table of all CPUs. The loader refuses machines with more CPUs
  * than the tables have; the mask tells the verifier. */
@@ -110,11 +114,14 @@ static __always_inline void vtime_refresh(u64 old)
 {
 	u64 now;
 
-	if (drfq_before(vtime_now(), old))
+	if (drfq_before(vtime_now(), old) && !READ_ONCE(v_stale))
 		return;
 	now = scx_bpf_now();
-	if (now - READ_ONCE(v_scanned_at_ns) < V_LAG_NS)
+	if (now - READ_ONCE(v_scanned_at_ns) < (u64)nr_cpu_ids * V_LAG_PER_CPU_NS) {
+		WRITE_ONCE(v_stale, 1);
 		return;
+	}
+	WRITE_ONCE(v_stale, 0);
 	WRITE_ONCE(v_scanned_at_ns, now);
 	vtime_scan(-1);
 }

@@ -19,10 +19,6 @@ struct {
 	__uint(max_entries, 1); /* the loader sets the number of CPUs */
 } sense_events SEC(".maps");
 
-/* Bytes of real traffic per byte of counted traffic, 16.16; the agent adjusts
- * it against resctrl's MBM. */
-u32 calibration_q16 = 1U << 16;
-
 static __always_inline bool sense_read(struct bpf_perf_event_value *value)
 {
 	if (!bpf_perf_event_read_value(&sense_events, BPF_F_CURRENT_CPU, value, sizeof(*value)))
@@ -69,7 +65,7 @@ static u64 sense_take(struct drfq_cpu *slot)
 		events = events * enabled / running;
 	}
 	sense_base(slot, &value);
-	return events * sense_event_bytes * READ_ONCE(calibration_q16) >> 16;
+	return events * sense_event_bytes;
 }
 
 #endif /* DRFQ_SENSE_BPF_H */

@@ -28,6 +28,9 @@ pub struct Config {
     pub hold_max_ns: u64,
     /// A task queued for longer goes to the front of its queue.
     pub rescue_ns: u64,
+    /// Whether the CPUs' ticks are spread over a tick's length (`skew_tick=1`)
+    /// instead of all at once, as they are by default.
+    pub skewed_ticks: bool,
     /// Least time between two scans of the slots for V.
     pub v_lag_ns: u64,
     /// V at time 0.
@@ -66,7 +69,8 @@ impl Config {
             steal_margin_ns: margin_ns,
             hold_max_ns: SEC,
             rescue_ns: 2 * SEC,
-            v_lag_ns: 100 * US,
+            skewed_ticks: false,
+            v_lag_ns: 500 * nr_cpus as u64,
             v_origin_ns: ffi::v_origin_ns(),
             mem_bytes_per_s: None,
         }

@@ -39,6 +39,7 @@ pub struct Sim {
     pub(crate) v_ns: u64,
     pub(crate) busy_cpus: u32,
     pub(crate) v_scanned_at_ns: Option<u64>,
+    pub(crate) v_stale: bool,
     pub(crate) watch_periods: u64,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
@@ -74,6 +75,7 @@ impl Sim {
             v_ns,
             busy_cpus: 0,
             v_scanned_at_ns: None,
+            v_stale: false,
             watch_periods: 0,
             cpus: config
                 .llc_of_cpu
@@ -98,8 +100,14 @@ impl Sim {
             }
         }
         for cpu in 0..nr_cpus {
-            let offset = sim.config.tick_ns * (cpu as u64 + 1) / nr_cpus as u64;
-            sim.push(offset, Event::Tick(cpu));
+            let number = cpu as u64 + 1;
+            let first_ns = if sim.config.skewed_ticks {
+                sim.config.tick_ns * number / nr_cpus as u64
+            } else {
+                // No two interrupts are served at the same nanosecond.
+                sim.config.tick_ns + number * 100
+            };
+            sim.push(first_ns, Event::Tick(cpu));
         }
         sim.push(WATCH_PERIOD_NS, Event::Watch);
         sim

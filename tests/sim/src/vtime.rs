@@ -31,12 +31,13 @@ impl Sim {
 
     /// `vtime_refresh`: a slot left virtual time `old_ns`; V may have moved.
     pub(crate) fn vtime_refresh(&mut self, old_ns: u64) {
-        if ffi::before(self.v_ns, old_ns) {
+        if ffi::before(self.v_ns, old_ns) && !self.v_stale {
             return;
         }
         let due = self
             .v_scanned_at_ns
             .is_none_or(|at| self.now_ns - at >= self.config.v_lag_ns);
+        self.v_stale = !due;
         if due {
             self.v_scanned_at_ns = Some(self.now_ns);
             self.vtime_scan(None);

@@ -44,8 +44,7 @@ impl CpuModel {
 
     /// The event that comes closest to the memory traffic of a task.
     ///
-    /// None of them sees write-backs and not all see hardware prefetches; the
-    /// calibration against resctrl's MBM corrects for both. Source of the
+    /// None of them sees write-backs, and not all see hardware prefetches. Source of the
     /// encodings: the event lists of perf(1), tools/perf/pmu-events of the
     /// Linux kernel; of the generalized events: arch/x86/events and
     /// drivers/perf/arm_pmuv3.c.
