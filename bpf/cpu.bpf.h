@@ -61,6 +61,24 @@ static __always_inline u64 vtime_now(void)
 	return READ_ONCE(system_vtime_ns);
 }
 
+/* How far the tasks of @cpu have got: S of its packet. */
+static __always_inline u64 vtime_of_cpu(s32 cpu)
+{
+	struct drfq_cpu *slot = cpu_slot(cpu);
+
+	return READ_ONCE(slot->pid) ? READ_ONCE(slot->vtime_ns) : vtime_now();
+}
+
+/*
+ * V as it is for the tasks of @cpu. Where tasks that share no CPU with the others
+ * have more weight per CPU, V is pulled past them by the others; who wakes among
+ * them starts by where they are.
+ */
+static __always_inline u64 vtime_at(s32 cpu)
+{
+	return drfq_earlier(vtime_now(), vtime_of_cpu(cpu));
+}
+
 /*
  * A global function, as are the ones in flow.bpf.h: the verifier checks it once
  * by itself and not again on every path of every caller.

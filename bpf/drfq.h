@@ -232,6 +232,15 @@ DRFQ_FN void drfq_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 	f->mem_vt = drfq_later(f->mem_vt, floor);
 }
 
+/* Moves the flow to where V is ahead by @by_ns, of what it was (or behind, as
+ * two's complement). */
+DRFQ_FN void drfq_shift(struct drfq_flow *f, u64 by_ns)
+{
+	f->cpu_vt += by_ns;
+	f->mem_vt += by_ns;
+	f->debt_vt += by_ns;
+}
+
 /*
  * 4.5 and 4.7: a blocked flow becomes runnable. @dma_bytes moved for it while
  * it was blocked. Each virtual time is raised to V - C, which forgets what the

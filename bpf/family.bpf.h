@@ -15,14 +15,15 @@
 #ifndef DRFQ_FAMILY_BPF_H
 #define DRFQ_FAMILY_BPF_H
 
-/* S of the task that runs here, charged up to now; its account is not touched,
- * because it may be charged meanwhile. V if it has none. */
+/* S of the task that runs here, charged up to now, or V if that is later; its
+ * account is not touched, because it may be charged meanwhile. */
 static u64 family_parent_start(void)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
-	struct drfq_cpu *slot = cpu_slot(bpf_get_smp_processor_id());
+	s32 cpu = bpf_get_smp_processor_id();
+	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
-	u64 v = vtime_now(), run_ns;
+	u64 v = vtime_at(cpu), run_ns;
 	struct drfq_flow flow;
 
 	if (!t || slot->pid != (u32)parent->pid)

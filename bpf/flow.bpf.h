@@ -14,9 +14,9 @@ __noinline int flow_charge(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 by
 	return 0;
 }
 
-__noinline int flow_wake(struct drfq_flow *f __arg_nonnull, u64 dma_bytes)
+__noinline int flow_wake(struct drfq_flow *f __arg_nonnull, u64 v, u64 dma_bytes)
 {
-	drfq_wake(f, drfq_conf(), vtime_now(), dma_bytes);
+	drfq_wake(f, drfq_conf(), v, dma_bytes);
 	return 0;
 }
 
@@ -26,9 +26,9 @@ __noinline int flow_cap(struct drfq_flow *f __arg_nonnull)
 	return 0;
 }
 
-__noinline int flow_lift(struct drfq_flow *f __arg_nonnull)
+__noinline int flow_lift(struct drfq_flow *f __arg_nonnull, u64 v)
 {
-	drfq_lift(f, drfq_conf(), vtime_now());
+	drfq_lift(f, drfq_conf(), v);
 	return 0;
 }
 

@@ -127,11 +127,12 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /* A packet of @p starts at @start on the CPU of @slot. */
-static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start, bool contended)
+static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start, bool contended,
+			 u64 reference)
 {
 	u64 old = slot->vtime_ns;
 
-	start = task_start_packet(p, start, contended);
+	start = task_start_packet(p, start, contended, reference);
 	slot->claimed = false;
 	slot->reached_ns = start;
 	slot->reached_at_ns = scx_bpf_now();
@@ -140,11 +141,19 @@ static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start
 	vtime_refresh(old);
 }
 
-/* The task on the CPU goes on with a new packet. */
-static void keep(struct drfq_cpu *slot, struct task_struct *prev, bool contended)
+/*
+ * The task on the CPU goes on with a new packet. @contended: the first task that
+ * waits for this CPU starts at @head. What the task could not use of its weight,
+ * because it is worth more than a CPU, it keeps no more than C of: behind V, or
+ * behind those who wait if V has been pulled past them.
+ */
+static void keep(struct drfq_cpu *slot, struct task_struct *prev, bool contended, u64 head)
 {
+	u64 v = vtime_now();
+
 	slot->yielded_pid = 0;
-	start_packet(slot, prev, slot->reached_ns, contended);
+	start_packet(slot, prev, slot->reached_ns, contended,
+		     contended ? drfq_earlier(v, head) : v);
 	scx_bpf_task_set_slice(prev, slice_ns);
 	count(DRFQ_EV_KEPT);
 }
@@ -163,13 +172,13 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	found = queue_choose(cpu, &dsq, &start);
 	if (runnable && found && slot->yielded_pid != (u32)prev->pid &&
 	    !drfq_before(start, slot->reached_ns)) {
-		keep(slot, prev, true);
+		keep(slot, prev, true, start);
 		return;
 	}
 	if (queue_take_any(dsq, llc))
 		return;
 	if (runnable)
-		keep(slot, prev, false);
+		keep(slot, prev, false, 0);
 	else if (!(held && !cpus_busy(cpu) && hold_release(DRFQ_DSQ_LLC + llc, true) &&
 		   queue_take_any(DRFQ_DSQ_LLC + llc, llc)))
 		pass_on();
@@ -185,7 +194,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	/* Matters to one case only, and is not free. */
 	if (drfq_before(vtime_now() + conf.cap_ns, start))
 		contended = scx_bpf_dsq_nr_queued(DRFQ_DSQ_LLC + llc_of_cpu(cpu)) > 0;
-	start_packet(slot, p, start, contended);
+	start_packet(slot, p, start, contended, start);
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU; the counter's base then stays as it is, the task's own. */
 	if (cpu != bpf_get_smp_processor_id())
@@ -286,6 +295,14 @@ void BPF_STRUCT_OPS(drfq_set_weight, struct task_struct *p, u32 weight)
 		task_set_weight(t, t->cgroup, task_weight(p));
 }
 
+void BPF_STRUCT_OPS(drfq_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		task_move(p, t, cpumask);
+}
+
 void BPF_STRUCT_OPS(drfq_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -363,6 +380,7 @@ SCX_OPS_DEFINE(drfq_ops,
 	       .cpu_release		= (void *)drfq_cpu_release,
 	       .yield			= (void *)drfq_yield,
 	       .set_weight		= (void *)drfq_set_weight,
+	       .set_cpumask		= (void *)drfq_set_cpumask,
 	       .init_task		= (void *)drfq_init_task,
 	       .exit_task		= (void *)drfq_exit_task,
 	       .enable			= (void *)drfq_enable,

@@ -48,9 +48,12 @@ static u64 jiffy_ns(void)
  * or longer go to the front. */
 static void rescue_queue(u64 dsq, u64 jiffies)
 {
-	u64 front = vtime_now() - 2 * drfq_conf()->wake_credit_ns;
-	struct task_struct *p;
+	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq);
+	u64 front = vtime_now();
 
+	if (!p)
+		return;
+	front = drfq_earlier(front, p->scx.dsq_vtime) - 2 * drfq_conf()->wake_credit_ns;
 	bpf_for_each(scx_dsq, p, dsq, 0) {
 		if (drfq_before(jiffies, p->scx.runnable_at) ||
 		    !drfq_before(front, p->scx.dsq_vtime))

@@ -160,7 +160,7 @@ static void task_wake(struct task_struct *p, struct task_ctx *t)
 		t->flags |= DRFQ_TASK_INDEBTED;
 	task_activate(t);
 	task_update_weight(t);
-	flow_wake(&t->flow, dma_bytes);
+	flow_wake(&t->flow, vtime_at(scx_bpf_task_cpu(p)), dma_bytes);
 	count(DRFQ_EV_WAKEUPS);
 }
 
@@ -182,21 +182,20 @@ static void task_enter(struct task_struct *p, struct task_ctx *t)
 {
 	t->exec_ns = p->se.sum_exec_runtime;
 	task_set_weight(t, task_cgroup_index(p), task_weight(p));
-	flow_wake(&t->flow, 0);
+	flow_wake(&t->flow, vtime_at(scx_bpf_task_cpu(p)), 0);
 }
 
 /*
  * S of the packet that @p starts now. @start: S as it was queued. @contended:
- * others wait for a CPU. The account is looked up only if S is so far from V
- * that it must be corrected.
+ * others wait for a CPU. @reference: it may be no further than C behind this. The
+ * account is looked up only if S is so far off that it must be corrected.
  */
-static u64 task_start_packet(struct task_struct *p, u64 start, bool contended)
+static u64 task_start_packet(struct task_struct *p, u64 start, bool contended, u64 reference)
 {
-	u64 v = vtime_now();
-	bool beyond = drfq_before(v + conf.cap_ns, start);
+	bool beyond = drfq_before(vtime_now() + conf.cap_ns, start);
 	struct task_ctx *t;
 
-	if (!beyond && !drfq_before(start, v - conf.wake_credit_ns))
+	if (!beyond && !drfq_before(start, reference - conf.wake_credit_ns))
 		return start;
 	if (beyond && contended) {
 		vtime_advance(drfq_contended_v(drfq_conf(), start));
@@ -210,10 +209,20 @@ static u64 task_start_packet(struct task_struct *p, u64 start, bool contended)
 		flow_cap(&t->flow);
 		count(DRFQ_EV_CAPPED);
 	} else {
-		flow_lift(&t->flow);
+		flow_lift(&t->flow, reference);
 		count(DRFQ_EV_LIFTED);
 	}
 	return drfq_start(&t->flow);
+}
+
+/* @p may not stay where it is: it goes on as far from the others there as it was
+ * from the others here. */
+static void task_move(struct task_struct *p, struct task_ctx *t, const struct cpumask *allowed)
+{
+	s32 from = scx_bpf_task_cpu(p), to = bpf_cpumask_first(allowed);
+
+	if (!bpf_cpumask_test_cpu(from, allowed))
+		drfq_shift(&t->flow, vtime_of_cpu(to) - vtime_of_cpu(from));
 }
 
 #endif /* DRFQ_TASK_BPF_H */

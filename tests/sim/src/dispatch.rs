@@ -98,12 +98,13 @@ impl Sim {
         }
     }
 
-    /// The task on the CPU goes on with a new packet. `contended`: although
-    /// another one waits.
-    fn keep(&mut self, cpu: usize, prev: TaskId, contended: bool) {
+    /// The task on the CPU goes on with a new packet. `head_ns`: S of the first
+    /// task that waits for this CPU.
+    fn keep(&mut self, cpu: usize, prev: TaskId, head_ns: Option<u64>) {
         self.cpus[cpu].slot.yielded = None;
         let start = self.cpus[cpu].slot.reached_ns;
-        self.start_packet(cpu, prev, start, contended);
+        let reference = head_ns.map_or(self.v_ns, |head| ffi::earlier(self.v_ns, head));
+        self.start_packet(cpu, prev, start, head_ns.is_some(), reference);
         self.cpus[cpu].slice_ns = self.config.slice_ns;
         self.counters.kept += 1;
     }
@@ -120,7 +121,7 @@ impl Sim {
         if let (Some(prev), Some((_, start))) = (prev, found) {
             let slot = &self.cpus[cpu].slot;
             if slot.yielded != Some(prev) && !ffi::before(start, slot.reached_ns) {
-                self.keep(cpu, prev, true);
+                self.keep(cpu, prev, Some(start));
                 return;
             }
         }
@@ -128,7 +129,7 @@ impl Sim {
             return;
         }
         if let Some(prev) = prev {
-            self.keep(cpu, prev, false);
+            self.keep(cpu, prev, None);
             return;
         }
         if held && !self.cpus_busy(Some(cpu)) && self.hold_release(llc, true) {
@@ -141,7 +142,7 @@ impl Sim {
     pub(crate) fn running(&mut self, cpu: usize, task: TaskId) {
         let start = self.tasks[task].key_ns;
         let contended = !self.queues[self.cpus[cpu].llc].is_empty();
-        self.start_packet(cpu, task, start, contended);
+        self.start_packet(cpu, task, start, contended, start);
         self.counters.switches += 1;
     }
 
@@ -209,20 +210,28 @@ impl Sim {
 
     /// `task_wake`: a blocked packet ends (4.5, 4.7).
     fn task_wake(&mut self, task: TaskId) {
+        let v = self.v_at(self.tasks[task].cpu);
         let t = &mut self.tasks[task];
         let bytes = std::mem::take(&mut t.pending_dma_bytes);
         t.report.dma_bytes += bytes;
         t.woken = true;
         // 4.10 is about what devices moved, not about CPU time at a low weight.
         t.indebted |= bytes > 0;
-        t.flow.wake(&self.config.conf, self.v_ns, bytes);
+        t.flow.wake(&self.config.conf, v, bytes);
         self.counters.wakeups += 1;
     }
 
     /// `start_packet`: the packet of `task` starts at `start_ns` on `cpu`.
-    fn start_packet(&mut self, cpu: usize, task: TaskId, start_ns: u64, contended: bool) {
+    fn start_packet(
+        &mut self,
+        cpu: usize,
+        task: TaskId,
+        start_ns: u64,
+        contended: bool,
+        reference_ns: u64,
+    ) {
         let old = self.cpus[cpu].slot.vtime_ns;
-        let start = self.task_start_packet(task, start_ns, contended);
+        let start = self.task_start_packet(task, start_ns, contended, reference_ns);
         let slot = &mut self.cpus[cpu].slot;
         slot.claimed = false;
         slot.reached_ns = start;
@@ -233,8 +242,15 @@ impl Sim {
 
     /// `task_start_packet`: S, corrected if it is far from V. What a flow used
     /// while nobody else wanted it is forgiven beyond the cap (Algorithm 2); if
-    /// others wait, V is raised instead, or their order would be wrong.
-    fn task_start_packet(&mut self, task: TaskId, start_ns: u64, contended: bool) -> u64 {
+    /// others wait, V is raised instead, or their order would be wrong. And it is
+    /// no further than C behind `reference_ns`.
+    fn task_start_packet(
+        &mut self,
+        task: TaskId,
+        start_ns: u64,
+        contended: bool,
+        reference_ns: u64,
+    ) -> u64 {
         let conf = &self.config.conf;
         let flow = &mut self.tasks[task].flow;
         if ffi::before(self.v_ns.wrapping_add(conf.cap_ns), start_ns) {
@@ -245,8 +261,8 @@ impl Sim {
             }
             flow.cap(conf, self.v_ns);
             self.counters.capped += 1;
-        } else if ffi::before(start_ns, self.v_ns.wrapping_sub(conf.wake_credit_ns)) {
-            flow.lift(conf, self.v_ns);
+        } else if ffi::before(start_ns, reference_ns.wrapping_sub(conf.wake_credit_ns)) {
+            flow.lift(conf, reference_ns);
             self.counters.lifted += 1;
         } else {
             return start_ns;

@@ -464,6 +464,8 @@ impl Sim {
             return;
         }
         self.cpus[cpu].generation += 1;
+        let shift = self.vtime_of_cpu(home).wrapping_sub(self.vtime_of_cpu(cpu));
+        self.tasks[task].flow.shift(shift);
         self.tasks[task].cpu = home;
         self.put(cpu, task);
         self.schedule(cpu);

@@ -9,9 +9,10 @@ impl Sim {
     /// `ops.init_task`: a task starts at V (4.8), but a forked one no earlier
     /// than its parent has got to, or a chain of short tasks would never age.
     pub(crate) fn init_task(&mut self, task: TaskId, parent: Option<TaskId>) {
-        let mut start = self.v_ns;
+        let mut start = self.v_at(self.tasks[task].cpu);
         if let Some(parent) = parent {
             let p = &self.tasks[parent];
+            start = self.v_at(p.cpu);
             let mut flow = p.flow;
             let run_ns = p.report.cpu_ns - p.charged_ns;
             flow.charge(&self.config.conf, run_ns, 0, self.busy_cpus);

@@ -53,6 +53,7 @@ unsafe extern "C" {
 
     safe fn shim_before(a: u64, b: u64) -> bool;
     safe fn shim_later(a: u64, b: u64) -> u64;
+    safe fn shim_earlier(a: u64, b: u64) -> u64;
     safe fn shim_scale(amount: u64, rate_q32: u64, frac: &mut u32) -> u64;
     safe fn shim_start(f: &Flow) -> u64;
     safe fn shim_flow_new(f: &mut Flow, v: u64, weight: u32);
@@ -61,6 +62,7 @@ unsafe extern "C" {
     safe fn shim_cpu_divisor(c: &Conf, busy_cpus: u32) -> u32;
     safe fn shim_charge(f: &mut Flow, c: &Conf, run_ns: u64, bytes: u64, busy_cpus: u32);
     safe fn shim_advance(v: u64, min_start: u64) -> u64;
+    safe fn shim_shift(f: &mut Flow, by_ns: u64);
     safe fn shim_lift(f: &mut Flow, c: &Conf, v: u64);
     safe fn shim_contended_v(c: &Conf, start: u64) -> u64;
     safe fn shim_wake(f: &mut Flow, c: &Conf, v: u64, dma_bytes: u64);
@@ -107,6 +109,11 @@ pub fn before(a: u64, b: u64) -> bool {
 /// `drfq_later`: the later of the two.
 pub fn later(a: u64, b: u64) -> u64 {
     shim_later(a, b)
+}
+
+/// `drfq_earlier`: the earlier of the two.
+pub fn earlier(a: u64, b: u64) -> u64 {
+    shim_earlier(a, b)
 }
 
 /// `drfq_scale`: `amount * rate_q32 / 2^32`, with the remainder carried in `frac`.
@@ -179,6 +186,11 @@ impl Flow {
     /// `drfq_wake`: 4.5 and 4.7.
     pub fn wake(&mut self, conf: &Conf, v: u64, dma_bytes: u64) {
         shim_wake(self, conf, v, dma_bytes);
+    }
+
+    /// `drfq_shift`: moved from where V is one thing to where it is another.
+    pub fn shift(&mut self, by_ns: u64) {
+        shim_shift(self, by_ns);
     }
 
     /// `drfq_lift`: no further behind V than C.

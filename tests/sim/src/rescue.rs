@@ -13,8 +13,10 @@ const RESCUE_EVERY: u64 = 10;
 
 impl Sim {
     fn rescue_queue(&mut self, llc: usize) {
-        let front = self.v_ns.wrapping_sub(2 * self.config.conf.wake_credit_ns);
         let queued: Vec<(u64, TaskId)> = self.queues[llc].iter().collect();
+        let first = queued.first().map_or(self.v_ns, |(key, _)| *key);
+        let front =
+            ffi::earlier(self.v_ns, first).wrapping_sub(2 * self.config.conf.wake_credit_ns);
         for (key, task) in queued {
             let waited = self.tasks[task]
                 .waits_since_ns

@@ -43,6 +43,11 @@ u64 shim_later(u64 a, u64 b)
 	return drfq_later(a, b);
 }
 
+u64 shim_earlier(u64 a, u64 b)
+{
+	return drfq_earlier(a, b);
+}
+
 u64 shim_scale(u64 amount, u64 rate_q32, u32 *frac)
 {
 	return drfq_scale(amount, rate_q32, frac);
@@ -82,6 +87,11 @@ void shim_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run_ns, u64
 u64 shim_advance(u64 v, u64 min_start)
 {
 	return drfq_advance(v, min_start);
+}
+
+void shim_shift(struct drfq_flow *f, u64 by_ns)
+{
+	drfq_shift(f, by_ns);
 }
 
 void shim_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)

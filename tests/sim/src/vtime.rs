@@ -5,6 +5,17 @@ use crate::engine::Sim;
 use crate::ffi;
 
 impl Sim {
+    /// `vtime_of_cpu`: how far the tasks of `cpu` have got.
+    pub(crate) fn vtime_of_cpu(&self, cpu: usize) -> u64 {
+        let slot = &self.cpus[cpu].slot;
+        if slot.busy { slot.vtime_ns } else { self.v_ns }
+    }
+
+    /// `vtime_at`: V as it is for the tasks of `cpu`.
+    pub(crate) fn v_at(&self, cpu: usize) -> u64 {
+        ffi::earlier(self.v_ns, self.vtime_of_cpu(cpu))
+    }
+
     /// `vtime_scan`: V follows the smallest S of the running packets (4.6).
     /// Returns the number of busy CPUs, `except` not counted.
     pub(crate) fn vtime_scan(&mut self, except: Option<usize>) -> u32 {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Groups of tasks that share no CPU. V is one for all; the group whose weights
+//! sum up to more is behind it for good, and its own order must not suffer.
+
+mod common;
+
+use common::{cpus_used, run};
+use drfq_sim::ffi::weight_one;
+use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace};
+
+/// Tasks that all may run on this CPU alone.
+fn pinned(cpu: usize, weights: &[u32]) -> Vec<TaskSpec> {
+    let hog = |w: &u32| {
+        TaskSpec::new(format!("cpu{cpu}w{w}"), Trace::hog())
+            .allowed(CpuSet::one(cpu))
+            .weight(w * weight_one())
+    };
+    weights.iter().map(hog).collect()
+}
+
+/// CPU 0 has the slower group.
+fn slow_and_fast() -> Vec<TaskSpec> {
+    let mut specs = pinned(0, &[3, 1]);
+    specs.extend(pinned(1, &[1, 1]));
+    specs
+}
+
+#[test]
+fn pinned_groups_share_by_weight() {
+    for (first, second) in [
+        (vec![3, 1], vec![1, 1]),
+        (vec![3, 1, 1, 1], vec![1, 1]),
+        (vec![8, 1], vec![1, 2]),
+        (vec![3, 2, 1, 3], vec![2, 1]),
+    ] {
+        let mut specs = pinned(0, &first);
+        specs.extend(pinned(1, &second));
+        let used = cpus_used(&run(Config::new(2), specs, 60));
+        let (of_first, of_second) = used.split_at(first.len());
+        for (weights, used) in [(&first, of_first), (&second, of_second)] {
+            let sum: u32 = weights.iter().sum();
+            for (w, got) in weights.iter().zip(used) {
+                let fair = f64::from(*w) / f64::from(sum);
+                assert!(
+                    (got / fair - 1.0).abs() < 0.01,
+                    "{weights:?}: weight {w} got {got:.4} of its CPU, fair {fair:.4}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sleeper_of_the_slower_group_runs_within_a_slice() {
+    for cpu in [0, 1] {
+        let mut specs = slow_and_fast();
+        specs.push(
+            TaskSpec::new("sleeper", Trace::sleeper(MS / 2, 13 * MS)).allowed(CpuSet::one(cpu)),
+        );
+        let config = Config::new(2);
+        let bound = config.slice_ns + config.tick_ns;
+        let report = run(config, specs, 60);
+        let sleeper = &report.tasks[4];
+        assert!(sleeper.wake_latencies_ns.len() > 3000);
+        assert!(
+            sleeper.max_wake_ns() <= bound,
+            "CPU {cpu}: {} ns",
+            sleeper.max_wake_ns()
+        );
+    }
+}
+
+#[test]
+fn a_late_arrival_of_the_slower_group_gets_its_share_at_once() {
+    let mut specs = slow_and_fast();
+    specs.extend(pinned(0, &[1]));
+    specs[4].arrival_ns = 20 * SEC;
+    let mut sim = Sim::new(Config::new(2), specs);
+    sim.run_until(20 * SEC);
+    let report = sim.run_until(22 * SEC);
+    let got = report.tasks[4].cpu_ns as f64 / (2 * SEC) as f64;
+    assert!(
+        (got / 0.2 - 1.0).abs() < 0.05,
+        "{got:.4} of its CPU, fair 0.2"
+    );
+}
+
+/// Neither a long wait where it comes to, nor a long run.
+#[test]
+fn a_task_that_moves_between_the_groups_keeps_its_place() {
+    let hop = |cpu| {
+        [
+            Step::Affinity(CpuSet::one(cpu)),
+            Step::Run {
+                ns: 200 * MS,
+                bytes_per_s: 0,
+            },
+        ]
+    };
+    let mut specs = slow_and_fast();
+    specs.push(TaskSpec::new(
+        "hopper",
+        Trace::repeat([hop(0), hop(1)].concat()),
+    ));
+    let config = Config::new(2);
+    // Twice a round of all others on a CPU, and the cap.
+    let bound = 2 * 4 * config.slice_ns + 2 * config.conf.cap_ns;
+    let report = run(config, specs, 60);
+    // 200 ms of a fifth of CPU 0, and 200 ms of a third of CPU 1.
+    let fair = 2.0 / (5.0 + 3.0);
+    let got = cpus_used(&report)[4];
+    assert!(
+        (got / fair - 1.0).abs() < 0.05,
+        "{got:.4} CPUs, fair {fair:.4}"
+    );
+    assert!(
+        report.tasks.iter().all(|t| t.max_wait_ns <= bound),
+        "{:?}",
+        report
+            .tasks
+            .iter()
+            .map(|t| t.max_wait_ns)
+            .collect::<Vec<_>>()
+    );
+}
