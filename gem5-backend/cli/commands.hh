@@ -24,12 +24,10 @@ int command_serve(const Arguments &args);
 int command_replay(const Arguments &args);
 int command_record(const Arguments &args);
 int command_bench(const Arguments &args);
+int command_memory(const Arguments &args);
 
 /// The part of bench that talks to a server.
 int bench_socket(const std::string &path);
-
-/// The whole of a file. Throws std::runtime_error.
-std::string read_file(const std::string &path);
 
 }  // namespace drfq
 

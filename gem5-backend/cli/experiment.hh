@@ -51,6 +51,9 @@ Experiment load_experiment(const std::string &file, const std::string &text);
 /// The [memory] table alone, for hosts that need no more. Throws toml::Error.
 MemoryOptions load_memory(const toml::Document &doc);
 
+/// The same as one line of JSON, every time in picoseconds: for a simulator's configuration.
+std::string describe(const MemoryOptions &m);
+
 }  // namespace drfq
 
 #endif

@@ -14,7 +14,8 @@ constexpr const char *kHelp =
     "  serve            offer the controller on a Unix socket\n"
     "  record           write the packets of an experiment as a trace\n"
     "  replay TRACE     run a trace through the controller\n"
-    "  bench            measure the model's own speed\n\n"
+    "  bench            measure the model's own speed\n"
+    "  memory           print a description of the memory as JSON\n\n"
     "drfq-mc COMMAND --help tells more.\n";
 
 int dispatch(const std::string &command, const drfq::Arguments &args) {
@@ -25,7 +26,7 @@ int dispatch(const std::string &command, const drfq::Arguments &args) {
   static constexpr Entry entries[] = {
       {"run", drfq::command_run},       {"serve", drfq::command_serve},
       {"record", drfq::command_record}, {"replay", drfq::command_replay},
-      {"bench", drfq::command_bench},
+      {"bench", drfq::command_bench},   {"memory", drfq::command_memory},
   };
   for (const Entry &e : entries)
     if (command == e.name) return e.run(args);

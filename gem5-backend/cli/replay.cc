@@ -5,6 +5,7 @@
 
 #include "../model/trace.hh"
 #include "commands.hh"
+#include "decisions.hh"
 #include "experiment.hh"
 
 namespace drfq {
@@ -12,8 +13,11 @@ namespace {
 
 constexpr const char *kReplayHelp =
     "usage: drfq-mc replay [--memory FILE] [--log FILE] TRACE...\n"
+    "       drfq-mc replay --decisions LOG...\n"
     "  --memory FILE  take the [memory] table of this experiment file\n"
-    "  --log FILE     write every decision, one a line (with one TRACE only)\n";
+    "  --log FILE     write every decision, one a line (with one TRACE only)\n"
+    "  --decisions    ask the core again for the decisions of these logs, for example of\n"
+    "                 gem5; exit 3 when one differs\n";
 
 constexpr const char *kRecordHelp =
     "usage: drfq-mc record --out TRACE EXPERIMENT\n"
@@ -68,17 +72,32 @@ void replay(const MemoryOptions &options, const std::string &file, std::ostream 
             << " bursts, " << s.turnarounds << " turnarounds\n";
 }
 
+/// Whether all decisions are the same.
+bool replay_log(const std::string &file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot read " + file);
+  const DecisionReplay r = replay_decisions(file, in);
+  std::cout << file << " (" << r.source << "): " << r.decisions_same << " of " << r.decisions
+            << " decisions the same (" << r.directions_same << " directions), " << r.arrivals_same << " of "
+            << r.arrivals << " admissions\n";
+  if (!r.first_difference.empty()) std::cout << r.first_difference << "\n";
+  return r.first_difference.empty();
+}
+
 }  // namespace
 
 int command_replay(const Arguments &args) {
   std::string memory_file, log_file;
+  bool decisions = false;
   std::vector<std::string> traces;
   for (std::size_t i = 0; i < args.size(); i++) {
     if (args[i] == "--help" || args[i] == "-h") {
       std::cout << kReplayHelp;
       return 0;
     }
-    if ((args[i] == "--memory" || args[i] == "--log") && i + 1 < args.size()) {
+    if (args[i] == "--decisions") {
+      decisions = true;
+    } else if ((args[i] == "--memory" || args[i] == "--log") && i + 1 < args.size()) {
       (args[i] == "--memory" ? memory_file : log_file) = args[i + 1];
       i++;
     } else if (args[i][0] == '-') {
@@ -90,6 +109,13 @@ int command_replay(const Arguments &args) {
   if (traces.empty() || (!log_file.empty() && traces.size() != 1))
     throw UsageError(std::string("replay: a trace is needed, and one only with --log\n") +
                      kReplayHelp);
+  if (decisions) {
+    if (!memory_file.empty() || !log_file.empty())
+      throw UsageError(std::string("replay: --decisions goes with logs alone\n") + kReplayHelp);
+    bool same = true;
+    for (const std::string &t : traces) same = replay_log(t) && same;
+    return same ? 0 : 3;
+  }
   MemoryOptions options;
   if (!memory_file.empty()) options = load_memory(toml::parse(memory_file, read_file(memory_file)));
   std::ofstream log;

@@ -86,17 +86,17 @@ std::string label(const Point &p) {
 
 }  // namespace
 
-Results run_all(const Experiment &e,
+Results run_all(const Experiment &e, const Runner &runner,
                 const std::function<void(std::size_t, std::size_t)> &progress) {
   Results r;
   std::size_t done = 0;
   const std::size_t all = e.points.size() * e.seeds.size();
-  for (const Point &p : e.points) {
+  for (std::size_t point = 0; point < e.points.size(); point++) {
     r.figures.emplace_back();
     for (std::uint64_t seed : e.seeds) {
-      Scenario s = p.scenario;
+      Scenario s = e.points[point].scenario;
       s.seed = seed;
-      r.figures.back().push_back(run(s));
+      r.figures.back().push_back(runner(point, s));
       progress(++done, all);
     }
   }

@@ -11,13 +11,17 @@
 
 namespace drfq {
 
+/// Runs one combination (its number, and its scenario with a seed).
+using Runner = std::function<Figures(std::size_t, const Scenario &)>;
+
 struct Results {
   /// By point, then by seed.
   std::vector<std::vector<Figures>> figures;
 };
 
 /// Runs every combination; progress(done, all) after each.
-Results run_all(const Experiment &e, const std::function<void(std::size_t, std::size_t)> &progress);
+Results run_all(const Experiment &e, const Runner &runner,
+                const std::function<void(std::size_t, std::size_t)> &progress);
 
 /// Value of a column for a point.
 double value(const Experiment &e, const Results &r, std::size_t point, const Column &c);

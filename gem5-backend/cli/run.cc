@@ -5,31 +5,26 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <sstream>
 
 #include "commands.hh"
 #include "report.hh"
+#include "simulator.hh"
 
 namespace drfq {
 namespace {
 
 constexpr const char *kHelp =
-    "usage: drfq-mc run [--svg FILE] [--check] EXPERIMENT\n"
+    "usage: drfq-mc run [OPTION]... EXPERIMENT\n"
     "  --svg FILE  also write a bar chart of the experiment's plot column\n"
-    "  --check     exit 3 when an expectation of the file is missed\n";
+    "  --check     exit 3 when an expectation of the file is missed\n"
+    "  --simulator COMMAND\n"
+    "              run each combination by this command instead of on the model\n"
+    "              (cli/simulator.hh; for gem5: just gem5 EXPERIMENT)\n";
 
 }  // namespace
 
-std::string read_file(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  if (in) text << in.rdbuf();
-  if (!in || in.bad() || text.bad()) throw std::runtime_error("cannot read " + path);
-  return text.str();
-}
-
 int command_run(const Arguments &args) {
-  std::string file, plot;
+  std::string file, plot, simulator;
   bool check = false;
   for (std::size_t i = 0; i < args.size(); i++) {
     if (args[i] == "--help" || args[i] == "-h") {
@@ -40,6 +35,8 @@ int command_run(const Arguments &args) {
       check = true;
     } else if (args[i] == "--svg" && i + 1 < args.size()) {
       plot = args[++i];
+    } else if (args[i] == "--simulator" && i + 1 < args.size()) {
+      simulator = args[++i];
     } else if (args[i][0] == '-' || !file.empty()) {
       throw UsageError("run: unexpected '" + args[i] + "'\n" + kHelp);
     } else {
@@ -49,7 +46,10 @@ int command_run(const Arguments &args) {
   if (file.empty()) throw UsageError(std::string("run: an experiment file is needed\n") + kHelp);
   const Experiment e = load_experiment(file, read_file(file));
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  const Results r = run_all(e, [&](std::size_t done, std::size_t all) {
+  const Runner runner = [&](std::size_t point, const Scenario &s) {
+    return simulator.empty() ? run(s) : simulate(simulator, file, point, s);
+  };
+  const Results r = run_all(e, runner, [&](std::size_t done, std::size_t all) {
     if (terminal) std::fprintf(stderr, "\r%zu of %zu runs%s", done, all, done == all ? "\n" : "");
   });
   std::cout << table(e, r);

@@ -10,14 +10,13 @@ Ps to_ps(double ns) { return static_cast<Ps>(std::llround(ns * 1e3)); }
 
 class Run {
  public:
-  Run(const Scenario &s, Observer *observer)
-      : s_(s), observer_(observer), traffic_(s.memory), random_(s.seed * 7919 + 1) {
-    traffic_.memory().observe(observer);
+  Run(const Scenario &s, Host &host, Observer *observer)
+      : s_(s), observer_(observer), host_(host), random_(s.seed * 7919 + 1) {
     for (std::size_t i = 0; i < s.agents.size(); i++) {
       const AgentSpec &a = s.agents[i];
       AgentOptions o = a.traffic;
       o.seed = s.seed == 0 ? 0 : s.seed * 1000 + i;
-      traffic_.add(o);
+      host_.add(o);
       Flow f;
       f.weight = a.weight;
       flows_.push_back(f);
@@ -28,7 +27,7 @@ class Run {
 
   Figures figures() {
     go(s_.warmup_ns);
-    traffic_.clear_stats();
+    host_.clear_stats();
     const double windows = std::max(1.0, std::floor(s_.duration_ns / s_.window_ns));
     std::vector<double> shares;
     for (double w = 0; w < windows; w++) {
@@ -40,10 +39,10 @@ class Run {
   }
 
  private:
-  RegisterFile &registers() { return traffic_.memory().controller().registers(); }
+  RegisterFile &registers() { return host_.registers(); }
 
   double bytes(std::size_t i) const {
-    return static_cast<double>(traffic_.counters(i).bytes_total());
+    return static_cast<double>(host_.counters(i).bytes_total());
   }
 
   double total() const {
@@ -60,7 +59,7 @@ class Run {
 
   void write(std::uint64_t offset, std::uint64_t value) {
     registers().write(offset, value);
-    if (observer_ != nullptr) observer_->wrote(traffic_.now(), offset, value);
+    if (observer_ != nullptr) observer_->wrote(host_.now(), offset, value);
   }
 
   /// Simulates ns more, with an update of the registers after each interval.
@@ -70,7 +69,7 @@ class Run {
       const double step = std::min(s_.loop.update_ns, end - now_ns_);
       const std::vector<double> lost = preempt(step);
       now_ns_ += step;
-      traffic_.run_until(to_ps(now_ns_));
+      host_.run_until(to_ps(now_ns_));
       if (s_.loop.enabled) update(step, lost);
     }
   }
@@ -83,11 +82,11 @@ class Run {
     for (std::size_t i = 0; i < lost.size(); i++) {
       if (s_.agents[i].is_device() || random_.below(100) >= s_.daemon_percent) continue;
       lost[i] = d;
-      traffic_.pause(i, true);
+      host_.pause(i, true);
     }
-    traffic_.run_until(to_ps(now_ns_ + d));
+    host_.run_until(to_ps(now_ns_ + d));
     for (std::size_t i = 0; i < lost.size(); i++)
-      if (lost[i] > 0) traffic_.pause(i, false);
+      if (lost[i] > 0) host_.pause(i, false);
     return lost;
   }
 
@@ -108,7 +107,7 @@ class Run {
     for (std::size_t i = 0; i < flows_.size(); i++) {
       if (s_.agents[i].is_device()) {
         wake(&flows_[i], system_ns_, s_.loop);
-        traffic_.pause(i, held(flows_[i], system_ns_, s_.loop));
+        host_.pause(i, held(flows_[i], system_ns_, s_.loop));
       } else {
         cap(&flows_[i], system_ns_, s_.loop);
       }
@@ -122,7 +121,7 @@ class Run {
     f["total.bytes_per_ns"] = all / s_.duration_ns;
     for (std::size_t i = 0; i < s_.agents.size(); i++) {
       const std::string n = s_.agents[i].traffic.name + ".";
-      const Histogram &h = traffic_.counters(i).latency;
+      const Histogram &h = host_.counters(i).latency;
       f[n + "bytes_per_ns"] = bytes(i) / s_.duration_ns;
       f[n + "share_percent"] = all > 0 ? 100 * bytes(i) / all : 0;
       f[n + "latency_p50_ns"] = static_cast<double>(h.percentile(50)) / 1e3;
@@ -142,7 +141,12 @@ class Run {
   }
 
   void collect_memory(Figures *f) const {
-    const Stats &st = traffic_.memory().stats();
+    const Stats &st = host_.stats();
+    double all = 0;
+    for (const auto &by_pid : st.bytes)
+      for (std::uint64_t b : by_pid) all += static_cast<double>(b);
+    (*f)["unattributed_percent"] =
+        all > 0 ? 100 * static_cast<double>(st.bytes[0][0] + st.bytes[1][0]) / all : 0;
     const double bursts = static_cast<double>(st.bursts[0] + st.bursts[1]);
     const double us = s_.duration_ns / 1e3;
     (*f)["row_hit_percent"] =
@@ -164,7 +168,7 @@ class Run {
 
   const Scenario &s_;
   Observer *observer_;
-  Traffic traffic_;
+  Host &host_;
   Random random_;
   std::vector<Flow> flows_;
   double now_ns_ = 0;
@@ -173,6 +177,14 @@ class Run {
 
 }  // namespace
 
-Figures run(const Scenario &s, Observer *observer) { return Run(s, observer).figures(); }
+Figures run(const Scenario &s, Observer *observer) {
+  ModelHost host(s.memory);
+  host.memory().observe(observer);
+  return run_on(s, host, observer);
+}
+
+Figures run_on(const Scenario &s, Host &host, Observer *observer) {
+  return Run(s, host, observer).figures();
+}
 
 }  // namespace drfq

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../model/traffic.hh"
+#include "host.hh"
 #include "loop.hh"
 
 namespace drfq {
@@ -37,6 +37,10 @@ using Figures = std::map<std::string, double>;
 
 /// Runs it from an empty memory. Deterministic. observer may be null.
 Figures run(const Scenario &s, Observer *observer = nullptr);
+
+/// As run(), on a host that nothing has run on yet; its memory is the host's own.
+/// The observer is told of register writes only.
+Figures run_on(const Scenario &s, Host &host, Observer *observer = nullptr);
 
 }  // namespace drfq
 

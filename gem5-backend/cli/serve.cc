@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // drfq-mc serve: the command line of the server.
-#include <csignal>
 #include <cstdlib>
 #include <iostream>
 
@@ -20,12 +19,11 @@ constexpr const char *kHelp =
     "  --rate R        free-running: simulated seconds per second, at most (1)\n"
     "Stops on SIGINT and SIGTERM. The protocol is described in PROTOCOL.md.\n";
 
-void on_signal(int) { Server::stop(); }
-
 }  // namespace
 
 int command_serve(const Arguments &args) {
   ServerOptions o;
+  MemoryOptions memory;
   for (std::size_t i = 0; i < args.size(); i++) {
     if (args[i] == "--help" || args[i] == "-h") {
       std::cout << kHelp;
@@ -40,7 +38,7 @@ int command_serve(const Arguments &args) {
       throw UsageError("serve: unexpected '" + args[i] + "'\n" + kHelp);
     const std::string option = args[i], value = args[++i];
     if (option == "--socket") o.path = value;
-    if (option == "--memory") o.memory = load_memory(toml::parse(value, read_file(value)));
+    if (option == "--memory") memory = load_memory(toml::parse(value, read_file(value)));
     if (option == "--rate") {
       char *end = nullptr;
       o.rate = std::strtod(value.c_str(), &end);
@@ -49,13 +47,8 @@ int command_serve(const Arguments &args) {
     }
   }
   if (o.path.empty()) throw UsageError(std::string("serve: --socket is needed\n") + kHelp);
-  Server server(o);
-  struct sigaction act = {};
-  act.sa_handler = on_signal;
-  sigaction(SIGINT, &act, nullptr);
-  sigaction(SIGTERM, &act, nullptr);
-  std::cout << "listening on " << o.path << std::endl;
-  server.serve();
+  ModelHost host(memory);
+  Server(o, host).serve();
   return 0;
 }
 

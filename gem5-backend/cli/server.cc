@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <iostream>
 
 namespace drfq {
 namespace {
@@ -30,17 +31,20 @@ double wall() {
 
 }  // namespace
 
-Server::Server(const ServerOptions &o)
-    : options_(o), socket_(o.path), service_(o.memory, o.mode), wall_s_(wall()) {}
+Server::Server(const ServerOptions &o, Host &host)
+    : options_(o), socket_(o.path), service_(host, o.mode), wall_s_(wall()) {}
 
 Server::~Server() {
   for (const auto &c : clients_)
     if (c->fd >= 0) close(c->fd);
 }
 
-void Server::stop() { stopped = 1; }
-
 void Server::serve() {
+  struct sigaction act = {};
+  act.sa_handler = [](int) { stopped = 1; };
+  sigaction(SIGINT, &act, nullptr);
+  sigaction(SIGTERM, &act, nullptr);
+  std::cout << "listening on " << options_.path << std::endl;
   while (!stopped) {
     int timeout = kIdleMs;
     if (service_.mode() == Service::Mode::free_running)

@@ -13,19 +13,18 @@ namespace drfq {
 
 struct ServerOptions {
   std::string path;
-  MemoryOptions memory;
   Service::Mode mode = Service::Mode::lock_step;
   double rate = 1;  ///< free-running: simulated seconds per second, at most
 };
 
 class Server {
  public:
-  explicit Server(const ServerOptions &o);
+  /// The host outlives the server.
+  Server(const ServerOptions &o, Host &host);
   ~Server();
 
-  /// Serves until stop() is called from a signal handler, or a fatal error.
+  /// Serves until SIGINT or SIGTERM, or a fatal error.
   void serve();
-  static void stop();
 
  private:
   struct Client {

@@ -93,13 +93,13 @@ void Service::hello(Session *s, const wire::Header &h) {
   s->greeted = true;
   s->writer = h.b == 1;
   const std::uint64_t features =
-      (mode_ == Mode::lock_step ? 1u : 0u) | (policy_ == Policy::frfcfs ? 2u : 0u);
+      (mode_ == Mode::lock_step ? 1u : 0u) | (host_.policy() == Policy::frfcfs ? 2u : 0u);
   reply(s, h, Status::ok, wire::kVersion, features);
 }
 
 Status Service::access(bool writer, std::uint16_t op, std::uint64_t offset,
                        std::uint64_t *value) {
-  RegisterFile &regs = traffic_.memory().controller().registers();
+  RegisterFile &regs = host_.registers();
   if (op == static_cast<std::uint16_t>(Op::peek))
     return static_cast<Status>(regs.peek(offset, value));
   // Reads clear, so they have one owner, too.
@@ -128,7 +128,7 @@ void Service::batch(Session *s, const wire::Header &h, const unsigned char *payl
 
 Status Service::demand(const unsigned char *payload, std::size_t bytes) {
   if (bytes % wire::kDemandRecordBytes != 0) return Status::bad_value;
-  const std::uint32_t cores = traffic_.memory().controller().registers().cores();
+  const std::uint32_t cores = host_.registers().cores();
   std::size_t fresh = 0;
   // All or nothing: look at every record before the first is applied.
   for (std::size_t at = 0; at < bytes; at += wire::kDemandRecordBytes) {
@@ -139,7 +139,7 @@ Status Service::demand(const unsigned char *payload, std::size_t bytes) {
       return Status::bad_value;
     fresh += !demands_.count({r.substream, r.substream ? 0 : r.core});
   }
-  if (demands_.size() + fresh > kDemandsMax) return Status::bad_value;
+  if (demands_.size() + fresh > host_.agents_max()) return Status::bad_value;
   for (std::size_t at = 0; at < bytes; at += wire::kDemandRecordBytes) {
     const wire::DemandRecord r = wire::decode_demand(payload + at);
     const std::pair<std::uint32_t, std::uint32_t> key{r.substream, r.substream ? 0 : r.core};
@@ -157,9 +157,9 @@ Status Service::demand(const unsigned char *payload, std::size_t bytes) {
     o.base = static_cast<std::uint64_t>(known == demands_.end() ? demands_.size() : known->second)
              << 30;
     if (known == demands_.end())
-      demands_[key] = traffic_.add(o);
+      demands_[key] = host_.add(o);
     else
-      traffic_.replace(known->second, o);
+      host_.replace(known->second, o);
   }
   return Status::ok;
 }
@@ -191,7 +191,7 @@ void Service::advance(Ps to, const std::vector<Session *> &sessions) {
     Ps stop = to;
     for (const Session *s : sessions)
       if (s->every != 0) stop = std::min(stop, s->due);
-    traffic_.run_until(stop);
+    host_.run_until(stop);
     for (Session *s : sessions)
       if (s->every != 0 && s->due <= now()) push(s);
   }
@@ -219,7 +219,7 @@ void Service::push(Session *s) {
 }
 
 std::string Service::stats_json() const {
-  const Stats &st = traffic_.memory().stats();
+  const Stats &st = host_.stats();
   std::string out = "{";
   const auto add = [&out](const std::string &key, std::uint64_t v) {
     out += (out.back() == '{' ? "\"" : ",\"") + key + "\":" + std::to_string(v);

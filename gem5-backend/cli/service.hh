@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What the server serves: one controller with its model, and the rules of the
+// What the server serves: the controller of one host, by the rules of the
 // protocol (PROTOCOL.md). Bytes in, bytes out; sockets are the server's.
 #ifndef DRFQ_SERVICE_HH
 #define DRFQ_SERVICE_HH
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../core/wire.hh"
-#include "../model/traffic.hh"
+#include "host.hh"
 
 namespace drfq {
 
@@ -42,14 +42,14 @@ class Service {
   static constexpr Ps kAdvanceMax = 10000 * kPsPerMs;
   /// The shortest interval of a subscription.
   static constexpr Ps kEveryMin = 100 * kPsPerUs;
-  static constexpr std::size_t kDemandsMax = 256;
 
-  Service(const MemoryOptions &o, Mode mode) : traffic_(o), mode_(mode), policy_(o.controller.policy) {}
+  /// The host outlives the service.
+  Service(Host &host, Mode mode) : host_(host), mode_(mode) {}
 
   Mode mode() const { return mode_; }
-  Ps now() const { return traffic_.now(); }
+  Ps now() const { return host_.now(); }
   /// When something happens by itself; kNever: nothing will.
-  Ps next_event() const { return traffic_.next_event(); }
+  Ps next_event() const { return host_.next_event(); }
 
   /// Handles the frames that a session has received.
   void handle(Session *s);
@@ -57,7 +57,7 @@ class Service {
   /// The session is gone.
   void forget(Session *s);
 
-  /// Runs the model to a time, pushing what the sessions subscribed to.
+  /// Runs the host to a time, pushing what the sessions subscribed to.
   void advance(Ps to, const std::vector<Session *> &sessions);
 
   /// Goes on with an advance that a session asked for, at most for slice;
@@ -77,9 +77,8 @@ class Service {
   void reply(Session *s, const wire::Header &request, wire::Status status, std::uint64_t a = 0,
              std::uint64_t b = 0, const void *payload = nullptr, std::size_t bytes = 0);
 
-  Traffic traffic_;
+  Host &host_;
   Mode mode_;
-  Policy policy_;
   Session *writer_ = nullptr;
   Ps target_ = 0;  // of the writer's advance
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> demands_;  // to agents

@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 
 namespace drfq {
 namespace toml {
@@ -208,4 +210,13 @@ Document parse(const std::string &file, const std::string &text) {
 }
 
 }  // namespace toml
+
+std::string read_file(const std::string &path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  if (in) text << in.rdbuf();
+  if (!in || in.bad() || text.bad()) throw std::runtime_error("cannot read " + path);
+  return text.str();
+}
+
 }  // namespace drfq

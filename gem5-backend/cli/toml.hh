@@ -55,6 +55,10 @@ struct Document {
 Document parse(const std::string &file, const std::string &text);
 
 }  // namespace toml
+
+/// The whole of a file. Throws std::runtime_error.
+std::string read_file(const std::string &path);
+
 }  // namespace drfq
 
 #endif

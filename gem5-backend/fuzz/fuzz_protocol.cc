@@ -8,7 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t size) {
   using namespace drfq;
-  Service service(MemoryOptions(), Service::Mode::lock_step);
+  ModelHost host{MemoryOptions()};
+  Service service(host, Service::Mode::lock_step);
   Session clients[2];
   const std::vector<Session *> all{&clients[0], &clients[1]};
   // Each is greeted, or most inputs would not get past hello.

@@ -8,18 +8,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "generator.hh"
-#include "memory.hh"
+#include "agent.hh"
 
 namespace drfq {
 
 class Traffic final : private Listener {
  public:
-  struct Counters {
-    std::uint64_t bytes[2] = {0, 0};  ///< accepted, by direction
-    Histogram latency;                ///< reads: from the first try to the data
-    std::uint64_t bytes_total() const { return bytes[0] + bytes[1]; }
-  };
+  using Counters = Agent::Counters;
 
   explicit Traffic(const MemoryOptions &o) : memory_(o) { memory_.listen(this); }
   Traffic(const Traffic &) = delete;
@@ -29,11 +24,12 @@ class Traffic final : private Listener {
   const Memory &memory() const { return memory_; }
   Ps now() const { return memory_.now(); }
   std::size_t agents() const { return agents_.size(); }
-  const Counters &counters(std::size_t i) const { return agents_[i].counters; }
+  const Counters &counters(std::size_t i) const { return agents_[i].counters(); }
 
   /// Adds an agent; returns its number.
   std::size_t add(const AgentOptions &o) {
-    agents_.emplace_back(o);
+    agents_.emplace_back(o, static_cast<std::uint32_t>(agents_.size()));
+    issue_at_.push_back(kNever);
     waiting_.reserve(agents_.size());
     retry_.reserve(agents_.size());
     schedule(agents_.size() - 1);
@@ -42,28 +38,25 @@ class Traffic final : private Listener {
 
   /// Gives an agent other options from now on.
   void replace(std::size_t i, const AgentOptions &o) {
-    Agent &a = agents_[i];
-    a.options = o;
-    a.generator = Generator(o);
-    a.next_allowed = now();
+    agents_[i].replace(o, now());
     schedule(i);
   }
 
   /// While paused an agent sends nothing new; what it sent goes on.
   void pause(std::size_t i, bool on) {
-    agents_[i].paused = on;
+    agents_[i].pause(on);
     schedule(i);
   }
 
   void clear_stats() {
     memory_.clear_stats();
-    for (Agent &a : agents_) a.counters = Counters();
+    for (Agent &a : agents_) a.clear_counters();
   }
 
   /// When something happens next; kNever when nothing ever does.
   Ps next_event() const {
     Ps t = memory_.next_event();
-    for (const Agent &a : agents_) t = std::min(t, a.issue_at);
+    for (Ps at : issue_at_) t = std::min(t, at);
     return t;
   }
 
@@ -72,9 +65,9 @@ class Traffic final : private Listener {
     for (;;) {
       std::size_t first = 0;
       Ps at = kNever;
-      for (std::size_t i = 0; i < agents_.size(); i++)
-        if (agents_[i].issue_at < at) {
-          at = agents_[i].issue_at;
+      for (std::size_t i = 0; i < issue_at_.size(); i++)
+        if (issue_at_[i] < at) {
+          at = issue_at_[i];
           first = i;
         }
       // Memory goes first on a tie, so that an answer can free a line.
@@ -89,62 +82,22 @@ class Traffic final : private Listener {
   }
 
  private:
-  struct Agent {
-    explicit Agent(const AgentOptions &o) : options(o), generator(o), next_allowed(o.start) {}
-    AgentOptions options;
-    Generator generator;
-    Counters counters;
-    unsigned outstanding = 0;
-    bool waiting = false;  ///< pending was refused
-    bool paused = false;
-    Packet pending;
-    Ps pause_after = 0;
-    Ps first_try = 0;
-    Ps next_allowed = 0;
-    Ps issue_at = kNever;
-  };
-
-  void schedule(std::size_t i) {
-    Agent &a = agents_[i];
-    a.issue_at = kNever;
-    if (a.waiting || a.paused || a.outstanding >= std::max(1u, a.options.lines)) return;
-    a.issue_at = a.generator.active_from(std::max(now(), a.next_allowed));
-  }
+  void schedule(std::size_t i) { issue_at_[i] = agents_[i].next_issue(now()); }
 
   void issue(std::size_t i, Ps at) {
-    Agent &a = agents_[i];
-    const Generator::Access access = a.generator.next();
-    a.pending.address = access.address;
-    a.pending.bytes = kLineBytes;
-    a.pending.dir = access.dir;
-    a.pending.label = a.options.label;
-    a.pending.port = static_cast<std::uint32_t>(i);
-    // The cookie carries the time of the first try.
-    a.pending.cookie = at;
-    a.pause_after = access.pause_after;
-    a.waiting = !send(i, at);
-    if (a.waiting) waiting_.push_back(i);
+    agents_[i].issue(at);
+    if (!send(i, at)) waiting_.push_back(i);
     schedule(i);
   }
 
   bool send(std::size_t i, Ps at) {
-    Agent &a = agents_[i];
-    if (memory_.submit(a.pending, at) != Admission::accepted) return false;
-    a.outstanding++;
-    a.counters.bytes[index(a.pending.dir)] += a.pending.bytes;
-    Ps gap = a.options.gap;
-    if (a.options.bytes_per_s != 0)
-      gap = std::max(gap, kLineBytes * Ps{1000000000000} / a.options.bytes_per_s);
-    // A rate is kept on average: time lost to refusals within one period is made up.
-    const Ps from = a.options.bytes_per_s != 0 && a.next_allowed + gap > at ? a.next_allowed : at;
-    a.next_allowed = from + gap + a.pause_after;
-    return true;
+    const bool accepted = memory_.submit(agents_[i].pending(), at) == Admission::accepted;
+    agents_[i].offered(accepted, at);
+    return accepted;
   }
 
   void completed(const Completion &c) override {
-    Agent &a = agents_[c.port];
-    a.outstanding--;
-    if (c.dir == Dir::read) a.counters.latency.add(c.at - c.cookie);
+    agents_[c.port].completed(c.dir, c.cookie, c.at);
     schedule(c.port);
   }
 
@@ -156,7 +109,6 @@ class Traffic final : private Listener {
         waiting_.push_back(i);
         continue;
       }
-      agents_[i].waiting = false;
       schedule(i);
     }
     retry_.clear();
@@ -164,6 +116,7 @@ class Traffic final : private Listener {
 
   Memory memory_;
   std::vector<Agent> agents_;
+  std::vector<Ps> issue_at_;          // by agent
   std::vector<std::size_t> waiting_;  // refused, oldest first
   std::vector<std::size_t> retry_;
 };

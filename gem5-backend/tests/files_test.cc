@@ -57,7 +57,7 @@ TEST(Experiments, SweepsCombineAndReferencesDivide) {
   EXPECT_EQ(e.points[3].scenario.agents[0].traffic.lines, 8u);
   EXPECT_EQ(e.points[3].scenario.memory.controller.policy, Policy::frfcfs);
   std::size_t last = 0;
-  const Results r = run_all(e, [&last](std::size_t done, std::size_t) { last = done; });
+  const Results r = run_all(e, [](std::size_t, const Scenario &s) { return run(s); }, [&last](std::size_t done, std::size_t) { last = done; });
   EXPECT_EQ(last, 8u);
   EXPECT_DOUBLE_EQ(value(e, r, 1, e.columns[1]), 1.0);
   EXPECT_NE(value(e, r, 0, e.columns[1]), 1.0);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Asks the core again for the decisions of a log (model/DECISIONS.md).
+#ifndef DRFQ_CLI_DECISIONS_HH
+#define DRFQ_CLI_DECISIONS_HH
+
+#include <cstdint>
+#include <istream>
+#include <string>
+
+namespace drfq {
+
+struct DecisionReplay {
+  std::string source;
+  std::uint64_t arrivals = 0, arrivals_same = 0;    ///< admission and owner
+  std::uint64_t decisions = 0, decisions_same = 0;  ///< direction and burst
+  std::uint64_t directions_same = 0;
+  std::string first_difference;  ///< file, line and what the core says; empty: none
+};
+
+/// After a difference the replay goes on from what was decided then. Throws
+/// std::runtime_error with file, line and reason when the log is no log.
+DecisionReplay replay_decisions(const std::string &file, std::istream &in);
+
+}  // namespace drfq
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// One agent in a closed loop: its generator's packets, a bounded number of them
+// outstanding, a refused one kept until it is admitted. It has no clock and no
+// memory; whoever drives it has both (traffic.hh, or a simulator).
+#ifndef DRFQ_AGENT_HH
+#define DRFQ_AGENT_HH
+
+#include <algorithm>
+
+#include "generator.hh"
+#include "memory.hh"
+
+namespace drfq {
+
+class Agent {
+ public:
+  struct Counters {
+    std::uint64_t bytes[2] = {0, 0};  ///< accepted, by direction
+    Histogram latency;                ///< reads: from the first try to the data
+    std::uint64_t bytes_total() const { return bytes[0] + bytes[1]; }
+  };
+
+  /// number: its port, in its packets.
+  Agent(const AgentOptions &o, std::uint32_t number)
+      : options_(o), generator_(o), next_allowed_(o.start), number_(number) {}
+
+  const Counters &counters() const { return counters_; }
+  void clear_counters() { counters_ = Counters(); }
+
+  /// Other options from now on.
+  void replace(const AgentOptions &o, Ps now) {
+    options_ = o;
+    generator_ = Generator(o);
+    next_allowed_ = now;
+  }
+
+  /// While paused it sends nothing new; what it sent goes on.
+  void pause(bool on) { paused_ = on; }
+
+  /// When it wants to send a new packet; kNever while something must come first.
+  Ps next_issue(Ps now) const {
+    if (waiting_ || paused_ || outstanding_ >= std::max(1u, options_.lines)) return kNever;
+    return generator_.active_from(std::max(now, next_allowed_));
+  }
+
+  /// Makes its next packet; it is pending from now on. The cookie is the time of the first try.
+  const Packet &issue(Ps at) {
+    const Generator::Access access = generator_.next();
+    pending_.address = access.address;
+    pending_.bytes = kLineBytes;
+    pending_.dir = access.dir;
+    pending_.label = options_.label;
+    pending_.port = number_;
+    pending_.cookie = at;
+    pause_after_ = access.pause_after;
+    return pending_;
+  }
+
+  const Packet &pending() const { return pending_; }
+
+  /// What became of the pending packet, offered at a time.
+  void offered(bool accepted, Ps at) {
+    waiting_ = !accepted;
+    if (waiting_) return;
+    outstanding_++;
+    counters_.bytes[index(pending_.dir)] += pending_.bytes;
+    Ps gap = options_.gap;
+    if (options_.bytes_per_s != 0)
+      gap = std::max(gap, kLineBytes * Ps{1000000000000} / options_.bytes_per_s);
+    // A rate is kept on average: time lost to refusals within one period is made up.
+    const Ps from = options_.bytes_per_s != 0 && next_allowed_ + gap > at ? next_allowed_ : at;
+    next_allowed_ = from + gap + pause_after_;
+  }
+
+  void completed(Dir dir, Ps first_try, Ps at) {
+    outstanding_--;
+    if (dir == Dir::read) counters_.latency.add(at - first_try);
+  }
+
+ private:
+  AgentOptions options_;
+  Generator generator_;
+  Counters counters_;
+  unsigned outstanding_ = 0;
+  bool waiting_ = false;  // pending_ was refused
+  bool paused_ = false;
+  Packet pending_;
+  Ps pause_after_ = 0;
+  Ps next_allowed_ = 0;
+  std::uint32_t number_;
+};
+
+}  // namespace drfq
+
+#endif
