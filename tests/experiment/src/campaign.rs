@@ -21,6 +21,8 @@ pub struct Plan {
     pub cases: Vec<String>,
     /// Only these schedulers; all when empty.
     pub schedulers: Vec<String>,
+    /// Keep what results.jsonl has already, and run the rest.
+    pub resume: bool,
     /// Directory for results and logs.
     pub out: PathBuf,
 }
@@ -130,6 +132,11 @@ fn pairs<'a>(
 /// schedulers alike. Each record is written as soon as it is there.
 fn measure(plan: &Plan, bench: &Bench, pairs: &[Pair]) -> Result<Vec<Record>> {
     let path = plan.out.join("results.jsonl");
+    let kept = if plan.resume {
+        Record::read_all(&path)?
+    } else {
+        Vec::new()
+    };
     let mut file =
         std::fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
     let (mut records, total) = (Vec::new(), pairs.len() * bench.extent.repeats as usize);
@@ -139,6 +146,12 @@ fn measure(plan: &Plan, bench: &Bench, pairs: &[Pair]) -> Result<Vec<Record>> {
                 records.len() + 1,
                 format!("{}, {}", case.name, scheduler.name),
             );
+            let same = |r: &&Record| bench.is_of(r, case, scheduler, repeat);
+            if let Some(record) = kept.iter().find(same) {
+                writeln!(file, "{}", serde_json::to_string(record)?)?;
+                records.push(record.clone());
+                continue;
+            }
             eprintln!("[{n}/{total}] {names}, repeat {repeat}");
             let record = bench.run(case, scheduler, repeat).with_context(|| {
                 format!(

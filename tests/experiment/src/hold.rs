@@ -6,7 +6,7 @@ use crate::loads::Load;
 use crate::process::{Stat, cpu_ns, now_ns};
 use crate::stats::Stats;
 use anyhow::{Result, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One injected debt.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Debt {
     /// `CLOCK_MONOTONIC` when it was injected, ns.
     pub injected_ns: u64,

@@ -32,6 +32,7 @@ fn record(cpus: &[f64]) -> Record {
         case: "c".into(),
         scheduler: "s".into(),
         repeat: 1,
+        duration_s: 60.0,
         kernel: "k".into(),
         tasks: cpus.iter().enumerate().map(task).collect(),
         idle_cpus: 0.0,

@@ -52,6 +52,10 @@ enum Command {
         /// Only this case (may be repeated).
         #[arg(long = "case", value_name = "NAME")]
         cases: Vec<String>,
+        /// Keep the results that DIR/results.jsonl has, and run what is missing: after an interruption, or
+        /// after lines of one scheduler were deleted because it changed.
+        #[arg(long)]
+        resume: bool,
         /// Only this scheduler (may be repeated).
         #[arg(long = "scheduler", value_name = "NAME")]
         schedulers: Vec<String>,
@@ -149,12 +153,14 @@ fn run(command: Command) -> Result<bool> {
             short,
             cases,
             schedulers,
+            resume,
             out,
         } => campaign::run(&campaign::Plan {
             file,
             short,
             cases,
             schedulers,
+            resume,
             out,
         }),
         Command::Describe { file } => {

@@ -2,10 +2,10 @@
 //! What the kernel says of one process.
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a process has used so far.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// `CLOCK_MONOTONIC` when it was read, ns.
     pub at_ns: u64,

@@ -3,11 +3,13 @@
 
 use crate::hold::Debt;
 use crate::process::Usage;
-use serde::Serialize;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::Path;
 
 /// One case under one scheduler, once.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the experiment.
     pub experiment: String,
@@ -17,6 +19,8 @@ pub struct Record {
     pub scheduler: String,
     /// Number of the repeat, from 1.
     pub repeat: u32,
+    /// How long it was to last, s.
+    pub duration_s: f64,
     /// Release of the kernel.
     pub kernel: String,
     /// Its processes.
@@ -34,7 +38,7 @@ pub struct Record {
 }
 
 /// One process over the measured time.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TaskRecord {
     /// Which of the case's tasks it is a copy of.
     pub task: usize,
@@ -44,6 +48,22 @@ pub struct TaskRecord {
     pub used: Usage,
     /// What it says it did.
     pub report: Value,
+}
+
+impl Record {
+    /// The records of a results.jsonl; none if there is no such file.
+    pub fn read_all(path: &Path) -> Result<Vec<Self>> {
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let parse = |(i, line)| {
+            serde_json::from_str(line)
+                .with_context(|| format!("{}, line {}: no record", path.display(), i + 1))
+        };
+        text.lines().enumerate().map(parse).collect()
+    }
 }
 
 impl TaskRecord {

@@ -37,6 +37,16 @@ struct Measured {
 }
 
 impl Bench<'_> {
+    /// Whether `record` is what [`Bench::run`] would measure.
+    pub fn is_of(&self, record: &Record, case: &Case, scheduler: &Scheduler, repeat: u32) -> bool {
+        record.experiment == self.experiment.name
+            && record.case == case.name
+            && record.scheduler == scheduler.name
+            && record.repeat == repeat
+            && record.duration_s == self.extent.duration_s
+            && record.kernel == kernel_release()
+    }
+
     /// Loads the scheduler, runs the case, unloads it. Failures of the
     /// scheduler are part of the record; an error is one of the experiment.
     pub fn run(&self, case: &Case, scheduler: &Scheduler, repeat: u32) -> Result<Record> {
@@ -58,6 +68,7 @@ impl Bench<'_> {
             case: case.name.clone(),
             scheduler: scheduler.name.clone(),
             repeat,
+            duration_s: self.extent.duration_s,
             kernel: kernel_release(),
             tasks: measured.tasks,
             idle_cpus: measured.idle_cpus,
