@@ -4,9 +4,9 @@
 import argparse
 import os
 import sys
-from typing import List
+from typing import List, Optional
 
-from . import kernels, lock, machine, run, tools
+from . import kernels, lock, machine, model, run, tools
 from .common import VmError, say
 
 _EPILOG = """\
@@ -18,6 +18,9 @@ exit status of `run`: that of the command (128+N when signal N ended it), or
   125  the VM could not start or ended before the command did (the console's log is shown)
   130  interrupted
 """
+
+
+_CPUS = 2
 
 
 def _positive(text: str) -> int:
@@ -39,7 +42,7 @@ def _memory(text: str) -> int:
 
 def _machine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", default=kernels.DEFAULT, help="kernel to boot (default: %(default)s)")
-    parser.add_argument("--cpus", type=_positive, default=2, metavar="N", help="CPUs (default: %(default)s)")
+    parser.add_argument("--cpus", type=_positive, metavar="N", help=f"CPUs (default: {_CPUS}, or those of --machine)")
     parser.add_argument("--llcs", type=_positive, default=1, metavar="N", help="last-level caches (default: 1)")
     parser.add_argument("--smt", action="store_true", help="two hardware threads per core")
     parser.add_argument("--memory", type=_memory, default=2048, metavar="SIZE", help="memory (default: 2G)")
@@ -72,6 +75,13 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--out", metavar="DIR", default=os.environ.get("DRFQ_VM_OUT"),
                      help="directory the command may write to, as $DRFQ_VM_OUT (default: a temporary one)")
     one.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass a variable")
+    one.add_argument("--machine", metavar="NAME|FILE.toml",
+                     help="modelled hardware with RDT, a PMU, caches and memory contention, in simulated time: "
+                     f"{', '.join(model.names())}, or a description of your own (docs/virtual-machine.md)")
+    one.add_argument("--machine-stats", metavar="FILE",
+                     help="what really happened in the modelled machine, a line of JSON per interval")
+    one.add_argument("--machine-interval", type=_positive, default=100, metavar="MS",
+                     help="simulated time between two of these lines (default: %(default)s)")
     one.add_argument("--verbose", action="store_true", help="show the console on standard error")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...")
     shell = commands.add_parser("shell", help="an interactive shell in a VM")
@@ -81,12 +91,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _machine(args: argparse.Namespace) -> machine.Machine:
+def _model(args: argparse.Namespace) -> Optional[model.Model]:
+    """The modelled machine that was asked for, if any."""
+    name = getattr(args, "machine", None)
+    if name is None:
+        if getattr(args, "machine_stats", None) is not None:
+            raise VmError("--machine-stats needs --machine")
+        return None
+    modelled = model.read(name)
+    for option, wrong in (("--kvm", args.kvm), ("--clock icount", args.clock == "icount"), ("--llcs", args.llcs != 1),
+                          ("--smt", args.smt), (f"--cpus {args.cpus}", args.cpus not in (None, modelled.cores))):
+        if wrong:
+            raise VmError(f"{option} does not go with --machine {name}, whose description says what it is")
+    return modelled
+
+
+def _machine(args: argparse.Namespace, modelled: Optional[model.Model] = None) -> machine.Machine:
     counted = args.clock == "icount" and not args.kvm
-    return machine.Machine(kernel=args.kernel, cpus=args.cpus, llcs=args.llcs, smt=args.smt, memory_mib=args.memory,
+    cpus = modelled.cores if modelled else args.cpus or _CPUS
+    options = (*(model.kernel_options() if modelled else ()), *args.kernel_option)
+    return machine.Machine(kernel=args.kernel, cpus=cpus, llcs=args.llcs, smt=args.smt, memory_mib=args.memory,
                            icount_shift=args.icount_shift if counted else None,
                            idle_in_real_time=args.action == "shell",
-                           kvm=args.kvm, disks=tuple(args.disk), kernel_options=tuple(args.kernel_option),
+                           kvm=args.kvm, modelled=modelled is not None, disks=tuple(args.disk), kernel_options=options,
                            qemu_options=tuple(args.qemu_option))
 
 
@@ -94,7 +121,10 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         parser.error("no command given: vm run [OPTIONS] -- CMD ...")
-    return run.run(_machine(args), command, out=args.out, env=args.env, timeout_s=args.timeout, verbose=args.verbose)
+    found = _model(args)
+    modelled = run.Modelled(found, args.machine_stats, args.machine_interval) if found else None
+    return run.run(_machine(args, found), command, out=args.out, env=args.env, timeout_s=args.timeout,
+                   verbose=args.verbose, modelled=modelled)
 
 
 def main(arguments: List[str]) -> int:

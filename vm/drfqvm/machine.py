@@ -21,6 +21,7 @@ class Machine:
     `icount_shift` N makes guest time a count of instructions, 2^N ns each, all vCPUs taking turns; None is real time.
     While all vCPUs are idle it then jumps to the next timer, or with `idle_in_real_time` waits as long as that takes.
     `disks` holds the host's paths of raw images, which the guest sees as /dev/vda and so on.
+    `modelled`: the hardware is that of vm/machine (model.py), which adds its own options.
     """
 
     kernel: str
@@ -31,6 +32,7 @@ class Machine:
     icount_shift: Optional[int] = None
     idle_in_real_time: bool = False
     kvm: bool = False
+    modelled: bool = False
     disks: Tuple[str, ...] = ()
     kernel_options: Tuple[str, ...] = ()
     qemu_options: Tuple[str, ...] = ()
@@ -75,7 +77,10 @@ def _icount(shift: int, idle_in_real_time: bool) -> List[str]:
 def qemu_options(machine: Machine) -> List[str]:
     """Arguments of QEMU beyond those of virtme-ng."""
     options = ["-nic", "none"]
-    if not machine.kvm:
+    if machine.modelled:
+        # QEMU's clocks are the host's, so the guest shall have but its local APIC timers, which the plugin replaces.
+        options += ["-machine", "hpet=off", "-cpu", "Skylake-Server-v1,vendor=GenuineIntel,level=0x1f,check=off"]
+    elif not machine.kvm:
         # Linux reads the cache topology from CPUID leaf 4, which QEMU fills for this vendor only.
         options += ["-cpu", "max,vendor=GenuineIntel"]
     if machine.icount_shift is not None:

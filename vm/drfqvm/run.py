@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Dict, List, Optional
 
-from . import kernels, machine as shape, qemu, tools
+from . import kernels, machine as shape, model, qemu, tools
 from .common import VmError, cache_root, say
 
 TIMEOUT_STATUS = 124
@@ -106,11 +106,34 @@ def with_images(machine: shape.Machine, directory: pathlib.Path) -> shape.Machin
     return dataclasses.replace(machine, disks=images)
 
 
+@dataclasses.dataclass(frozen=True)
+class Modelled:
+    """A machine of vm/machine, and where its truth goes."""
+
+    model: model.Model
+    stats: Optional[str] = None
+    interval_ms: int = 100
+
+
+def _stats_file(path: Optional[str]) -> Optional[pathlib.Path]:
+    """Makes the file of --machine-stats, so that what is wrong with it shows before the VM starts."""
+    if path is None:
+        return None
+    try:
+        with open(path, "w", encoding="ascii"):
+            return pathlib.Path(path).absolute()
+    except OSError as error:
+        raise VmError(f"--machine-stats {path}: {error.strerror}") from error
+
+
 class Run:
     """One VM, from start to end, and the control directory it shares with us."""
 
-    def __init__(self, machine: shape.Machine, release: str, timeout_s: Optional[float], verbose: bool) -> None:
+    def __init__(self, machine: shape.Machine, release: str, timeout_s: Optional[float], verbose: bool,
+                 modelled: Optional[Modelled] = None) -> None:
         self._machine = machine
+        self._modelled = modelled
+        self._suite = qemu.WITH_PLUGINS if modelled else qemu.PLAIN
         self._release = release
         self._timeout_s = timeout_s
         self._verbose = verbose
@@ -123,6 +146,10 @@ class Run:
     def prepare(self, command: List[str], out: Optional[str], env: List[str]) -> None:
         """Fills the control directory; `out` and `env` are the options of `vm run`."""
         self._machine = with_images(self._machine, self.control)
+        if self._modelled:
+            options = model.qemu_options(self._modelled.model, self.control, _stats_file(self._modelled.stats),
+                                         self._modelled.interval_ms)
+            self._machine = dataclasses.replace(self._machine, qemu_options=(*options, *self._machine.qemu_options))
         if out:
             self._out = pathlib.Path(out).absolute()
         try:
@@ -133,6 +160,7 @@ class Run:
         self._write("environment", environment(str(self._out), env, dict(os.environ)))
         self._write("directory", [os.getcwd()])
         self._write("modules", ["virtio_blk"] if self._machine.disks else [])
+        self._write("live", [str(model.guest("live"))] if self._modelled else [])
         shutil.copy(_HERE / "guest-init", self.control / "guest-init")
         self._followers.append(_Follower(self.control / "stdout", sys.stdout.buffer))
         if _same_file(sys.stdout, sys.stderr):
@@ -167,7 +195,7 @@ class Run:
         self._process = subprocess.Popen(
             arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=dict(os.environ, **qemu.environment(), PATH=tools.search_path(), TMPDIR=str(self.control)))
+            env=dict(os.environ, **qemu.environment(self._suite), PATH=tools.search_path(), TMPDIR=str(self.control)))
         threading.Thread(target=self._log_console, daemon=True).start()
 
     def _log_console(self) -> None:
@@ -255,14 +283,16 @@ def _check_paths() -> None:
 
 
 def run(machine: shape.Machine, command: List[str], *, out: Optional[str], env: List[str],
-        timeout_s: Optional[float], verbose: bool) -> int:
+        timeout_s: Optional[float], verbose: bool, modelled: Optional[Modelled] = None) -> int:
     """Runs `command` in a VM, which ends after `timeout_s` (None: never); returns the exit status."""
     _check_paths()
-    tools.ensure()
+    tools.ensure(qemu.WITH_PLUGINS if modelled else qemu.PLAIN)
+    if modelled:
+        model.build()
     release = kernels.resolve(machine.kernel)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
-    one = Run(machine, release, timeout_s, verbose)
+    one = Run(machine, release, timeout_s, verbose, modelled)
     try:
         one.prepare(command, out, env)
         return one.run()
@@ -291,5 +321,5 @@ def shell(machine: shape.Machine) -> int:
         arguments = [str(tools.virtme_run()), *shape.virtme_arguments(machine, str(kernels.image(release))),
                      "--qemu-bin", str(_HERE / "qemu-child"), "--cwd", os.getcwd(),
                      "--qemu-opts", *shape.qemu_options(machine)]
-        env = dict(os.environ, **qemu.environment(), PATH=tools.search_path(), TMPDIR=temporary)
+        env = dict(os.environ, **qemu.environment(qemu.PLAIN), PATH=tools.search_path(), TMPDIR=temporary)
         return subprocess.run(arguments, check=False, env=env).returncode

@@ -41,9 +41,9 @@ def _install(what: str, command: list, env: dict = None) -> None:
         raise VmError(f"cannot install {what} (exit status {error.returncode}); see the messages above") from error
 
 
-def ensure() -> None:
-    """Installs what is missing; instant when all is there."""
-    qemu.ensure()
+def ensure(suite: str = qemu.PLAIN) -> None:
+    """Installs what is missing; instant when all is there. suite: of the QEMU that is wanted."""
+    qemu.ensure(suite)
     stamp = _venv() / ".complete"
     virtiofsd = _cargo_root() / "bin" / "virtiofsd"
     if stamp.exists() and virtiofsd.exists():

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Who runs when, in simulated time: turns between vCPUs, sleep, idle, timers.
+//
+// A vCPU thread that waits here is in the middle of translated code, so QEMU
+// counts it as running; whoever wants all vCPUs stopped would wait for ever. So
+// no wait is longer than kPatience of host time: after that the vCPU goes on for
+// one block, at whose end QEMU can stop it. Its clock is right all the same.
+#ifndef DRFQ_PLUGIN_GATE_HH
+#define DRFQ_PLUGIN_GATE_HH
+
+#include <condition_variable>
+#include <mutex>
+#include <ostream>
+#include <vector>
+
+#include "core.hh"
+#include "timer.hh"
+
+namespace drfq::plugin {
+
+/// PAUSE of a Skylake core takes about as long as so many instructions.
+inline constexpr std::uint64_t kPauseInsns = 140;
+
+class Gate {
+ public:
+  Gate(machine::Machine &, unsigned cores);
+
+  /// All clocks start at the given time. report, if any, gets a line each interval.
+  void start(Ps at, std::ostream *report, Ps interval);
+
+  /// Hands over what the core did, and waits until it may go on. Called between
+  /// blocks, or by an instruction that takes long: progress says how far the core is.
+  void turn(Core &, const Progress &);
+
+  /// Waits until no core lags behind this one, so that its counters are exact.
+  /// False: that took too long; let QEMU stop the vCPU and ask again.
+  bool catch_up(Core &, const Progress &);
+
+  /// HLT. True: the vCPU shall really halt. False: it shall go on behind HLT, as if
+  /// woken for nothing, because it is the last one awake and has moved time on.
+  bool halt(Core &, const Progress &);
+
+  /// The guest wrote a register of its local APIC.
+  void apic_write(Core &, std::uint32_t offset, std::uint32_t value, Ps now);
+
+  void write_report(std::ostream &);
+
+ private:
+  struct Seat {
+    Timer timer;
+    std::uint32_t apic_id = 0;
+    bool adopted = false;  ///< its timer is ours
+    bool asleep = true;
+    bool waiting = false;
+    std::condition_variable go;
+  };
+
+  void adopt(Core &);
+  void arrive(Core &);
+  void wake_ready(unsigned except);
+  void deliver(Core &, Ps now);
+  Ps next_due(unsigned core) const;
+  void start_chunk(Core &, const Progress &);
+  void report_until(Ps);
+
+  machine::Machine &machine_;
+  std::mutex mutex_;
+  std::vector<Seat> seats_;
+  unsigned awake_ = 0;
+  std::ostream *report_ = nullptr;
+  Ps interval_ = 0, next_report_ = kNever;
+};
+
+}  // namespace drfq::plugin
+
+#endif
