@@ -139,6 +139,8 @@ pub struct Task {
     /// Copies.
     #[serde(default = "one")]
     pub count: u32,
+    /// The only CPU that it may run on.
+    pub cpu: Option<usize>,
     /// It sleeps by itself, so what it uses is its demand.
     #[serde(default)]
     pub sleeps: bool,
@@ -306,6 +308,16 @@ impl Experiment {
                 task.nice
             );
             ensure!(task.count > 0, "count of {:?} is 0", task.name);
+            let pinned = |t: &Task| t.cpu.is_some();
+            ensure!(
+                task.cpu.is_none_or(|cpu| cpu < self.cpus as usize),
+                "{:?} is for a CPU that the machine does not have",
+                task.name
+            );
+            ensure!(
+                pinned(task) == pinned(&case.tasks[0]),
+                "either all tasks name a cpu or none: fair shares of a mixture are not worked out here"
+            );
         }
         let known = |name: &str| case.tasks.iter().any(|t| t.name == name);
         for expect in &case.expect {

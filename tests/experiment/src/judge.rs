@@ -124,8 +124,24 @@ impl View<'_> {
             weight: self.weight(t),
             demand: demand(t),
         };
-        let claims: Vec<_> = self.record.tasks.iter().map(claim).collect();
-        max_min(&claims, self.ctx.cpus)
+        let cpu = |t: &TaskRecord| self.case.tasks[t.task].cpu;
+        let tasks = &self.record.tasks;
+        if tasks.iter().all(|t| cpu(t).is_none()) {
+            let claims: Vec<_> = tasks.iter().map(claim).collect();
+            return max_min(&claims, self.ctx.cpus);
+        }
+        // Pinned: each CPU is shared by itself.
+        let mut fair = vec![0.0; tasks.len()];
+        for one in 0..self.ctx.cpus as usize {
+            let here: Vec<usize> = (0..tasks.len())
+                .filter(|i| cpu(&tasks[*i]) == Some(one))
+                .collect();
+            let claims: Vec<_> = here.iter().map(|i| claim(&tasks[*i])).collect();
+            for (i, share) in here.iter().zip(max_min(&claims, 1.0)) {
+                fair[*i] = share;
+            }
+        }
+        fair
     }
 
     /// A two-sided comparison of CPU shares, in percent of one CPU.

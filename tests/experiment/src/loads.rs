@@ -44,8 +44,10 @@ impl Loads {
                 let report = dir.join(format!("load-{name}.json"));
                 // Of an earlier run; it may not be there.
                 let _ = std::fs::remove_file(&report);
+                let pin = task.cpu.map(|cpu| format!("--cpus={cpu}"));
                 let child = Command::new(program)
                     .args(["--gate", "--name", &name])
+                    .args(pin)
                     .arg(format!("--nice={}", task.nice))
                     .arg("--json")
                     .arg(&report)
