@@ -20,14 +20,18 @@
 //
 // Threads: access(), watches(), now() and tsc() belong to the thread of their
 // core and take no lock; all else takes the one mutex inside, for microseconds.
-#ifndef DRFQ_MACHINE_HH
-#define DRFQ_MACHINE_HH
+#ifndef DRFQ_MACHINE_MACHINE_HH
+#define DRFQ_MACHINE_MACHINE_HH
 
+#include <atomic>
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <vector>
 
+#include "cache.hh"
 #include "description.hh"
+#include "registers.hh"
 
 namespace drfq::machine {
 
@@ -69,7 +73,11 @@ class Machine {
   /// One data access at guest-physical address; insns: retired so far by this core
   /// (both rings). Accesses that cross a line count for both. True: call sync() soon.
   bool access(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes, Use use,
-              Ring ring);
+              Ring ring) {
+    const Line first = physical / kLineBytes, last = (physical + bytes - 1) / kLineBytes;
+    if (l1_[core].hit(first, use == Use::store) && first == last) return false;
+    return miss(core, insns, first, last, use, ring);
+  }
 
   /// CLFLUSH and its like: the line leaves this core's private cache and the shared one.
   void flush(unsigned core, std::uint64_t insns, std::uint64_t physical);
@@ -83,9 +91,10 @@ class Machine {
   /// counters. Calls that read counters do it themselves.
   void settle(unsigned core, const Progress &);
 
-  /// The core spends time without retiring (PAUSE, a device access).
-  void spend(unsigned core, const Progress &, Ps);
-  /// The core halts: it holds nobody up until wake(), which moves its clock on to at.
+  /// The core spends time at work without retiring (PAUSE, a device access).
+  void spend(unsigned core, const Progress &, Ps, Ring = Ring::kernel);
+  /// The core halts: it holds nobody up until wake(), which moves its clock on to at,
+  /// if that is later. Halted time is not counted as cycles.
   void sleep(unsigned core, const Progress &);
   void wake(unsigned core, Ps at);
 
@@ -110,12 +119,13 @@ class Machine {
   // The guest's loads read the page itself, so it always shows the registers; the
   // host reports the loads and stores that it saw, after they happened.
 
-  /// Offset in the BAR of one more register than registers.hh has: RW, guest-physical
-  /// address of the shadow page (4096-aligned; 0: none). Shadow page: u64
-  /// pid_coreId[256] at 0, u64 virtualTime_coreId[256] at 2048. Plain guest stores
-  /// there act as writes of these registers by the storing core, in its program order.
-  static constexpr std::uint64_t kShadowRegister = 0x50000;
-  static constexpr std::uint64_t kBarBytes = 0x80000;
+  /// Offset in the BAR of one more register than core/registers.hh has: RW,
+  /// guest-physical address of the shadow page (4096-aligned; 0: none). Shadow page:
+  /// u64 pid_coreId[256] at 0, u64 virtualTime_coreId[256] at 2048. Plain aligned
+  /// 8-byte stores there act as writes of these registers, in the program order of the
+  /// core that stores.
+  static constexpr std::uint64_t kShadowRegister = Registers::kShadow;
+  static constexpr std::uint64_t kBarBytes = Registers::kBytes;
 
   /// page: host address of the BAR's memory (kBarBytes, 8-byte aligned), where it is in
   /// guest-physical memory. Fills it. Null detaches.
@@ -124,7 +134,10 @@ class Machine {
   void move_bar(std::uint64_t guest_physical);
   /// Whether accesses to this address must be reported to loaded() or stored()
   /// instead of access().
-  bool watches(std::uint64_t physical) const;
+  bool watches(std::uint64_t physical) const {
+    return physical - bar_.load(std::memory_order_relaxed) < kBarBytes ||
+           physical - shadow_.load(std::memory_order_relaxed) < Registers::kShadowBytes;
+  }
   /// value: what was loaded or is stored there; bytes other than 8 do not reach registers.
   void loaded(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes,
               std::uint64_t value);
@@ -138,6 +151,13 @@ class Machine {
 
  private:
   struct State;
+
+  bool miss(unsigned core, std::uint64_t insns, Line first, Line last, Use, Ring);
+
+  std::vector<PrivateCache> l1_;
+  // Where nothing is, in guest-physical memory.
+  static constexpr std::uint64_t kNowhere = std::uint64_t{1} << 63;
+  std::atomic<std::uint64_t> bar_{kNowhere}, shadow_{kNowhere};
   std::unique_ptr<State> state_;
 };
 

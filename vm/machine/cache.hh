@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Cache directories: which lines are where. No data, no time.
+//
+// The private cache is its core's own and is asked at every access, so a set is
+// an array in the order of use. The shared one is not inclusive: a line may be
+// in a private cache and no longer here. Private caches are not kept coherent
+// with each other; see docs/virtual-machine.md.
+#ifndef DRFQ_MACHINE_CACHE_HH
+#define DRFQ_MACHINE_CACHE_HH
+
+#include <cstdint>
+#include <vector>
+
+#include "description.hh"
+
+namespace drfq::machine {
+
+/// A physical address divided by kLineBytes.
+using Line = std::uint64_t;
+
+class PrivateCache {
+ public:
+  explicit PrivateCache(const CacheShape &s)
+      : ways_(s.ways), mask_(s.sets() - 1), slots_(std::size_t{s.sets()} * s.ways) {}
+
+  /// Whether the line is there; a hit makes it the most recent, a store dirty.
+  bool hit(Line line, bool store) {
+    std::uint64_t *set = &slots_[(line & mask_) * ways_];
+    const std::uint64_t key = (line + 1) << 1;
+    if ((set[0] & ~kDirty) == key) {
+      set[0] |= store;
+      return true;
+    }
+    for (unsigned i = 1; i < ways_; i++) {
+      if ((set[i] & ~kDirty) != key) continue;
+      const std::uint64_t found = set[i] | store;
+      for (; i > 0; i--) set[i] = set[i - 1];
+      set[0] = found;
+      return true;
+    }
+    return false;
+  }
+
+  struct Victim {
+    Line line = 0;
+    bool dirty = false;
+  };
+
+  /// Puts a line that is not there in the place of the least recently used one.
+  Victim fill(Line line, bool store) {
+    std::uint64_t *set = &slots_[(line & mask_) * ways_];
+    const std::uint64_t last = set[ways_ - 1];
+    for (unsigned i = ways_ - 1; i > 0; i--) set[i] = set[i - 1];
+    set[0] = (line + 1) << 1 | (store ? kDirty : 0);
+    return {(last >> 1) - 1, (last & kDirty) != 0};
+  }
+
+  /// Takes the line out; whether it was dirty.
+  bool flush(Line line) {
+    std::uint64_t *set = &slots_[(line & mask_) * ways_];
+    for (unsigned i = 0; i < ways_; i++) {
+      if (set[i] >> 1 != line + 1) continue;
+      const bool dirty = (set[i] & kDirty) != 0;
+      for (; i + 1 < ways_; i++) set[i] = set[i + 1];
+      set[ways_ - 1] = 0;
+      return dirty;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::uint64_t kDirty = 1;
+
+  unsigned ways_;
+  Line mask_;
+  std::vector<std::uint64_t> slots_;  // (line + 1) << 1 | dirty; 0: empty
+};
+
+class SharedCache {
+ public:
+  struct Meta {
+    std::uint64_t used = 0;    ///< stamp of the last use
+    std::uint16_t rmid = 0;    ///< of the core that brought it in
+    bool dirty = false;
+    bool coming = false;       ///< its data is still on the way from memory
+    bool prefetched = false;   ///< and not asked for yet
+  };
+  struct Victim {
+    Line line = 0;
+    Meta meta;
+    bool valid = false;
+  };
+
+  SharedCache(const CacheShape &s, unsigned rmids)
+      : ways_(s.ways), mask_(s.sets() - 1), tags_(std::size_t{s.sets()} * s.ways),
+        meta_(tags_.size()), held_(rmids == 0 ? 1 : rmids) {}
+
+  unsigned ways() const { return ways_; }
+  /// Every way of the cache.
+  std::uint32_t all_ways() const { return static_cast<std::uint32_t>((std::uint64_t{1} << ways_) - 1); }
+
+  /// Null when the line is not there. Does not count as a use.
+  Meta *find(Line line) {
+    const std::size_t base = (line & mask_) * ways_;
+    for (unsigned i = 0; i < ways_; i++)
+      if (tags_[base + i] == line + 1) return &meta_[base + i];
+    return nullptr;
+  }
+
+  void touch(Meta *m) { m->used = ++stamp_; }
+
+  /// Puts a line that is not there into one of the allowed ways (a bit each, at
+  /// least one): an empty one, else the least recently used.
+  Meta *fill(Line line, std::uint16_t rmid, std::uint32_t allowed, Victim *victim) {
+    const std::size_t base = (line & mask_) * ways_;
+    std::size_t at = base;
+    std::uint64_t oldest = ~std::uint64_t{0};
+    for (unsigned i = 0; i < ways_; i++) {
+      if ((allowed >> i & 1) == 0) continue;
+      // A line that is on its way stays, unless nothing else may go.
+      const std::uint64_t age =
+          tags_[base + i] == 0 ? 0 : meta_[base + i].used + (meta_[base + i].coming ? kPinned : 0);
+      if (age >= oldest) continue;
+      oldest = age;
+      at = base + i;
+    }
+    victim->valid = tags_[at] != 0;
+    if (victim->valid) {
+      victim->line = tags_[at] - 1;
+      victim->meta = meta_[at];
+      held_[victim->meta.rmid]--;
+    }
+    tags_[at] = line + 1;
+    meta_[at] = Meta();
+    meta_[at].rmid = rmid;
+    meta_[at].used = ++stamp_;
+    held_[rmid]++;
+    return &meta_[at];
+  }
+
+  /// Takes the line out; whether it was there and dirty.
+  bool flush(Line line) {
+    Meta *m = find(line);
+    if (m == nullptr) return false;
+    const bool dirty = m->dirty;
+    held_[m->rmid]--;
+    tags_[static_cast<std::size_t>(m - meta_.data())] = 0;
+    *m = Meta();
+    return dirty;
+  }
+
+  /// Lines that a monitoring id brought in and that are still there.
+  std::uint64_t held(std::uint16_t rmid) const { return held_[rmid]; }
+
+ private:
+  static constexpr std::uint64_t kPinned = std::uint64_t{1} << 62;
+
+  unsigned ways_;
+  Line mask_;
+  std::vector<Line> tags_;  // line + 1; 0: empty
+  std::vector<Meta> meta_;
+  std::vector<std::uint64_t> held_;
+  std::uint64_t stamp_ = 0;
+};
+
+}  // namespace drfq::machine
+
+#endif

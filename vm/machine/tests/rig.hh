@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// A host of the machine for tests: programs that are access patterns, run by
+// turns on one thread as the emulator's threads would.
+#ifndef DRFQ_MACHINE_RIG_HH
+#define DRFQ_MACHINE_RIG_HH
+
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "machine.hh"
+
+namespace drfq::machine {
+
+inline std::string read_file(const std::string &path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// A machine that ships, by name.
+inline Description shipped(const std::string &name) {
+  const std::string path = std::string(MACHINES) + "/" + name + ".toml";
+  return load_description(path, read_file(path));
+}
+
+/// One instruction, or several without an access.
+struct Step {
+  std::uint64_t insns = 1;
+  bool accesses = false;
+  std::uint64_t address = 0;
+  Use use = Use::load;
+};
+
+using Program = std::function<Step()>;
+
+/// Copies arrays of a size, 16 bytes at a time; two instructions of loop for each line.
+inline Program copier(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
+  return [=, at = std::uint64_t{0}, phase = 0u]() mutable {
+    Step s;
+    const unsigned n = phase++ % 9;
+    if (n == 8) {
+      s.insns = 2;
+      at = (at + kLineBytes) % bytes;
+      return s;
+    }
+    s.accesses = true;
+    s.use = n % 2 ? Use::store : Use::load;
+    s.address = (n % 2 ? to : from) + at + n / 2 * 16;
+    return s;
+  };
+}
+
+/// Loads or stores every 16 bytes of an array, again and again.
+inline Program streamer(std::uint64_t base, std::uint64_t bytes, Use use) {
+  return [=, at = std::uint64_t{0}, phase = 0u]() mutable {
+    Step s;
+    if (phase++ % 5 == 4) {
+      s.insns = 2;
+      return s;
+    }
+    s.accesses = true;
+    s.use = use;
+    s.address = base + at;
+    at = (at + 16) % bytes;
+    return s;
+  };
+}
+
+/// Never leaves its private cache.
+inline Program spinner(std::uint64_t base) {
+  return [=, n = 0u]() mutable {
+    Step s;
+    s.accesses = n++ % 3 == 0;
+    s.address = base + n % 64 * 64;
+    return s;
+  };
+}
+
+class Rig {
+ public:
+  explicit Rig(const Description &d)
+      : machine(d), programs_(d.cores), done_(d.cores),
+        chunk_(std::max<std::uint64_t>(1, d.quantum * 1000 / d.fs_per_insn())) {
+    machine.start(0);
+    for (unsigned i = 0; i < d.cores; i++) machine.sleep(i, {});
+  }
+
+  void put(unsigned core, Program p) {
+    if (!programs_[core]) machine.wake(core, machine.horizon());
+    programs_[core] = std::move(p);
+  }
+
+  /// Runs until every program's core has come to this time.
+  void run_to(Ps to) {
+    for (bool more = true; more;) {
+      more = false;
+      for (unsigned i = 0; i < programs_.size(); i++) {
+        if (!programs_[i] || machine.now(i, done_[i]) >= to) continue;
+        more = true;
+        if (machine.may_run(i)) chunk(i);
+      }
+    }
+  }
+
+  Progress progress(unsigned core) const { return {done_[core], 0}; }
+  std::uint64_t insns(unsigned core) const { return done_[core]; }
+
+  Machine machine;
+
+ private:
+  void chunk(unsigned core) {
+    const std::uint64_t end = done_[core] + chunk_;
+    for (bool enough = false; !enough && done_[core] < end;) {
+      const Step s = programs_[core]();
+      if (s.accesses)
+        enough = machine.access(core, done_[core], s.address, 8, s.use, Ring::user);
+      done_[core] += s.insns;
+    }
+    machine.sync(core, progress(core));
+  }
+
+  std::vector<Program> programs_;
+  std::vector<std::uint64_t> done_;
+  std::uint64_t chunk_;
+};
+
+}  // namespace drfq::machine
+
+#endif

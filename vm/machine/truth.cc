@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "truth.hh"
+
+#include <ostream>
+
+namespace drfq::machine {
+namespace {
+
+/// What was moved since a mark, which becomes the present.
+Moved since(Moved *mark, const Moved &now) {
+  const Moved d{now.read - mark->read, now.write - mark->write};
+  *mark = now;
+  return d;
+}
+
+std::ostream &operator<<(std::ostream &out, const Moved &m) {
+  return out << "\"read_bytes\":" << m.read << ",\"write_bytes\":" << m.write;
+}
+
+double ns(Ps ps) { return static_cast<double>(ps) / 1e3; }
+
+void write_memory(std::ostream &out, const Memory &m) {
+  const Stats &s = m.stats();
+  out << "\"memory\":{";
+  for (Dir d : {Dir::read, Dir::write}) {
+    const unsigned i = index(d);
+    const Histogram &w = s.wait[i];
+    out << "\"" << name(d) << "\":{\"packets\":" << s.packets[i] << ",\"bursts\":" << s.bursts[i]
+        << ",\"row_hits\":" << s.row_hits[i] << ",\"wait_ns_p50\":" << ns(w.percentile(50))
+        << ",\"wait_ns_p99\":" << ns(w.percentile(99)) << ",\"wait_ns_max\":" << ns(w.max())
+        << ",\"queued\":" << m.controller().queue(d).size() << "},";
+  }
+  out << "\"turnarounds\":" << s.turnarounds << "}";
+}
+
+}  // namespace
+
+Truth::Truth(const Description &d)
+    : cycles_per_ps_(static_cast<double>(d.clock_hz) / 1e12), cores_(d.cores), by_core_(d.cores),
+      by_rmid_(d.rdt.rmids), by_pid_(kPids) {}
+
+void Truth::write_core(std::ostream &out, unsigned core, const Sources &now, const Moved &moved) {
+  const Counts kernel = now.ring[0] - cores_[core].ring[0];
+  const Counts user = now.ring[1] - cores_[core].ring[1];
+  Counts all = kernel;
+  all += user;
+  cores_[core] = now;
+  const auto cycles = [this](std::uint64_t ps) {
+    return static_cast<std::uint64_t>(static_cast<double>(ps) * cycles_per_ps_);
+  };
+  out << (core ? "," : "") << "{\"core\":" << core << ",\"instructions\":{\"kernel\":"
+      << kernel[Source::insns] << ",\"user\":" << user[Source::insns] << "},\"cycles\":{\"kernel\":"
+      << cycles(kernel[Source::busy_ps]) << ",\"user\":" << cycles(user[Source::busy_ps])
+      << "},\"stall_cycles\":" << cycles(all[Source::stall_ps])
+      << ",\"llc_references\":" << all.references() << ",\"llc_misses\":{\"kernel\":"
+      << kernel.misses() << ",\"user\":" << user.misses()
+      << "},\"prefetches\":" << all[Source::prefetch_miss]
+      << ",\"write_backs\":" << all[Source::write_back] << "," << since(&by_core_[core], moved) << "}";
+}
+
+void Truth::write_ids(std::ostream &out, const Hierarchy &h) {
+  const char *comma = "";
+  out << "\"rmids\":[";
+  for (unsigned i = 0; i < by_rmid_.size(); i++) {
+    const std::uint64_t held = h.cache().held(static_cast<std::uint16_t>(i)) * kLineBytes;
+    const Moved m = since(&by_rmid_[i], h.moved_by_rmid(i));
+    if (m.read == 0 && m.write == 0 && held == 0) continue;
+    out << comma << "{\"rmid\":" << i << "," << m << ",\"occupancy_bytes\":" << held << "}";
+    comma = ",";
+  }
+  out << "],";
+}
+
+void Truth::write_pids(std::ostream &out, const Hierarchy &h) {
+  const char *comma = "";
+  out << "\"pids\":[";
+  for (Pid p = 0; p < kPids; p++) {
+    const Moved m = since(&by_pid_[p], h.moved_by_pid(p));
+    if (m.read == 0 && m.write == 0) continue;
+    out << comma << "{\"pid\":" << p << "," << m << "}";
+    comma = ",";
+  }
+  out << "],";
+}
+
+void Truth::write(std::ostream &out, Ps now, const std::vector<Sources> &cores, Hierarchy *h) {
+  out << "{\"at_ns\":" << now / kPsPerNs << ",\"interval_ns\":" << (now - since_) / kPsPerNs
+      << ",\"cores\":[";
+  since_ = now;
+  for (unsigned i = 0; i < cores.size(); i++) write_core(out, i, cores[i], h->moved(i));
+  out << "],";
+  write_ids(out, *h);
+  write_pids(out, *h);
+  write_memory(out, h->channel().memory());
+  out << "}\n";
+  h->channel().clear_stats();
+}
+
+}  // namespace drfq::machine
