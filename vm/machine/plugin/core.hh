@@ -39,6 +39,8 @@ struct Site {
   std::uint8_t bytes;
   bool second_page;            ///< of the block
   Ring ring;
+  bool last;                   ///< of the block
+  bool counted;                ///< by the block; code from before the machine went live is not
   std::uint16_t left;          ///< instructions of the block from this one on
   std::uint8_t operand_base = 16;
   std::int32_t operand_displacement = 0;

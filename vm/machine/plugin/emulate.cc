@@ -25,8 +25,8 @@ std::uint64_t address(const Core &core, const Site &s) {
   return at;
 }
 
-Progress before(const Core &core, const Site &s) { return core.progress(s.left, s.ring); }
-Progress behind(const Core &core, const Site &s) { return core.progress(s.left - 1, s.ring); }
+Progress before(const Core &core, const Site &s) { return core.progress(s.counted ? s.left : 0, s.ring); }
+Progress behind(const Core &core, const Site &s) { return core.progress(s.counted ? s.left - 1 : 0, s.ring); }
 
 void answer(Core &core, std::uint64_t value) {
   core.set(rax, static_cast<std::uint32_t>(value));
@@ -34,7 +34,7 @@ void answer(Core &core, std::uint64_t value) {
 }
 
 void leave_block(Core &core, const Site &s, unsigned left) {
-  core.hot->insns[static_cast<unsigned>(s.ring)] -= left;
+  if (s.counted) core.hot->insns[static_cast<unsigned>(s.ring)] -= left;
   core.hot->block = nullptr;
 }
 
@@ -89,7 +89,7 @@ void Emulator::cpuid(Core &core, const Site &s) {
   core.cpuid_subleaf = static_cast<std::uint32_t>(core.get(rcx));
   core.cpuid_pending = true;
   // When the block ends here, the next one's turn amends the answer.
-  if (s.left == 1) core.hot->spent = kTurn;
+  if (s.last) core.hot->spent = kTurn;
 }
 
 void Emulator::amend_cpuid(Core &core) {

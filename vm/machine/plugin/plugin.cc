@@ -261,6 +261,8 @@ void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, s
   site.bytes = static_cast<std::uint8_t>(size);
   site.second_page = (address >> 12) != (start >> 12);
   site.ring = ring;
+  site.last = i + 1 == n;
+  site.counted = live_;
   site.left = static_cast<std::uint16_t>(n - i);
   if (what == Special::clflush) {
     const Operand operand = clflush_operand(bytes, size);
