@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Memory streams on chosen CPUs at the same time, each a process of its own, as
+// mbw does for one. Prints a line of JSON for each: what it moved in its time.
+//
+//   stream [-s SECONDS] [-m MIB] [-w WARM-UP PASSES] [-g RESCTRL GROUP] OP@CPU ...
+//
+// OP: copy, read, write, or spin (no memory). A group is joined before the pages
+// are touched. Times are of the monotonic clock.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MEBI = 1 << 20, WORDS_OF_CHECK = 4096 };
+
+struct options {
+  double seconds;
+  size_t bytes;
+  unsigned warm_up;
+  const char *group;
+};
+
+static void die(const char *what) {
+  fprintf(stderr, "stream: %s: %s\n", what, strerror(errno));
+  exit(1);
+}
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Zeroed memory on huge pages, so that where it lies in the cache is not chance.
+static uint64_t *memory(size_t bytes) {
+  const size_t huge = 2 * MEBI;
+  const size_t whole = (bytes + huge - 1) / huge * huge;
+  char *p = mmap(NULL, whole + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) die("memory");
+  p += (huge - (uintptr_t)p % huge) % huge;
+  madvise(p, whole, MADV_HUGEPAGE);
+  memset(p, 1, bytes);
+  return (uint64_t *)p;
+}
+
+// Each moves n words, 8 at a time, and says how many bytes that is.
+static uint64_t copy(uint64_t *restrict to, const uint64_t *restrict from, size_t n) {
+  for (size_t i = 0; i < n; i += 8) {
+    uint64_t a = from[i], b = from[i + 1], c = from[i + 2], d = from[i + 3];
+    to[i] = a, to[i + 1] = b, to[i + 2] = c, to[i + 3] = d;
+    a = from[i + 4], b = from[i + 5], c = from[i + 6], d = from[i + 7];
+    to[i + 4] = a, to[i + 5] = b, to[i + 6] = c, to[i + 7] = d;
+    __asm__ volatile("" ::: "memory");
+  }
+  return n * sizeof *to;
+}
+
+static uint64_t read_all(const uint64_t *from, size_t n) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < n; i += 8) {
+    sum += from[i] + from[i + 1] + from[i + 2] + from[i + 3] + from[i + 4] + from[i + 5] + from[i + 6] + from[i + 7];
+    __asm__ volatile("" : "+r"(sum)::"memory");
+  }
+  return n * sizeof *from;
+}
+
+static uint64_t write_all(uint64_t *to, size_t n) {
+  for (size_t i = 0; i < n; i += 8) {
+    for (size_t j = 0; j < 8; j++) to[i + j] = i;
+    __asm__ volatile("" ::: "memory");
+  }
+  return n * sizeof *to;
+}
+
+static uint64_t spin(size_t n) {
+  for (size_t i = 0; i < n; i++) __asm__ volatile("");
+  return n;
+}
+
+static uint64_t work(const char *op, uint64_t *a, uint64_t *b, size_t from, size_t n) {
+  if (strcmp(op, "copy") == 0) return copy(a + from, b + from, n);
+  if (strcmp(op, "read") == 0) return read_all(b + from, n);
+  if (strcmp(op, "write") == 0) return write_all(a + from, n);
+  return spin(n);
+}
+
+static void join(const char *group) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/tasks", group);
+  FILE *f = fopen(path, "w");
+  if (f == NULL || fprintf(f, "%d\n", (int)getpid()) < 0 || fclose(f) != 0) die(path);
+}
+
+static void pin(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) die("this CPU");
+}
+
+// One stream; begins when start's other end is closed.
+static void run(const struct options *o, const char *op, int cpu, int ready, int start) {
+  pin(cpu);
+  if (o->group != NULL) join(o->group);
+  // A copy's two halves make up the working set.
+  const size_t bytes = strcmp(op, "copy") == 0 ? o->bytes / 2 : o->bytes;
+  const size_t words = bytes / sizeof(uint64_t), step = words < WORDS_OF_CHECK ? words : WORDS_OF_CHECK;
+  uint64_t *a = memory(bytes), *b = memory(bytes), moved = 0;
+  for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
+  char byte = 0;
+  if (write(ready, &byte, 1) != 1 || read(start, &byte, 1) != 0) die("start");
+  const double begin = now();
+  double end = begin;
+  for (size_t i = 0; end - begin < o->seconds; end = now()) {
+    moved += work(op, a, b, i, step);
+    i = i + 2 * step <= words ? i + step : 0;
+  }
+  printf("{\"op\":\"%s\",\"cpu\":%d,\"bytes\":%llu,\"seconds\":%.9f,\"bytes_per_ns\":%.6f}\n", op, cpu,
+         (unsigned long long)moved, end - begin, (double)moved / (end - begin) / 1e9);
+  fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+  struct options o = {.seconds = 0.2, .bytes = 16 * MEBI, .warm_up = 1};
+  for (int c; (c = getopt(argc, argv, "s:m:w:g:")) != -1;) {
+    if (c == 's') o.seconds = atof(optarg);
+    else if (c == 'm') o.bytes = (size_t)atol(optarg) * MEBI;
+    else if (c == 'w') o.warm_up = (unsigned)atoi(optarg);
+    else if (c == 'g') o.group = optarg;
+    else return 2;
+  }
+  int ready[2], start[2];
+  if (pipe(ready) != 0 || pipe(start) != 0) die("pipe");
+  for (int i = optind; i < argc; i++) {
+    char *at = strchr(argv[i], '@');
+    if (at == NULL) {
+      fprintf(stderr, "stream: %s: not of the form OP@CPU\n", argv[i]);
+      return 2;
+    }
+    *at = 0;
+    const pid_t child = fork();
+    if (child < 0) die("fork");
+    if (child != 0) continue;
+    close(start[1]);
+    run(&o, argv[i], atoi(at + 1), ready[1], start[0]);
+    return 0;
+  }
+  char byte;
+  for (int i = optind; i < argc; i++)
+    if (read(ready[0], &byte, 1) != 1) die("a stream");
+  close(start[1]);
+  int status, failed = 0;
+  while (wait(&status) > 0) failed |= status != 0;
+  return failed;
+}
