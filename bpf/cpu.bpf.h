@@ -7,13 +7,14 @@
  * (4.6). The thesis scans all CPUs at every switch. Here a CPU scans only when
  * its own former packet may have been the smallest, that is, not after V: with
  * c CPUs one switch in c. Wake-ups start behind V and would scan each time, so
- * scans are also V_LAG_PER_CPU_NS times c apart, which bounds their cost to a
- * few percent of one CPU. A scan that is left out for that is made up for at the
+ * scans are also V_LAG_MIN_NS apart, or V_LAG_PER_CPU_NS times c if that is more,
+ * which bounds their cost to a few percent of one CPU. A scan that is left out for that is made up for at the
  * next change of any slot: V lags by one packet at most.
  */
 #ifndef DRFQ_CPU_BPF_H
 #define DRFQ_CPU_BPF_H
 
+#define V_LAG_MIN_NS 20000
 #define V_LAG_PER_CPU_NS 500
 
 /* In a map of its own, which the agent maps to forward registers. */
@@ -130,12 +131,12 @@ __noinline u32 vtime_scan(s32 except)
 /* A slot left virtual time @old: brings V up to date if it may have moved. */
 static __always_inline void vtime_refresh(u64 old)
 {
-	u64 now;
+	u64 now, lag = (u64)nr_cpu_ids * V_LAG_PER_CPU_NS;
 
 	if (drfq_before(vtime_now(), old) && !READ_ONCE(v_stale))
 		return;
 	now = scx_bpf_now();
-	if (now - READ_ONCE(v_scanned_at_ns) < (u64)nr_cpu_ids * V_LAG_PER_CPU_NS) {
+	if (now - READ_ONCE(v_scanned_at_ns) < (lag > V_LAG_MIN_NS ? lag : V_LAG_MIN_NS)) {
 		WRITE_ONCE(v_stale, 1);
 		return;
 	}

@@ -119,6 +119,7 @@ enum drfq_task_flags {
 	DRFQ_TASK_KTHREAD = 1 << 3,
 	DRFQ_TASK_INDEBTED = 1 << 4, /* devices moved memory while it was blocked */
 	DRFQ_TASK_ACTIVE = 1 << 5, /* its weight is counted in its cgroup */
+	DRFQ_TASK_SYNC = 1 << 6, /* whoever woke it is about to block */
 };
 
 /* Argument of the SYSCALL program drfq_charge_dma: charges traffic that the

@@ -59,6 +59,8 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		return prev_cpu;
 	if (wake_flags & SCX_WAKE_TTWU) {
 		task_wake(p, t);
+		if (wake_flags & SCX_WAKE_SYNC)
+			t->flags |= DRFQ_TASK_SYNC;
 		if (hold_wanted(p, t))
 			return prev_cpu;
 	}
@@ -122,7 +124,9 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 	if ((!__COMPAT_is_enq_cpu_selected(enq_flags) || (t->flags & DRFQ_TASK_INDEBTED)) &&
 	    kick_idle_for(p))
 		return;
-	if (wakeup)
+	/* A waker that is about to block makes room by itself, at its slice's end
+	 * at the latest; to preempt it costs two switches for every message. */
+	if (wakeup && !(t->flags & DRFQ_TASK_SYNC))
 		preempt_for(p, drfq_start(&t->flow));
 }
 
@@ -241,7 +245,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	task_charge(p, t, bytes, !runnable);
 	if (!runnable)
 		task_deactivate(t);
-	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED);
+	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
 	hold_end(t);
 	/* The slot stays as it is until the next packet starts or the CPU goes
 	 * idle: a CPU between two packets is busy. Another CPU that scanned just
@@ -260,6 +264,9 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 	slot_set_pid(slot, 0);
 	slot->sense_fresh = false;
 	vtime_refresh(slot->vtime_ns);
+	/* What was queued after ops.dispatch looked, and before others could see
+	 * that this CPU idles, has woken nobody. */
+	pass_on();
 	if (hold_any())
 		hold_poll(!cpus_busy(-1));
 }

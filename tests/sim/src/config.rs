@@ -70,7 +70,7 @@ impl Config {
             hold_max_ns: SEC,
             rescue_ns: 2 * SEC,
             skewed_ticks: false,
-            v_lag_ns: 500 * nr_cpus as u64,
+            v_lag_ns: (500 * nr_cpus as u64).max(20 * US),
             v_origin_ns: ffi::v_origin_ns(),
             mem_bytes_per_s: None,
         }
