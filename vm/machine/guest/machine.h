@@ -18,6 +18,9 @@
 #define MACHINE_CONTROLLER_DEVICE 0x1110u
 #define MACHINE_CONTROLLER_BAR 2
 #define MACHINE_CONTROLLER_BYTES 0x80000u
+/* RW: guest-physical address of the shadow page, 0 for none. In it: pid_coreId, then virtualTime_coreId, of so many cores. */
+#define MACHINE_SHADOW_REGISTER 0x50000u
+#define MACHINE_SHADOW_CORES 256u
 
 /* Whether there is a machine that understands the leaf; *live: whether its time is simulated. */
 static inline int machine_ask(uint32_t leaf, uint64_t argument, int *live) {

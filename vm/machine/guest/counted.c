@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What the performance counters say of a piece of work, beside what the machine
+// itself says (--machine-stats): for tests that compare the two.
+//
+//   counted CPU OP MIB
+//
+// OP: read or write memory of so many MiB, one pass, or spin (one million rounds
+// for each). For each event the work is done once; a line of truth is written
+// before and after it, and what perf counted in user mode is printed. The counter
+// is read in user mode, next to the truth, and nothing in between touches memory;
+// how many instructions that takes, a run with 0 MiB tells.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "machine.h"
+
+enum { EVENTS = 4 };
+static const uint64_t config[EVENTS] = {PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_CPU_CYCLES,
+                                        PERF_COUNT_HW_CACHE_REFERENCES, PERF_COUNT_HW_CACHE_MISSES};
+static const char *const name[EVENTS] = {"instructions", "cycles", "cache_references", "cache_misses"};
+
+static void die(const char *what) {
+  fprintf(stderr, "counted: %s: %s\n", what, strerror(errno));
+  exit(1);
+}
+
+// Opens an event and returns the selector of RDPMC for its counter.
+static uint32_t open_event(uint64_t what) {
+  struct perf_event_attr attr = {.type = PERF_TYPE_HARDWARE,
+                                 .size = sizeof attr,
+                                 .config = what,
+                                 .exclude_kernel = 1,
+                                 .exclude_hv = 1,
+                                 .pinned = 1};
+  const int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+  if (fd < 0) die("perf_event_open");
+  const struct perf_event_mmap_page *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) die("mmap of an event");
+  if (!page->cap_user_rdpmc || page->index == 0) {
+    fprintf(stderr, "counted: the kernel does not let user mode read the counters (index %u)\n", page->index);
+    exit(1);
+  }
+  return page->index - 1;
+}
+
+static inline uint64_t rdpmc(uint32_t selector) {
+  uint32_t low, high;
+  __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(selector));
+  return low | (uint64_t)high << 32;
+}
+
+static void work(const char *op, volatile uint64_t *memory, size_t mib) {
+  const size_t words = (mib << 20) / sizeof *memory;
+  if (strcmp(op, "spin") == 0) {
+    for (uint64_t i = 0; i < mib * 1000000; i++) __asm__ volatile("");
+  } else if (strcmp(op, "write") == 0) {
+    for (size_t i = 0; i < words; i += 8) memory[i] = i;
+  } else {
+    for (size_t i = 0; i < words; i += 8) (void)memory[i];
+  }
+}
+
+// What the counter counts while the work is done between two lines of truth.
+static uint64_t count(uint32_t selector, const char *op, uint64_t *memory, size_t mib) {
+  int live;
+  work(op, memory, 0);
+  const uint64_t before = rdpmc(selector);
+  machine_ask(MACHINE_REPORT, 0, &live);
+  work(op, memory, mib);
+  machine_ask(MACHINE_REPORT, 0, &live);
+  return rdpmc(selector) - before;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 4) {
+    fprintf(stderr, "usage: counted CPU read|write|spin MIB\n");
+    return 2;
+  }
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(atoi(argv[1]), &set);
+  if (sched_setaffinity(0, sizeof set, &set) != 0) die("this CPU");
+  const size_t mib = (size_t)atol(argv[3]), bytes = (mib ? mib : 1) << 20;
+  uint64_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) die("memory");
+  uint32_t selector[EVENTS];
+  for (unsigned i = 0; i < EVENTS; i++) selector[i] = open_event(config[i]);
+  const uint64_t mask = (UINT64_C(1) << 48) - 1;
+  printf("{\"op\":\"%s\",\"mib\":%zu", argv[2], mib);
+  for (unsigned i = 0; i < EVENTS; i++)
+    printf(",\"%s\":%llu", name[i], (unsigned long long)(count(selector[i], argv[2], memory, mib) & mask));
+  printf("}\n");
+  return 0;
+}
