@@ -2,7 +2,7 @@
 // Memory streams on chosen CPUs at the same time, each a process of its own, as
 // mbw does for one. Prints a line of JSON for each: what it moved in its time.
 //
-//   stream [-s SECONDS] [-m MIB] [-w WARM-UP PASSES] [-g RESCTRL GROUP] OP@CPU ...
+//   stream [-s SECONDS] [-k KIB] [-w WARM-UP PASSES] [-g RESCTRL GROUP] OP@CPU ...
 //
 // OP: copy, read, write, or spin (no memory). A group is joined before the pages
 // are touched. Times are of the monotonic clock.
@@ -129,9 +129,9 @@ static void run(const struct options *o, const char *op, int cpu, int ready, int
 
 int main(int argc, char **argv) {
   struct options o = {.seconds = 0.2, .bytes = 16 * MEBI, .warm_up = 1};
-  for (int c; (c = getopt(argc, argv, "s:m:w:g:")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "s:k:w:g:")) != -1;) {
     if (c == 's') o.seconds = atof(optarg);
-    else if (c == 'm') o.bytes = (size_t)atol(optarg) * MEBI;
+    else if (c == 'k') o.bytes = (size_t)atol(optarg) * 1024;
     else if (c == 'w') o.warm_up = (unsigned)atoi(optarg);
     else if (c == 'g') o.group = optarg;
     else return 2;
