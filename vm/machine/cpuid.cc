@@ -2,6 +2,7 @@
 #include "cpuid.hh"
 
 #include <algorithm>
+#include <numeric>
 
 #include "machine.hh"
 
@@ -39,7 +40,10 @@ Cpuid caches(const Description &d, std::uint32_t subleaf, const Cpuid &host) {
     case 0: return cache(d.l1, 1, 1, 1, host);
     // Instruction fetches are not modelled; software expects such a cache.
     case 1: return cache(d.l1, 1, 2, 1, host);
-    case 2: return cache(d.llc, 3, 3, d.cores, host);
+    // Software looks for the level 3 cache behind a level 2 one: this one holds what
+    // the first holds, so it makes no difference.
+    case 2: return cache(d.l1, 2, 3, 1, host);
+    case 3: return cache(d.llc, 3, 3, d.cores, host);
     default: return {};
   }
 }
@@ -103,7 +107,11 @@ Cpuid cpuid_of(const Description &d, std::uint32_t leaf, std::uint32_t subleaf, 
     case 0xA: return monitors(d.pmu);
     case 0xF: return monitoring(d.rdt, subleaf);
     case 0x10: return allocation(d.rdt, subleaf);
-    case 0x15: return {1'000'000, static_cast<std::uint32_t>(d.tsc_hz / 1000), kCrystalHz, 0};
+    case 0x15: {
+      // In lowest terms: software multiplies in 32 bits.
+      const std::uint64_t g = std::gcd(d.tsc_hz, std::uint64_t{kCrystalHz});
+      return {static_cast<std::uint32_t>(kCrystalHz / g), static_cast<std::uint32_t>(d.tsc_hz / g), kCrystalHz, 0};
+    }
     case 0x16: {
       const std::uint32_t mhz = static_cast<std::uint32_t>(d.clock_hz / 1'000'000);
       return {mhz, mhz, 100, 0};
