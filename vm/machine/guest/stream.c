@@ -2,10 +2,11 @@
 // Memory streams on chosen CPUs at the same time, each a process of its own, as
 // mbw does for one. Prints a line of JSON for each: what it moved in its time.
 //
-//   stream [-s SECONDS] [-k KIB] [-w WARM-UP PASSES] [-g RESCTRL GROUP] OP@CPU ...
+//   stream [-s SECONDS] [-k KIB] [-w WARM-UP PASSES] [-t] OP@CPU[@RESCTRL GROUP] ...
 //
-// OP: copy, read, write, or spin (no memory). A group is joined before the pages
-// are touched. Times are of the monotonic clock.
+// OP: copy, read, write, or spin (no memory). A group (a directory) is joined
+// before the pages are touched. -t: the first one has the machine write a line of
+// truth when its time begins and ends. Times are of the monotonic clock.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -18,13 +19,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "machine.h"
+
 enum { MEBI = 1 << 20, WORDS_OF_CHECK = 4096 };
 
 struct options {
   double seconds;
   size_t bytes;
   unsigned warm_up;
-  const char *group;
+  int truth;
 };
 
 static void die(const char *what) {
@@ -106,9 +109,9 @@ static void pin(int cpu) {
 }
 
 // One stream; begins when start's other end is closed.
-static void run(const struct options *o, const char *op, int cpu, int ready, int start) {
+static void run(const struct options *o, const char *op, int cpu, const char *group, int ready, int start) {
   pin(cpu);
-  if (o->group != NULL) join(o->group);
+  if (group != NULL) join(group);
   // A copy's two halves make up the working set.
   const size_t bytes = strcmp(op, "copy") == 0 ? o->bytes / 2 : o->bytes;
   const size_t words = bytes / sizeof(uint64_t), step = words < WORDS_OF_CHECK ? words : WORDS_OF_CHECK;
@@ -116,12 +119,15 @@ static void run(const struct options *o, const char *op, int cpu, int ready, int
   for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
   char byte = 0;
   if (write(ready, &byte, 1) != 1 || read(start, &byte, 1) != 0) die("start");
+  int live;
+  if (o->truth) machine_ask(MACHINE_REPORT, 0, &live);
   const double begin = now();
   double end = begin;
   for (size_t i = 0; end - begin < o->seconds; end = now()) {
     moved += work(op, a, b, i, step);
     i = i + 2 * step <= words ? i + step : 0;
   }
+  if (o->truth) machine_ask(MACHINE_REPORT, 0, &live);
   printf("{\"op\":\"%s\",\"cpu\":%d,\"bytes\":%llu,\"seconds\":%.9f,\"bytes_per_ns\":%.6f}\n", op, cpu,
          (unsigned long long)moved, end - begin, (double)moved / (end - begin) / 1e9);
   fflush(stdout);
@@ -129,11 +135,11 @@ static void run(const struct options *o, const char *op, int cpu, int ready, int
 
 int main(int argc, char **argv) {
   struct options o = {.seconds = 0.2, .bytes = 16 * MEBI, .warm_up = 1};
-  for (int c; (c = getopt(argc, argv, "s:k:w:g:")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "s:k:w:t")) != -1;) {
     if (c == 's') o.seconds = atof(optarg);
     else if (c == 'k') o.bytes = (size_t)atol(optarg) * 1024;
     else if (c == 'w') o.warm_up = (unsigned)atoi(optarg);
-    else if (c == 'g') o.group = optarg;
+    else if (c == 't') o.truth = 1;
     else return 2;
   }
   int ready[2], start[2];
@@ -144,12 +150,17 @@ int main(int argc, char **argv) {
       fprintf(stderr, "stream: %s: not of the form OP@CPU\n", argv[i]);
       return 2;
     }
-    *at = 0;
+    *at++ = 0;
+    char *group = strchr(at, '@');
+    if (group != NULL) *group++ = 0;
     const pid_t child = fork();
     if (child < 0) die("fork");
-    if (child != 0) continue;
+    if (child != 0) {
+      o.truth = 0;
+      continue;
+    }
     close(start[1]);
-    run(&o, argv[i], atoi(at + 1), ready[1], start[0]);
+    run(&o, argv[i], atoi(at), group, ready[1], start[0]);
     return 0;
   }
   char byte;
