@@ -1,0 +1,128 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# What is run inside the modelled machine: guest.sh DIRECTORY-OF-PROGRAMS SECTION ...
+# Each section writes what it saw to a file of its name in $DRFQ_VM_OUT. Lines of truth are asked for by the
+# sections themselves, so that the host can tell which belong to which; see run.
+
+set -uo pipefail
+programs=$1
+shift
+export PATH=$programs:$PATH
+resctrl=/sys/fs/resctrl
+
+note() { printf '%s\t%s\n' "$1" "$2"; }
+
+section_resctrl() {
+	local file
+	mkdir "$resctrl/mon_groups/m" "$resctrl/g" && note mkdir ok
+	for file in "$resctrl"/info/*/*; do
+		note "info/${file#"$resctrl/info/"}" "$(tr '\n' ' ' < "$file")"
+	done
+	note schemata.default "$(tr -d ' ' < "$resctrl/schemata" | tr '\n' ' ')"
+	echo "MB:0=30" > "$resctrl/g/schemata" && echo "L3:0=f" > "$resctrl/g/schemata"
+	note schemata.written "$(tr -d ' ' < "$resctrl/g/schemata" | tr '\n' ' ')"
+	for bad in "MB:0=200" "L3:0=5" "L3:0=1ff" "L3:0=0" "nonsense"; do
+		if echo "$bad" > "$resctrl/g/schemata"; then note "schemata.$bad" taken; else note "schemata.$bad" refused; fi
+	done 2> /dev/null
+	echo $$ > "$resctrl/g/tasks"
+	if grep -qx $$ "$resctrl/g/tasks"; then note tasks ok; fi
+	stream -k 1024 -s 0.05 read@1 > /dev/null
+	for file in llc_occupancy mbm_total_bytes mbm_local_bytes; do
+		note "mon.$file" "$(cat "$resctrl/g/mon_data/mon_L3_00/$file")"
+	done
+	echo $$ > "$resctrl/tasks"
+	rmdir "$resctrl/mon_groups/m" "$resctrl/g" && note rmdir ok
+}
+
+# The kernel's account of a group's traffic beside the machine's.
+section_mbm() {
+	mkdir "$resctrl/g"
+	local data=$resctrl/g/mon_data/mon_L3_00 before
+	before=$(cat "$data/mbm_total_bytes")
+	report
+	stream -s 0.1 "copy@2@$resctrl/g" > /dev/null
+	report
+	note bytes $(($(cat "$data/mbm_total_bytes") - before))
+	rmdir "$resctrl/g"
+}
+
+section_counters() {
+	local op
+	for op in spin read write; do
+		counted 3 "$op" 0
+		counted 3 "$op" 2
+	done
+}
+
+# More events than counters: the kernel takes turns between them.
+section_multiplex() {
+	local many=instructions:u
+	for _ in 1 2 3 4 5 6 7; do many+=,instructions:u,cache-misses:u; done
+	perf stat -x, -o "$DRFQ_VM_OUT/one" -e instructions:u counted 3 spin 16 > /dev/null
+	perf stat -x, -o "$DRFQ_VM_OUT/many" -e "$many" counted 3 spin 16 > /dev/null
+	note one "$(awk -F, '/instructions/ {print $1}' "$DRFQ_VM_OUT/one")"
+	awk -F, '/instructions/ {print "many\t" $1 "\t" $5}' "$DRFQ_VM_OUT/many"
+}
+
+section_ratios() {
+	stream -t -s 0.2 copy@1
+	stream -t -s 0.2 read@1
+	stream -t -s 0.2 write@1
+	stream -t -s 0.1 -w 3 -k 1024 copy@1
+}
+
+section_contention() {
+	stream -s "$seconds" copy@1
+	stream -s "$seconds" copy@1 copy@2
+	stream -s "$seconds" copy@0 copy@1 copy@2 copy@3
+}
+
+section_mba() {
+	local level
+	mkdir "$resctrl/g"
+	for level in 10 20 30 40 50 60 70 80 90 100; do
+		echo "MB:0=$level" > "$resctrl/g/schemata"
+		stream -s "$seconds" -w 0 -k 8192 "copy@1@$resctrl/g"
+		stream -s 0.05 "spin@1@$resctrl/g"
+	done
+	rmdir "$resctrl/g"
+}
+
+section_cat() {
+	mkdir "$resctrl/a" "$resctrl/b"
+	echo "L3:0=0f" > "$resctrl/a/schemata"
+	echo "L3:0=f0" > "$resctrl/b/schemata"
+	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a" "read@2@$resctrl/b"
+	# With a stranger who streams through the other half, and through all of it.
+	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a" & (sleep 0.01; stream -s 0.3 "copy@2@$resctrl/b"); wait
+	rmdir "$resctrl/a" "$resctrl/b"
+}
+
+section_registers() {
+	note id "$(registers read 0x0)"
+	note version "$(registers read 0x8)"
+	note pids "$(registers read 0x10)"
+	note cores "$(registers read 0x18)"
+	# The id is read-only, a virtual time of pid 0 too.
+	note read_only "$(registers write 0x0 1 read 0x0 write 0x30000 5 read 0x30000 | tr '\n' ' ')"
+	note traffic "$(registers write 0x48008 7 read 0x10038 run stream -t -s 0.1 copy@1 | tr '\n' ' ')"
+	note cleared "$(registers write 0x48008 0 read 0x20038 read 0x10038 read 0x10038 | tr '\n' ' ')"
+	# The lower virtual time is served first; then the other way round, from the shadow page.
+	registers write 0x48008 1 write 0x48010 2 write 0x40008 1 write 0x40010 1000 run stream -s "$seconds" copy@1 copy@2 |
+		sed 's/^/first\t/'
+	registers share 1 1 1000 share 2 2 1 run stream -s "$seconds" copy@1 copy@2 | sed 's/^/second\t/'
+	registers write 0x48008 0 write 0x48010 0 write 0x40008 0 write 0x40010 0
+}
+
+seconds=${DRFQ_STREAM_SECONDS:-0.2}
+mount -t resctrl resctrl "$resctrl"
+for section in "$@"; do
+	if ! declare -F "section_$section" > /dev/null; then
+		echo "guest.sh: no section $section" >&2
+		exit 2
+	fi
+	report
+	"section_$section" > "$DRFQ_VM_OUT/$section" 2> "$DRFQ_VM_OUT/$section.err"
+	cat "$DRFQ_VM_OUT/$section.err" >&2
+done
+report
