@@ -26,7 +26,12 @@ use drfq_agent::{
 use libbpf_rs::{PrintLevel, set_print};
 
 use crate::{
-    cli::Run, client, loader::Scheduler, preflight, privileges, server, server::SocketFile,
+    cli::Run,
+    client,
+    links::{Counted, Links},
+    loader::Scheduler,
+    preflight, privileges, server,
+    server::SocketFile,
 };
 
 /// How often the agent looks whether the kernel has ended the scheduler or the
@@ -47,9 +52,11 @@ pub fn run(options: &Options, run: &Run) -> Result<()> {
     ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed))
         .context("cannot handle signals")?;
 
+    let config = options.resolve(&Topology::read(&root())?)?;
+    let mut links = Links::open(&config, say)?;
     let mut socket = None;
     loop {
-        let again = run_once(options, run, &stop, &mut socket)?;
+        let again = run_once(options, run, &stop, &mut links, &mut socket)?;
         if stop.load(Ordering::Relaxed) || !again {
             return Ok(());
         }
@@ -77,14 +84,22 @@ fn run_once(
     options: &Options,
     run: &Run,
     stop: &AtomicBool,
+    links: &mut Links,
     socket: &mut Option<SocketFile>,
 ) -> Result<bool> {
     let root = root();
     let machine = Topology::read(&root)?;
     let config = options.resolve(&machine)?;
-    let counters = TrafficCounters::open(&config.traffic, &machine, &root)?;
+    let mut counters = TrafficCounters::open(&config.traffic, &machine, &root)?;
+    // A controller counts what a PMU does not.
+    let by_controller = config.controller.is_some() && counters.event_bytes == 0;
+    if let Some(target) = config.controller.as_ref().filter(|_| by_controller) {
+        counters.source = format!("the memory controller {target}");
+        counters.degraded = None;
+    }
     let degraded = degradations(&counters, &Resctrl::detect(&root));
     let mut facts = facts(&config, &counters);
+    facts.mem_measured |= by_controller;
     let mut storage = MaybeUninit::uninit();
     let scheduler = Scheduler::load(&config, counters, &mut storage, &root)?;
 
@@ -100,13 +115,16 @@ fn run_once(
     socket.get_or_insert_with(|| SocketFile);
     say(&summary(&config, &facts));
     degraded.iter().for_each(|line| say(line));
-    serve(&scheduler, &server, run, &facts, loaded, stop)?;
+    links.beside(scheduler.window()?, &config, by_controller, |counted| {
+        serve(&scheduler, counted, &server, run, &facts, loaded, stop)
+    })?;
     Ok(scheduler.finish()?.should_restart())
 }
 
 /// Answers requests until the scheduler ends.
 fn serve(
     scheduler: &Scheduler,
+    counted: &Counted,
     server: &server::Server,
     run: &Run,
     facts: &Facts,
@@ -115,17 +133,21 @@ fn serve(
 ) -> Result<()> {
     let (samples, requests) = server.channels();
     let interval = run.stats.map(|seconds| seconds.0);
+    let look = |with_tasks| -> Result<Sample> {
+        let mut sample = scheduler.sample(with_tasks)?;
+        counted.add_to(&mut sample);
+        Ok(sample)
+    };
     let mut prev = (system(facts, &loaded, &loaded), loaded);
     let mut next = interval.map(|interval| Instant::now() + interval);
     while !stop.load(Ordering::Relaxed) && !scheduler.exited() {
         let wait = next.map_or(POLL, |next| next.saturating_duration_since(Instant::now()));
         if let Ok(with_tasks) = requests.recv_timeout(wait.min(POLL)) {
             // An error means that the client has gone.
-            let sample = scheduler.sample(with_tasks);
-            let _ = samples.send(sample.map_err(|error| format!("{error:#}")));
+            let _ = samples.send(look(with_tasks).map_err(|error| format!("{error:#}")));
         }
         if next.is_some_and(|next| next <= Instant::now()) {
-            let sample = scheduler.sample(false)?;
+            let sample = look(false)?;
             let cur = system(facts, &prev.1, &sample);
             writeln!(io::stdout(), "{}", client::line(&prev.0, &cur))?;
             prev = (cur, sample);

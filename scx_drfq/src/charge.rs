@@ -2,7 +2,11 @@
 //! Charges memory traffic to a task through the SYSCALL program of the running
 //! scheduler, found by its name.
 
-use std::{io, os::fd::AsRawFd, ptr};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    ptr,
+};
 
 use anyhow::{Context, Result, bail};
 use libbpf_rs::{
@@ -34,6 +38,18 @@ pub fn run(pid: u32, bytes: u64) -> Result<()> {
         .find(|program| program.ty == ProgramType::Syscall && program.name == PROGRAM)
         .context("no scx_drfq is running (its program drfq_charge_dma is not loaded)")?;
     let fd = Program::fd_from_id(program.id).context("cannot open the scheduler's program")?;
+    match charge(fd.as_fd(), pid, bytes).context("cannot charge the traffic")? {
+        true => Ok(()),
+        false => bail!("no task {pid} that scx_drfq schedules"),
+    }
+}
+
+/// Charges `bytes` to the task `pid` through the program; whether there is such
+/// a task.
+///
+/// # Errors
+/// The kernel or the program refused.
+pub fn charge(program: BorrowedFd, pid: u32, bytes: u64) -> io::Result<bool> {
     let mut argument = drfq_dma_arg { pid, pad: 0, bytes };
     let mut opts = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as _,
@@ -42,13 +58,11 @@ pub fn run(pid: u32, bytes: u64) -> Result<()> {
         ..Default::default()
     };
     // SAFETY: the descriptor is open, and both structures outlive the call.
-    let error = unsafe { bpf_prog_test_run_opts(fd.as_raw_fd(), &mut opts) };
-    if error != 0 {
-        return Err(io::Error::from_raw_os_error(-error)).context("cannot run the program");
-    }
-    match opts.retval as i32 {
-        0 => Ok(()),
-        error if error == -libc::ESRCH => bail!("no task {pid} that scx_drfq schedules"),
-        error => Err(io::Error::from_raw_os_error(-error)).context("the scheduler refused"),
+    let error = unsafe { bpf_prog_test_run_opts(program.as_raw_fd(), &mut opts) };
+    match (error, opts.retval as i32) {
+        (0, 0) => Ok(true),
+        (0, refused) if refused == -libc::ESRCH => Ok(false),
+        (0, refused) => Err(io::Error::from_raw_os_error(-refused)),
+        (error, _) => Err(io::Error::from_raw_os_error(-error)),
     }
 }

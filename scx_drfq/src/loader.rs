@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loads the BPF scheduler with a configuration, and reads what it counts.
 
-use std::{collections::HashSet, mem::MaybeUninit, path::Path, ptr};
+use std::{
+    collections::HashSet,
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+    ptr,
+};
 
 use anyhow::{Context, Result, anyhow};
 use drfq_agent::{
@@ -18,7 +24,7 @@ use scx_utils::{
 
 use crate::{
     bpf_intf,
-    bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel},
+    bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types::drfq_cpu},
     preflight, tasks,
 };
 
@@ -37,6 +43,17 @@ pub struct Scheduler<'a> {
     nr_cpu_ids: usize,
     /// Held open for the programs that read them.
     _counters: TrafficCounters,
+}
+
+/// What other threads may know of the running scheduler, and do to it.
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    /// What each CPU does; BPF programs change it while we look.
+    pub cpus: &'a [drfq_cpu],
+    /// Link of the task iterator.
+    pub tasks: BorrowedFd<'a>,
+    /// Program that charges memory traffic.
+    pub charge: BorrowedFd<'a>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -95,6 +112,20 @@ impl<'a> Scheduler<'a> {
         uei_report!(&self.skel, uei)
     }
 
+    /// What other threads may know of it, and do to it.
+    ///
+    /// # Errors
+    /// It is not loaded as it should be.
+    pub fn window(&self) -> Result<Window<'_>> {
+        let cpus = self.skel.maps.data_cpus_data.as_deref();
+        let tasks = self.skel.links.drfq_tasks.as_ref();
+        Ok(Window {
+            cpus: &cpus.context("no table of CPUs")?.cpus[..self.nr_cpu_ids],
+            tasks: tasks.context("no task iterator")?.as_fd(),
+            charge: self.skel.progs.drfq_charge_dma.as_fd(),
+        })
+    }
+
     /// What it counted so far.
     ///
     /// # Errors
@@ -105,24 +136,23 @@ impl<'a> Scheduler<'a> {
         let (data, bss) = data
             .zip(bss)
             .context("the scheduler's memory is not mapped")?;
-        let cpus = maps.data_cpus_data.as_deref().context("no table of CPUs")?;
+        let window = self.window()?;
         let mut sample = Sample {
             at_ns: monotonic_ns(),
             vtime_ns: volatile(&data.system_vtime_ns),
             busy_cpus: volatile(&bss.busy_cpus),
             events: vec![0; EVENTS.len()],
-            tasks: Vec::new(),
+            ..Sample::default()
         };
         let mut running = HashSet::new();
-        for cpu in &cpus.cpus[..self.nr_cpu_ids] {
+        for cpu in window.cpus {
             running.insert(volatile(&cpu.pid));
             for (sum, count) in sample.events.iter_mut().zip(&cpu.events) {
                 *sum += volatile(count);
             }
         }
         if with_tasks {
-            let iterator = self.skel.links.drfq_tasks.as_ref();
-            sample.tasks = tasks::read(iterator.context("no task iterator")?)?;
+            sample.tasks = tasks::read(window.tasks)?;
             mark_running(&mut sample.tasks, &running);
         }
         Ok(sample)
@@ -130,7 +160,7 @@ impl<'a> Scheduler<'a> {
 }
 
 /// A value that BPF programs change while we look.
-fn volatile<T: Copy>(value: &T) -> T {
+pub fn volatile<T: Copy>(value: &T) -> T {
     // SAFETY: a reference is valid and aligned.
     unsafe { ptr::read_volatile(value) }
 }

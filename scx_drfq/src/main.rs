@@ -9,6 +9,7 @@ mod charge;
 mod cli;
 mod client;
 mod doctor;
+mod links;
 mod loader;
 mod preflight;
 mod privileges;

@@ -6,7 +6,9 @@
 use std::{fs, io::Write};
 
 use anyhow::{Context, Result};
-use drfq_agent::stats::{Facts, Sample, System, Task, Tasks, system, tasks};
+use drfq_agent::stats::{
+    Facts, Sample, System, Task, Tasks, controller::Controller, system, tasks,
+};
 use scx_stats::{Meta, StatsOps, StatsServer, StatsServerData};
 use serde_json::Value;
 
@@ -61,6 +63,7 @@ pub fn describe(output: &mut impl Write) -> Result<()> {
 fn described() -> Data {
     Data::new()
         .add_meta(System::described())
+        .add_meta(Controller::meta())
         .add_meta(Tasks::meta())
         .add_meta(Task::meta())
 }
@@ -127,6 +130,7 @@ mod tests {
             busy_cpus: 1,
             events,
             tasks: vec![task],
+            ..Default::default()
         }
     }
 

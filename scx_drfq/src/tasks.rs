@@ -1,28 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Reads the task iterator: a stream of `struct drfq_task_stat`.
 
-use std::{ffi::CStr, io::Read, mem::size_of, ptr};
+use std::{
+    ffi::CStr,
+    fs::File,
+    io::{self, Read},
+    mem::size_of,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd},
+    ptr,
+};
 
 use anyhow::{Context, Result, ensure};
 use drfq_agent::stats::{State, TaskSample};
-use libbpf_rs::{Iter, Link};
+use libbpf_rs::libbpf_sys::bpf_iter_create;
 
 use crate::bpf_intf::{
     drfq_task_flags_DRFQ_TASK_BLOCKED as BLOCKED, drfq_task_flags_DRFQ_TASK_HELD as HELD,
     drfq_task_flags_DRFQ_TASK_KTHREAD as KTHREAD, drfq_task_stat,
 };
 
-/// Every task that the scheduler has an account of.
+/// Every task that the scheduler has an account of. `iterator`: the link of the
+/// iterator; unlike the library's type for it, any thread may use its descriptor.
 ///
 /// # Errors
 /// The iterator cannot be read.
-pub fn read(iterator: &Link) -> Result<Vec<TaskSample>> {
+pub fn read(iterator: BorrowedFd) -> Result<Vec<TaskSample>> {
     let mut bytes = Vec::new();
-    Iter::new(iterator)
-        .map_err(anyhow::Error::from)
-        .and_then(|mut iter| Ok(iter.read_to_end(&mut bytes)?))
+    open(iterator)
+        .and_then(|mut file| file.read_to_end(&mut bytes))
         .context("cannot read the task iterator")?;
     parse(&bytes)
+}
+
+fn open(iterator: BorrowedFd) -> io::Result<File> {
+    // SAFETY: the descriptor is open.
+    let fd = unsafe { bpf_iter_create(iterator.as_raw_fd()) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is new, and nobody else's.
+    Ok(unsafe { File::from_raw_fd(fd) })
 }
 
 fn parse(bytes: &[u8]) -> Result<Vec<TaskSample>> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     bandwidth::Bandwidth,
+    controller::target::Target,
     options::{Variant, Weights},
     sense::event::EventChoice,
 };
@@ -79,6 +80,14 @@ pub struct Config {
     pub mem_ns_per_byte_q32: u64,
     /// The queue of each CPU.
     pub cpu_llc: Vec<u32>,
+    /// The memory controller that is driven.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Target>,
+    /// Time between two updates of its registers (ns).
+    pub controller_interval_ns: u64,
+    /// The model that is asked what it would give.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Target>,
     /// What counts memory traffic.
     pub traffic: Traffic,
 }

@@ -12,6 +12,7 @@
 
 pub mod bandwidth;
 pub mod config;
+pub mod controller;
 pub mod fair_share;
 pub mod options;
 pub mod sense;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::{
     bandwidth::Bandwidth,
     config::{Config, DELTA_NONE_NS, HOLD_NEVER_NS, Traffic},
+    controller::target::Target,
     sense::{event::EventChoice, topology::Topology},
 };
 
@@ -140,6 +141,24 @@ pub struct Options {
     /// Do not charge block I/O to the tasks that submit it
     #[arg(long)]
     pub no_dma: bool,
+
+    /// Memory controller that schedules by virtual time, whose registers follow
+    /// what runs: mmio:PATH (a PCI resource file or UIO device), mmio:auto, or
+    /// unix:PATH (a server such as drfq-mc). Without a PMU the traffic that it
+    /// counts is what tasks are charged
+    #[arg(long, value_name = "TARGET")]
+    pub controller: Option<Target>,
+
+    /// Time between two updates of the controller's registers
+    /// [microseconds, 100 to 1000000]
+    #[arg(long, value_name = "US", default_value_t = 1000, requires = "controller",
+          value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    pub controller_interval_us: u64,
+
+    /// Model of a memory controller (unix:PATH, a server such as drfq-mc) that
+    /// is asked what it would give each task; nothing else changes
+    #[arg(long, value_name = "TARGET")]
+    pub shadow: Option<Target>,
 }
 
 impl Options {
@@ -158,6 +177,7 @@ impl Options {
             machine
         };
         let margin_ns = |us: Option<u64>| us.map_or(slice_ns / u64::from(nr_cpus), |us| us * 1000);
+        self.check_controllers()?;
 
         Ok(Config {
             nr_cpus,
@@ -182,8 +202,26 @@ impl Options {
             memory_bandwidth_bytes_per_s: self.memory_bandwidth,
             mem_ns_per_byte_q32: self.memory_bandwidth.map_or(0, Bandwidth::ns_per_byte_q32),
             cpu_llc: machine.cpu_llc.clone(),
+            controller: self.controller.clone(),
+            controller_interval_ns: self.controller_interval_us * 1000,
+            shadow: self.shadow.clone(),
             traffic: self.traffic()?,
         })
+    }
+
+    fn check_controllers(&self) -> Result<()> {
+        let Some(shadow) = &self.shadow else {
+            return Ok(());
+        };
+        ensure!(
+            matches!(shadow, Target::Unix(_)),
+            "--shadow needs unix:PATH: only a model makes the traffic that it is asked for"
+        );
+        ensure!(
+            self.controller.as_ref() != Some(shadow),
+            "--shadow and --controller: a server has one agent, so each needs its own"
+        );
+        Ok(())
     }
 
     fn delta_ns(&self, slice_ns: u64) -> Result<u64> {
@@ -327,6 +365,15 @@ mod tests {
             ("--perf-event raw:0x4844", |c| {
                 c.traffic.event_bytes.is_none()
             }),
+            ("--controller mmio:auto", |c| {
+                c.controller == Some(Target::MmioAuto) && c.controller_interval_ns == 1_000_000
+            }),
+            ("--controller unix:a --shadow unix:b", |c| {
+                c.controller.is_some() && c.shadow.is_some()
+            }),
+            ("--controller unix:a --controller-interval-us 100", |c| {
+                c.controller_interval_ns == 100_000
+            }),
         ];
         for (arguments, check) in table {
             let config = resolve(&format!("scx_drfq {arguments}")).expect(arguments);
@@ -357,6 +404,10 @@ mod tests {
             "--event-bytes 0 --perf-event cache-misses",
             "--event-bytes 1048577 --perf-event cache-misses",
             "--perf-event no-such-event",
+            "--controller /dev/uio0",
+            "--controller mmio:",
+            "--controller mmio:auto --controller-interval-us 99",
+            "--shadow tcp:1",
             "--variant fastest",
             "--weights heavy",
         ] {
@@ -384,6 +435,9 @@ mod tests {
             ("--no-delayed-wakeup --hold-slices 3", "cannot be used with"),
             ("--no-delayed-wakeup --hold-max-ms 3", "cannot be used with"),
             ("--single-queue --steal-margin-us 3", "cannot be used with"),
+            ("--shadow mmio:auto", "only a model"),
+            ("--shadow unix:a --controller unix:a", "each needs its own"),
+            ("--controller-interval-us 500", "--controller <TARGET>"),
         ] {
             let error = resolve(&format!("scx_drfq {arguments}")).expect_err(arguments);
             assert!(error.contains(reason), "{arguments}: {error}");

@@ -3,6 +3,8 @@
 //! two samples of what the scheduler counted. Pure, but for the clock of the
 //! one who samples.
 
+pub mod controller;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use scx_stats::{Meta, StatsData, StatsField, StatsFieldAttrs, StatsKind, StatsMeta};
@@ -11,8 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     config::WEIGHT_ONE,
+    controller::figures::Figures,
     fair_share::{Capacity, Demand, fair_cpus},
 };
+
+use self::controller::{Controller, rate};
 
 /// A task that ran or waited for this part of an interval wanted a CPU all the
 /// time; one that blocked for longer wanted what it got.
@@ -56,7 +61,7 @@ pub struct TaskSample {
 
 impl TaskSample {
     /// S: the later of its virtual times, across a wrap (drfq_start).
-    fn start_ns(&self) -> u64 {
+    pub fn start_ns(&self) -> u64 {
         let memory_is_later = (self.cpu_vt_ns.wrapping_sub(self.mem_vt_ns) as i64) < 0;
         if memory_is_later {
             self.mem_vt_ns
@@ -105,6 +110,10 @@ pub struct Sample {
     pub events: Vec<u64>,
     /// All tasks; empty if only the system was sampled.
     pub tasks: Vec<TaskSample>,
+    /// The link of `--controller`.
+    pub controller: Figures,
+    /// The link of `--shadow`.
+    pub shadow: Figures,
 }
 
 /// What does not change while the scheduler is loaded.
@@ -149,6 +158,10 @@ pub struct System {
     pub mem_stand_in: u32,
     #[stat(desc = "1: memory traffic of tasks is measured")]
     pub mem_measured: u32,
+    #[stat(desc = "the memory controller that is driven (--controller)", _om_skip)]
+    pub controller: Controller,
+    #[stat(desc = "the model that is asked (--shadow)", _om_skip)]
+    pub shadow: Controller,
     /// Counts of `EVENTS` by name, since the scheduler was loaded.
     #[serde(flatten)]
     pub events: BTreeMap<String, u64>,
@@ -206,6 +219,18 @@ pub struct Task {
     pub mem_bytes_per_s: f64,
     #[stat(desc = "part of it that DMA moved (bytes per second)")]
     pub dma_bytes_per_s: f64,
+    #[stat(
+        desc = "traffic that the memory controller counted for it (bytes per second of the \
+                controller's time)"
+    )]
+    pub controller_bytes_per_s: f64,
+    #[stat(
+        desc = "shadow mode: traffic that the model gave it, beside mem_bytes_per_s that it got \
+                here (bytes per second of the model's time)"
+    )]
+    pub shadow_bytes_per_s: f64,
+    #[stat(desc = "shadow mode: what the model was asked for (bytes per second)")]
+    pub shadow_demand_bytes_per_s: f64,
     #[stat(desc = "dominant share over the interval (percent of the machine)")]
     pub dominant_pct: f64,
     #[stat(desc = "S - V (ns of virtual time); negative: behind, runs before others")]
@@ -222,6 +247,10 @@ pub struct Task {
     pub bytes: u64,
     #[stat(desc = "part of it that DMA moved (bytes)")]
     pub dma_bytes: u64,
+    #[stat(
+        desc = "traffic that the memory controller counted for it since the agent started (bytes)"
+    )]
+    pub controller_bytes: u64,
     #[stat(desc = "virtual time of its CPU time (ns)")]
     pub cpu_vt_ns: u64,
     #[stat(desc = "virtual time of its memory traffic (ns)")]
@@ -259,6 +288,8 @@ pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
         mem_source: facts.mem_source.clone(),
         mem_stand_in: facts.mem_stand_in.into(),
         mem_measured: facts.mem_measured.into(),
+        controller: Controller::over(&prev.controller, &cur.controller),
+        shadow: Controller::over(&prev.shadow, &cur.shadow),
         events: names.zip(cur.events.iter().copied()).collect(),
     }
 }
@@ -288,7 +319,7 @@ pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks 
     let mut list: Vec<Task> = uses
         .iter()
         .zip(fair_cpus(&demands, capacity))
-        .map(|(used, fair)| used.report(fair, capacity, cur.vtime_ns))
+        .map(|(used, fair)| used.report(fair, capacity, prev, cur))
         .collect();
     let nr_tasks = list.len() as u64;
     list.sort_by(|a, b| {
@@ -354,8 +385,10 @@ impl<'a> Use<'a> {
         }
     }
 
-    fn report(&self, fair_cpus: f64, capacity: Capacity, vtime_ns: u64) -> Task {
+    fn report(&self, fair_cpus: f64, capacity: Capacity, prev: &Sample, cur: &Sample) -> Task {
         let now = self.now;
+        let demand = cur.shadow.demand_bytes_per_s.get(&now.pid);
+        let counted = cur.controller.ledger.by_pid.get(&now.pid);
         Task {
             pid: now.pid,
             tgid: now.tgid,
@@ -369,14 +402,18 @@ impl<'a> Use<'a> {
             backlogged: self.backlogged.into(),
             mem_bytes_per_s: self.bytes_per_s,
             dma_bytes_per_s: self.dma_bytes_per_s,
+            controller_bytes_per_s: rate(&prev.controller, &cur.controller, now.pid),
+            shadow_bytes_per_s: rate(&prev.shadow, &cur.shadow, now.pid),
+            shadow_demand_bytes_per_s: demand.copied().unwrap_or(0) as f64,
             dominant_pct: capacity.dominant_share(self.cpus, self.bytes_per_s) * 100.0,
-            lag_ns: now.start_ns().wrapping_sub(vtime_ns) as i64,
+            lag_ns: now.start_ns().wrapping_sub(cur.vtime_ns) as i64,
             flags: now.flags,
             cpu_ns: now.cpu_ns,
             charged_ns: now.charged_ns,
             wait_ns: now.wait_ns,
             bytes: now.bytes,
             dma_bytes: now.dma_bytes,
+            controller_bytes: counted.copied().unwrap_or(0),
             cpu_vt_ns: now.cpu_vt_ns,
             mem_vt_ns: now.mem_vt_ns,
             held_ns: now.held_ns,
@@ -397,167 +434,4 @@ pub fn mark_running(tasks: &mut [TaskSample], running: &HashSet<u32>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn facts() -> Facts {
-        Facts {
-            loaded_at_ns: 0,
-            nr_cpus: 2,
-            mem_bytes_per_s: Some(1000),
-            mem_source: "test".into(),
-            mem_stand_in: false,
-            mem_measured: true,
-        }
-    }
-
-    fn task(pid: u32, weight: u32, charged_ns: u64, bytes: u64) -> TaskSample {
-        TaskSample {
-            pid,
-            weight: weight * WEIGHT_ONE,
-            charged_ns,
-            cpu_ns: charged_ns,
-            bytes,
-            state: State::Queued,
-            ..Default::default()
-        }
-    }
-
-    fn sample(at_ns: u64, tasks: Vec<TaskSample>) -> Sample {
-        Sample {
-            at_ns,
-            vtime_ns: at_ns / 2,
-            busy_cpus: 2,
-            events: vec![7; EVENTS.len()],
-            tasks,
-        }
-    }
-
-    #[test]
-    fn shares_are_of_the_interval() {
-        let prev = sample(
-            SECOND,
-            vec![task(1, 1, 5 * SECOND, 100), task(2, 1, SECOND, 0)],
-        );
-        let cur = sample(
-            3 * SECOND,
-            vec![task(1, 1, 6 * SECOND, 1100), task(2, 1, SECOND, 0)],
-        );
-        let tasks = tasks(&facts(), &prev, &cur, 10);
-        assert_eq!(tasks.system.interval_ns, 2 * SECOND);
-        assert_eq!(tasks.system.vtime_advance_ns, SECOND);
-        let first = &tasks.tasks[0];
-        assert_eq!(
-            (first.pid, first.cpu_pct, first.mem_bytes_per_s),
-            (1, 50.0, 500.0)
-        );
-        // 50 % of 1000 B/s dominates 25 % of two CPUs.
-        assert_eq!(first.dominant_pct, 50.0);
-        assert_eq!(tasks.tasks[1].cpu_pct, 0.0);
-    }
-
-    #[test]
-    fn the_fair_share_of_a_sleeper_is_what_it_used() {
-        let mut sleeper = task(3, 1, 0, 0);
-        let prev = sample(0, vec![task(1, 1, 0, 0), task(2, 3, 0, 0), sleeper.clone()]);
-        sleeper.charged_ns = SECOND / 10;
-        sleeper.cpu_ns = SECOND / 10;
-        sleeper.wait_ns = SECOND / 5;
-        let mut hogs = [task(1, 1, SECOND / 4, 0), task(2, 3, SECOND / 2, 0)];
-        hogs[0].wait_ns = SECOND - SECOND / 4;
-        hogs[1].wait_ns = SECOND - SECOND / 2;
-        let cur = sample(SECOND, [hogs.as_slice(), &[sleeper]].concat());
-        let facts = Facts {
-            nr_cpus: 1,
-            ..facts()
-        };
-        let fair: HashMap<u32, f64> = tasks(&facts, &prev, &cur, 10)
-            .tasks
-            .iter()
-            .map(|task| (task.pid, task.fair_pct))
-            .collect();
-        for (pid, expected) in [(1, 22.5), (2, 67.5), (3, 10.0)] {
-            assert!(
-                (fair[&pid] - expected).abs() < 1e-6,
-                "{pid}: {}",
-                fair[&pid]
-            );
-        }
-    }
-
-    #[test]
-    fn a_new_task_is_not_entitled_to_time_before_it_was_born() {
-        let prev = sample(0, vec![task(1, 1, 0, 0)]);
-        let cur = sample(
-            SECOND,
-            vec![task(1, 1, SECOND, 0), task(2, 1, SECOND / 4, 0)],
-        );
-        let tasks = tasks(&facts(), &prev, &cur, 10);
-        let new = tasks.tasks.iter().find(|task| task.pid == 2).unwrap();
-        assert_eq!((new.backlogged, new.fair_pct), (0, 25.0));
-    }
-
-    #[test]
-    fn a_reused_pid_starts_again() {
-        let prev = sample(0, vec![task(1, 1, 9 * SECOND, 900)]);
-        let cur = sample(SECOND, vec![task(1, 1, SECOND / 2, 100)]);
-        let tasks = tasks(&facts(), &prev, &cur, 10);
-        assert_eq!(
-            (tasks.tasks[0].cpu_pct, tasks.tasks[0].mem_bytes_per_s),
-            (50.0, 100.0)
-        );
-    }
-
-    #[test]
-    fn the_heaviest_are_listed() {
-        let cur = sample(
-            SECOND,
-            (1..=9).map(|pid| task(pid, 1, pid.into(), 0)).collect(),
-        );
-        let tasks = tasks(&facts(), &Sample::default(), &cur, 2);
-        let pids: Vec<_> = tasks.tasks.iter().map(|task| task.pid).collect();
-        assert_eq!((tasks.nr_tasks, pids), (9, vec![9, 8]));
-    }
-
-    #[test]
-    fn lag_is_signed_across_a_wrap() {
-        let mut sleeper = task(1, 1, 0, 0);
-        (sleeper.cpu_vt_ns, sleeper.mem_vt_ns) = (u64::MAX - 4, u64::MAX - 9);
-        let cur = Sample {
-            vtime_ns: 5,
-            ..sample(0, vec![sleeper])
-        };
-        assert_eq!(
-            tasks(&facts(), &Sample::default(), &cur, 1).tasks[0].lag_ns,
-            -10
-        );
-    }
-
-    #[test]
-    fn samples_of_one_moment_give_finite_figures() {
-        let cur = sample(SECOND, vec![task(1, 1, SECOND, 100)]);
-        for task in tasks(&facts(), &cur, &cur, 9).tasks {
-            assert!(task.cpu_pct.is_finite() && task.fair_pct.is_finite());
-        }
-    }
-
-    #[test]
-    fn every_event_is_described_and_served() {
-        let meta = System::described();
-        let cur = sample(SECOND, vec![]);
-        let json = serde_json::to_value(system(&facts(), &cur, &cur)).unwrap();
-        assert_eq!(EVENTS[0].name, "switches");
-        for event in EVENTS {
-            assert!(!event.text.is_empty());
-            assert_eq!(
-                meta.fields[event.name].attrs.desc.as_deref(),
-                Some(event.text)
-            );
-            assert_eq!(json[event.name], 7, "{}", event.name);
-        }
-        let object = json.as_object().unwrap();
-        assert!(object.keys().all(|name| meta.fields.contains_key(name)));
-    }
-}
+mod tests;

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The links to memory controllers beside the running scheduler, each in a
+//! thread of its own.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Result, anyhow};
+use drfq_agent::{
+    config::Config,
+    controller::{
+        figures::Figures,
+        forward::Forwarder,
+        job::Job,
+        link::{Link, Place},
+        machine::{Core, Machine, Member},
+        shadow::Shadow,
+        target::Target,
+    },
+    fair_share::Capacity,
+    sense::root,
+    stats::Sample,
+};
+
+use crate::{
+    charge,
+    loader::{Window, volatile},
+    tasks,
+};
+
+/// The links that the user asked for. They stay while the scheduler is loaded
+/// again, and with them what they counted.
+pub struct Links {
+    controller: Option<Link<Forwarder>>,
+    shadow: Option<Link<Shadow>>,
+}
+
+impl Links {
+    /// Makes the first contact; `say` tells the user what becomes of it later.
+    ///
+    /// # Errors
+    /// A controller is not there, or is none.
+    pub fn open(config: &Config, say: fn(&str)) -> Result<Self> {
+        let interval = Duration::from_nanos(config.controller_interval_ns);
+        let links = Self {
+            controller: open(config.controller.as_ref(), say, || Forwarder::new(interval))?,
+            shadow: open(config.shadow.as_ref(), say, Shadow::default)?,
+        };
+        let cores = links
+            .controller
+            .as_ref()
+            .map(|link| link.job().size().cores);
+        if let Some(cores) = cores.filter(|&cores| cores < config.nr_cpu_ids) {
+            say(&format!(
+                "the memory controller knows {cores} cores: traffic of CPUs from {cores} on is \
+                 of nobody there"
+            ));
+        }
+        Ok(links)
+    }
+
+    /// Does `work` while the links follow the scheduler. `charge`: the tasks pay
+    /// for what the controller counts.
+    pub fn beside<T>(
+        &mut self,
+        window: Window,
+        config: &Config,
+        charge: bool,
+        work: impl FnOnce(&Counted) -> T,
+    ) -> T {
+        let counted = Counted {
+            controller: self.controller.as_ref().map(Link::figures),
+            shadow: self.shadow.as_ref().map(Link::figures),
+        };
+        let stops = [
+            self.controller.as_ref().map(Link::stop),
+            self.shadow.as_ref().map(Link::stop),
+        ];
+        thread::scope(|scope| {
+            let _stop = StopAtEnd(stops);
+            if let Some(link) = &mut self.controller {
+                let mut machine = Running::new(window, config, charge);
+                scope.spawn(move || link.run(&mut machine));
+            }
+            if let Some(link) = &mut self.shadow {
+                let mut machine = Running::new(window, config, false);
+                scope.spawn(move || link.run(&mut machine));
+            }
+            work(&counted)
+        })
+    }
+}
+
+fn open<J: Job>(
+    target: Option<&Target>,
+    say: fn(&str),
+    job: impl FnOnce() -> J,
+) -> Result<Option<Link<J>>> {
+    let Some(target) = target else {
+        return Ok(None);
+    };
+    let link = Link::open(Place::new(target.clone(), root(), say), job());
+    link.map(Some)
+        .map_err(|fault| anyhow!("memory controller {target}: {fault}"))
+}
+
+/// Ends the links however the work ends.
+struct StopAtEnd([Option<Arc<AtomicBool>>; 2]);
+
+impl Drop for StopAtEnd {
+    fn drop(&mut self) {
+        for stop in self.0.iter().flatten() {
+            stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What the links count while they run.
+pub struct Counted {
+    controller: Option<Arc<Mutex<Figures>>>,
+    shadow: Option<Arc<Mutex<Figures>>>,
+}
+
+impl Counted {
+    /// Adds what was counted so far to a sample.
+    pub fn add_to(&self, sample: &mut Sample) {
+        let now = |figures: &Option<Arc<Mutex<Figures>>>| {
+            let figures = figures.as_ref()?.lock();
+            Some(figures.unwrap_or_else(PoisonError::into_inner).clone())
+        };
+        sample.controller = now(&self.controller).unwrap_or_default();
+        sample.shadow = now(&self.shadow).unwrap_or_default();
+    }
+}
+
+/// The running scheduler, as a link sees it.
+struct Running<'a> {
+    window: Window<'a>,
+    capacity: Capacity,
+    charges: bool,
+    cores: Vec<Core>,
+}
+
+impl<'a> Running<'a> {
+    fn new(window: Window<'a>, config: &Config, charges: bool) -> Self {
+        let bandwidth = config.memory_bandwidth_bytes_per_s;
+        Self {
+            window,
+            capacity: Capacity {
+                cpus: config.nr_cpus.into(),
+                bytes_per_s: bandwidth.map(|bandwidth| bandwidth.bytes_per_s() as f64),
+            },
+            charges,
+            cores: Vec::new(),
+        }
+    }
+}
+
+impl Machine for Running<'_> {
+    fn cores(&mut self) -> &[Core] {
+        self.cores.clear();
+        self.cores.extend(self.window.cpus.iter().map(|cpu| {
+            // A packet that starts between the two reads has the time of its
+            // predecessor until the next turn.
+            let vtime_ns = volatile(&cpu.reached_ns);
+            Core {
+                pid: volatile(&cpu.pid),
+                vtime_ns,
+            }
+        }));
+        &self.cores
+    }
+
+    fn members(&mut self) -> Result<Vec<Member>, String> {
+        let tasks = tasks::read(self.window.tasks).map_err(|error| format!("{error:#}"))?;
+        Ok(tasks
+            .iter()
+            .map(|task| Member {
+                pid: task.pid,
+                cpu_ns: task.charged_ns,
+                bytes: task.bytes,
+                vtime_ns: task.start_ns(),
+            })
+            .collect())
+    }
+
+    fn charge(&mut self, pid: u32, bytes: u64) {
+        if self.charges {
+            // A task that has ended pays nothing, and neither does one while the
+            // scheduler is being ended.
+            let _ = charge::charge(self.window.charge, pid, bytes);
+        }
+    }
+
+    fn share(&self, cpu_ns: u64, bytes: u64, interval_ns: u64) -> f64 {
+        let interval_ns = interval_ns.max(1) as f64;
+        self.capacity.dominant_share(
+            cpu_ns as f64 / interval_ns,
+            bytes as f64 * 1e9 / interval_ns,
+        )
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Keeps a job going whatever becomes of its controller: connects, does a turn
+//! per interval, and when the controller goes tries again with growing pauses.
+//! It runs in a thread of its own, so that nobody waits for a controller.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use super::{
+    figures::{Figures, State},
+    job::{Job, lock},
+    machine::Machine,
+    mmio::Mmio,
+    pci,
+    registers::{Fault, Registers},
+    socket::{PATIENCE, Socket},
+    target::Target,
+};
+
+/// The first pause before it tries again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// A controller that stayed for this long was not lost for the old reason.
+const HEALTHY: Duration = Duration::from_secs(5);
+
+/// How often it looks whether the agent wants to end.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Where a link finds its controller, and whom it tells.
+#[derive(Clone)]
+pub struct Place {
+    /// The controller.
+    pub target: Target,
+    /// The directory that stands for `/`.
+    pub root: PathBuf,
+    /// How long a server may take to answer.
+    pub patience: Duration,
+    /// Says a line to the user.
+    pub say: fn(&str),
+}
+
+impl Place {
+    /// With the usual patience.
+    pub fn new(target: Target, root: PathBuf, say: fn(&str)) -> Self {
+        Self {
+            target,
+            root,
+            patience: PATIENCE,
+            say,
+        }
+    }
+
+    fn connect(&self, stop: &Arc<AtomicBool>) -> Result<Box<dyn Registers>, Fault> {
+        Ok(match &self.target {
+            Target::Unix(path) => Box::new(Socket::connect(path, self.patience, Arc::clone(stop))?),
+            Target::Mmio(path) => Box::new(Mmio::map(path)?),
+            Target::MmioAuto => Box::new(Mmio::map(&pci::find(&self.root)?)?),
+        })
+    }
+}
+
+/// A job and its controller.
+pub struct Link<J> {
+    place: Place,
+    job: J,
+    registers: Option<Box<dyn Registers>>,
+    connected_at: Instant,
+    retry_at: Instant,
+    pause: Duration,
+    figures: Arc<Mutex<Figures>>,
+    stop: Arc<AtomicBool>,
+}
+
+/// The pause after one of `pause`.
+fn longer(pause: Duration) -> Duration {
+    (pause * 2).min(PAUSES.1)
+}
+
+impl<J: Job> Link<J> {
+    /// Makes the first contact.
+    ///
+    /// # Errors
+    /// The controller is not there, or is none.
+    pub fn open(place: Place, job: J) -> Result<Self, Fault> {
+        let now = Instant::now();
+        let figures = Figures {
+            target: place.target.to_string(),
+            ..Figures::default()
+        };
+        let mut link = Self {
+            place,
+            job,
+            registers: None,
+            connected_at: now,
+            retry_at: now,
+            pause: PAUSES.0,
+            figures: Arc::new(Mutex::new(figures)),
+            stop: Arc::default(),
+        };
+        link.connect()?;
+        lock(&link.figures).state = State::Connected;
+        Ok(link)
+    }
+
+    /// Its figures, which change while it runs.
+    pub fn figures(&self) -> Arc<Mutex<Figures>> {
+        Arc::clone(&self.figures)
+    }
+
+    /// Set to true it ends `run`.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// The job.
+    pub fn job(&self) -> &J {
+        &self.job
+    }
+
+    /// Does the job until it is told to stop, and leaves the controller clean.
+    pub fn run(&mut self, machine: &mut dyn Machine) {
+        let mut cpu_ns = thread_cpu_ns();
+        let mut next = Instant::now();
+        while !self.stop.load(Ordering::Relaxed) {
+            self.turn(machine);
+            let now_ns = thread_cpu_ns();
+            lock(&self.figures).cpu_ns += now_ns.saturating_sub(cpu_ns);
+            cpu_ns = now_ns;
+            // Turns that came too late are not made up for.
+            next = (next + self.job.interval()).max(Instant::now());
+            self.sleep_until(next);
+        }
+        self.settle(machine);
+        self.stop.store(false, Ordering::Relaxed);
+    }
+
+    /// One turn, or one try to connect if it is time for it.
+    pub fn turn(&mut self, machine: &mut dyn Machine) {
+        if self.registers.is_none() {
+            if Instant::now() < self.retry_at {
+                return;
+            }
+            if let Err(fault) = self.connect() {
+                self.lose(&fault);
+                return;
+            }
+        }
+        let Some(registers) = &mut self.registers else {
+            return;
+        };
+        match self.job.turn(registers.as_mut(), machine, &self.figures) {
+            Ok(()) => self.prosper(),
+            Err(fault) => self.lose(&fault),
+        }
+    }
+
+    /// Ends the job: the last contact, as far as there is one.
+    pub fn settle(&mut self, machine: &mut dyn Machine) {
+        if let Some(registers) = &mut self.registers {
+            let settled = self.job.settle(registers.as_mut(), machine, &self.figures);
+            if let Err(fault) = settled {
+                self.lose(&fault);
+            }
+        }
+    }
+
+    fn connect(&mut self) -> Result<(), Fault> {
+        let mut registers = self.place.connect(&self.stop)?;
+        self.job.greet(registers.as_mut(), &self.figures)?;
+        self.registers = Some(registers);
+        self.connected_at = Instant::now();
+        Ok(())
+    }
+
+    /// A turn went well.
+    fn prosper(&mut self) {
+        if self.connected_at.elapsed() >= HEALTHY {
+            self.pause = PAUSES.0;
+        }
+        let mut figures = lock(&self.figures);
+        let lost = std::mem::replace(&mut figures.state, State::Connected);
+        if matches!(lost, State::Lost(_)) {
+            (self.place.say)(&format!("{} is back", figures.target));
+        }
+    }
+
+    /// Something went wrong: says so once, and tries again later.
+    fn lose(&mut self, fault: &Fault) {
+        self.registers = None;
+        self.retry_at = Instant::now() + self.pause;
+        self.pause = longer(self.pause);
+        let mut figures = lock(&self.figures);
+        if !matches!(figures.state, State::Lost(_)) {
+            figures.losses += 1;
+            (self.place.say)(&format!(
+                "lost {}: {fault}; trying again until it is back",
+                figures.target
+            ));
+        }
+        figures.state = State::Lost(fault.to_string());
+    }
+
+    fn sleep_until(&self, when: Instant) {
+        while !self.stop.load(Ordering::Relaxed) {
+            let left = when.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            sleep(left.min(POLL));
+        }
+    }
+}
+
+/// CPU time of the calling thread (ns).
+fn thread_cpu_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is valid; the clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_second() {
+        let mut pause = PAUSES.0;
+        let mut total = Duration::ZERO;
+        for _ in 0..10 {
+            total += pause;
+            pause = longer(pause);
+        }
+        assert_eq!(pause, PAUSES.1);
+        assert!(total < Duration::from_secs(5), "{total:?}");
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The agent's link against a real `drfq-mc serve`: what is counted is booked,
+//! whoever is killed in between. The scheduler is a FAKE one (`Crew`).
+//!
+//! The binary is $DRFQ_MC, or gem5-backend/drfq-mc of the target directory,
+//! which `just test-rust` builds.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Crew, Observer, Server, link_to, no_server};
+use drfq_agent::controller::{
+    figures::State, forward::Forwarder, registers::pid_core, shadow::Shadow,
+};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn forwarder() -> Forwarder {
+    Forwarder::new(MS)
+}
+
+/// Every byte that the server counted for anybody is in one of the ledgers.
+#[test]
+fn no_byte_is_lost_while_both_live() {
+    if no_server() {
+        return;
+    }
+    let server = Server::start(&["--free-running", "--rate", "0.05"]);
+    server.load_cores(&[400_000_000, 1_600_000_000]);
+    let mut link = link_to(&server, forwarder);
+    let mut crew = Crew::running(&[1000, 2000]);
+    for turn in 0..300 {
+        if turn == 150 {
+            crew.swap();
+        }
+        link.turn(&mut crew);
+        std::thread::sleep(MS);
+    }
+    link.settle(&mut crew);
+    let ledger = link.figures().lock().unwrap().ledger.clone();
+    // The cores go on, but for nobody.
+    let counted = server.observe().bytes_of_pids();
+    assert!(counted > 0 && crew.charged[&1000] > 0 && crew.charged[&2000] > 0);
+    let booked = ledger.total() - ledger.unattributed;
+    assert_eq!(booked, counted);
+    assert_eq!(ledger.shared + ledger.inherited, 0);
+}
+
+/// In lock-step all that the server counted before it is killed was read but
+/// the traffic of the last turn: that is the window.
+#[test]
+fn a_killed_server_takes_one_turn_with_it() {
+    if no_server() {
+        return;
+    }
+    let mut server = Server::start(&[]);
+    server.load_cores(&[1_000_000_000, 1_000_000_000]);
+    let mut link = link_to(&server, forwarder);
+    let mut crew = Crew::running(&[1000, 2000]);
+    let booked = |link: &drfq_agent::controller::link::Link<Forwarder>| {
+        link.figures().lock().unwrap().ledger.total()
+    };
+    for _ in 0..20 {
+        link.turn(&mut crew);
+    }
+    let observer = server.observe();
+    let (counted, unread) = (observer.bytes(), observer.unread());
+    assert!(
+        unread > 0 && unread <= counted / 10,
+        "{unread} of {counted}"
+    );
+    assert_eq!(booked(&link) + unread, counted);
+    let before = booked(&link);
+
+    server.kill();
+    link.turn(&mut crew);
+    link.turn(&mut crew);
+    assert!(matches!(
+        link.figures().lock().unwrap().state,
+        State::Lost(_)
+    ));
+
+    server.restart(&[]);
+    server.load_cores(&[1_000_000_000, 1_000_000_000]);
+    wait_connected(&mut link, &mut crew);
+    let label = server.observe().peek(pid_core(0));
+    assert_ne!(label, 0, "the registers are written again");
+    for _ in 0..20 {
+        link.turn(&mut crew);
+    }
+    link.settle(&mut crew);
+    assert_eq!(booked(&link), before + server.observe().bytes());
+    assert_eq!(link.figures().lock().unwrap().losses, 1);
+}
+
+/// What an agent had not read when it was killed is there for the next one,
+/// as bytes that nobody knows the owner of any more.
+#[test]
+fn a_killed_agent_loses_nothing_that_it_had_not_read() {
+    if no_server() {
+        return;
+    }
+    let server = Server::start(&[]);
+    server.load_cores(&[1_000_000_000, 1_000_000_000]);
+    let mut crew = Crew::running(&[1000, 2000]);
+    let mut link = link_to(&server, forwarder);
+    for _ in 0..20 {
+        link.turn(&mut crew);
+    }
+    let first = link.figures().lock().unwrap().ledger.total();
+    let unread = server.observe().unread();
+    drop(link);
+
+    let mut link = link_to(&server, forwarder);
+    let ledger = link.figures().lock().unwrap().ledger.clone();
+    assert_eq!((ledger.inherited, ledger.total()), (unread, unread));
+    for _ in 0..20 {
+        link.turn(&mut crew);
+    }
+    link.settle(&mut crew);
+    let second = link.figures().lock().unwrap().ledger.total();
+    assert_eq!(first + second, server.observe().bytes());
+}
+
+/// The thread that runs a link ends at once when it is told to, leaves no
+/// label behind, and goes on later.
+#[test]
+fn a_link_runs_until_it_is_stopped() {
+    if no_server() {
+        return;
+    }
+    let server = Server::start(&["--free-running", "--rate", "0.05"]);
+    server.load_cores(&[500_000_000]);
+    let mut link = link_to(&server, forwarder);
+    for _ in 0..2 {
+        let (stop, figures) = (link.stop(), link.figures());
+        let turns = figures.lock().unwrap().turns;
+        std::thread::scope(|scope| {
+            scope.spawn(|| link.run(&mut Crew::running(&[1000, 2000])));
+            wait(|| figures.lock().unwrap().turns > turns + 20);
+            wait(|| server.observe().peek(pid_core(0)) != 0);
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(server.observe().peek(pid_core(0)), 0);
+    }
+    let figures = link.figures().lock().unwrap().clone();
+    let booked = figures.ledger.total() - figures.ledger.unattributed;
+    assert_eq!(booked, server.observe().bytes_of_pids());
+    assert!(figures.cpu_ns > 0 && figures.time_ps > 0);
+}
+
+/// More tasks than registers, on a real server.
+#[test]
+fn more_tasks_than_registers_share_them() {
+    if no_server() {
+        return;
+    }
+    let server = Server::start(&[]);
+    // Little, because a model takes its time.
+    server.load_cores(&[10_000_000]);
+    let mut link = link_to(&server, forwarder);
+    let mut crew = Crew::running(&[1]);
+    for pid in 1..=8300 {
+        crew.cores[0].pid = pid;
+        link.turn(&mut crew);
+    }
+    link.settle(&mut crew);
+    let figures = link.figures().lock().unwrap().clone();
+    assert_eq!(figures.ids, 8190);
+    let (bytes, rest) = (figures.ledger.total(), server.observe().unread());
+    assert!(bytes > 0 && figures.ledger.shared > 0);
+    assert_eq!(rest, 0, "all was read");
+}
+
+/// Shadow mode: two tasks ask for more than there is, a third for little; the
+/// one of the lower virtual time is given what it asks for.
+#[test]
+fn the_shadow_gives_by_virtual_time() {
+    if no_server() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let mut link = link_to(&server, Shadow::default);
+    let mut crew = Crew::default();
+    for (pid, vtime_slices) in [(10, 1u64), (20, 1000), (30, 1)] {
+        crew.enlist(pid, vtime_slices << 22);
+    }
+    for _ in 0..12 {
+        // 100 ms of wall clock are claimed to have moved 300 MB and 10 MB.
+        link.turn(&mut crew);
+        crew.use_bytes_at(&[(10, 3_000_000_000), (20, 3_000_000_000), (30, 100_000_000)]);
+    }
+    link.turn(&mut crew);
+    let figures = link.figures().lock().unwrap().clone();
+    let given = |pid| figures.ledger.by_pid[&pid] as f64 * 1e3 / figures.time_ps as f64;
+    assert_eq!(figures.demand_bytes_per_s.len(), 3);
+    let (first, second, small) = (given(10), given(20), given(30));
+    println!("bytes/ns: {first:.3} {second:.3} {small:.3}");
+    assert!(first > 3.0 * second, "{first} {second}");
+    assert!(small > 0.0);
+    link.settle(&mut crew);
+    assert_eq!(server.observe().unread(), 0);
+}
+
+#[track_caller]
+fn wait(done: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never came");
+        std::thread::sleep(MS);
+    }
+}
+
+#[track_caller]
+fn wait_connected(link: &mut drfq_agent::controller::link::Link<Forwarder>, crew: &mut Crew) {
+    let begun = Instant::now();
+    let figures = link.figures();
+    while figures.lock().unwrap().state != State::Connected {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never came");
+        link.turn(crew);
+        std::thread::sleep(MS);
+    }
+}
+
+#[test]
+fn observers_do_not_disturb() {
+    if no_server() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let _link = link_to(&server, forwarder);
+    let observers: Vec<Observer> = (0..20).map(|_| server.observe()).collect();
+    assert!(observers.iter().all(|observer| observer.bytes() == 0));
+}
