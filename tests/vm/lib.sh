@@ -31,3 +31,12 @@ need_built() {
 		[[ -x $bin/$name ]] || fail "$bin/$name is not built; run: cargo build --release --workspace"
 	done
 }
+
+# Runs an experiment in full: publish NAME. Its table becomes a page of docs, whatever the verdict.
+publish() {
+	local status=0
+	# shellcheck disable=SC2086  # a word or none
+	tests/vm/experiment "tests/experiments/$1.toml" ${DRFQ_TEST_RESUME-} || status=$?
+	[[ ! -s $out/table.md ]] || cp "$out/table.md" "docs/results-$1.md"
+	return "$status"
+}

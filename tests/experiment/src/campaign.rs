@@ -12,18 +12,25 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// How an experiment is run.
+#[derive(clap::Args)]
 pub struct Plan {
-    /// Its file.
+    /// A file of tests/experiments.
     pub file: PathBuf,
-    /// The short form.
+    /// The short form, for CI.
+    #[arg(long)]
     pub short: bool,
-    /// Only these cases; all when empty.
+    /// Only this case (may be repeated).
+    #[arg(long = "case", value_name = "NAME")]
     pub cases: Vec<String>,
-    /// Only these schedulers; all when empty.
+    /// Only this scheduler (may be repeated).
+    #[arg(long = "scheduler", value_name = "NAME")]
     pub schedulers: Vec<String>,
-    /// Keep what results.jsonl has already, and run the rest.
+    /// Keep the results that DIR/results.jsonl has, and run what is missing: after an interruption, or after
+    /// lines of one scheduler were deleted because it changed.
+    #[arg(long)]
     pub resume: bool,
-    /// Directory for results and logs.
+    /// Directory for table.md, results.jsonl and logs.
+    #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
 

@@ -43,26 +43,7 @@ struct Opts {
 #[derive(Subcommand)]
 enum Command {
     /// Run an experiment and judge its figures.
-    Run {
-        /// A file of tests/experiments.
-        file: PathBuf,
-        /// The short form, for CI.
-        #[arg(long)]
-        short: bool,
-        /// Only this case (may be repeated).
-        #[arg(long = "case", value_name = "NAME")]
-        cases: Vec<String>,
-        /// Keep the results that DIR/results.jsonl has, and run what is missing: after an interruption, or
-        /// after lines of one scheduler were deleted because it changed.
-        #[arg(long)]
-        resume: bool,
-        /// Only this scheduler (may be repeated).
-        #[arg(long = "scheduler", value_name = "NAME")]
-        schedulers: Vec<String>,
-        /// Directory for table.md, results.jsonl and logs.
-        #[arg(long, value_name = "DIR")]
-        out: PathBuf,
-    },
+    Run(campaign::Plan),
     /// Print the virtual machine that an experiment is for.
     Describe {
         /// A file of tests/experiments.
@@ -148,21 +129,7 @@ fn run_insns(command: Insns) -> Result<bool> {
 
 fn run(command: Command) -> Result<bool> {
     match command {
-        Command::Run {
-            file,
-            short,
-            cases,
-            schedulers,
-            resume,
-            out,
-        } => campaign::run(&campaign::Plan {
-            file,
-            short,
-            cases,
-            schedulers,
-            resume,
-            out,
-        }),
+        Command::Run(plan) => campaign::run(&plan),
         Command::Describe { file } => {
             println!("{}", campaign::describe(&file)?);
             Ok(true)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # tests/experiments/shares-2cpu.toml in full; its table becomes docs/results-shares-2cpu.md.
-set -e
+# shellcheck source=tests/vm/lib.sh
+. tests/vm/lib.sh
 tools/peers
-status=0
-tests/vm/experiment tests/experiments/shares-2cpu.toml || status=$?
-[[ ! -s $DRFQ_TEST_OUT/table.md ]] || cp "$DRFQ_TEST_OUT/table.md" docs/results-shares-2cpu.md
-exit $status
+publish shares-2cpu

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""controller.py SCX_DRFQ DRFQ_MC: as root in the VM, from the repository.
+
+The traffic is synthetic: drfq-mc moves memory for core 0 and core 1 whatever runs there. Which task pays for it is what
+the agent wrote into the registers.
+"""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, "gem5-backend/conformance")
+from conformance import Client, PID_CORE  # noqa: E402
+
+SCX_DRFQ, DRFQ_MC = sys.argv[1:]
+DIRECTORY = "/tmp/controller"
+STATS = "/var/run/scx/root/stats"
+PATIENCE_S = 60
+WRITER = 1
+
+
+def wait(what, true):
+    """Waits for a condition that has to come, and returns what it returned."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        try:
+            value = true()
+            if value:
+                return value
+        except (OSError, EOFError, AssertionError, ValueError):
+            pass
+        time.sleep(0.02)
+    sys.exit(f"FAILED: never came: {what}")
+
+
+def serve(name, *options):
+    path = f"{DIRECTORY}/{name}"
+    server = subprocess.Popen([DRFQ_MC, "serve", "--socket", path, *options], stdout=subprocess.DEVNULL)
+    wait(f"{name} listens", lambda: Client(path).close() or True)
+    return path, server
+
+
+def load(path):
+    """Gives both cores traffic, as the writer, and leaves."""
+    writer = wait("a free place as the writer", lambda: Client(path, WRITER))
+    for core in (0, 1):
+        assert writer.demand(core, 500_000_000).status == 0
+    writer.close()
+
+
+def register(path, offset):
+    client = Client(path, 0)
+    value = client.call(4, offset).b
+    client.close()
+    return value
+
+
+def stats():
+    """The system and its tasks since the scheduler was loaded."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(STATS)
+        connection.sendall(json.dumps({"req": "stats", "args": {"target": "tasks"}}).encode() + b"\n")
+        answer = json.loads(connection.makefile().readline())
+    assert answer["errno"] == 0, answer
+    return answer["args"]["resp"]
+
+
+def tasks(pids):
+    found = {task["pid"]: task for task in stats()["tasks"]}
+    return [found[pid] for pid in pids if pid in found]
+
+
+def each(pids, field):
+    listed = tasks(pids)
+    return len(listed) == len(pids) and all(task[field] > 0 for task in listed)
+
+
+def start(controller, shadow):
+    options = ["--memory-bandwidth", "4G", "--perf-event", "none"]
+    options += ["--controller", f"unix:{controller}", "--shadow", f"unix:{shadow}"]
+    agent = subprocess.Popen([SCX_DRFQ, *options])
+    wait("the scheduler", lambda: stats() and agent.poll() is None)
+    return agent
+
+
+def state():
+    with open("/sys/kernel/sched_ext/state", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def check_charges(hogs):
+    wait("each hog's traffic is counted", lambda: each(hogs, "controller_bytes"))
+    wait("each hog is charged for it", lambda: each(hogs, "bytes"))
+    wait("the model is asked for it", lambda: each(hogs, "shadow_demand_bytes_per_s"))
+    wait("the model gives them something", lambda: each(hogs, "shadow_bytes_per_s"))
+    for task in tasks(hogs):
+        print({key: task[key] for key in ("pid", "bytes", "controller_bytes", "shadow_demand_bytes_per_s",
+                                          "shadow_bytes_per_s", "mem_bytes_per_s")})
+        # What is charged was counted before; nothing else is measured here.
+        later = {late["pid"]: late for late in tasks(hogs)}[task["pid"]]
+        assert task["bytes"] <= later["controller_bytes"], (task, later)
+
+
+def main():
+    os.makedirs(DIRECTORY, mode=0o700, exist_ok=True)
+    path, server = serve("controller", "--free-running", "--rate", "0.05")
+    shadow, model = serve("shadow")
+    load(path)
+    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3)]
+    pids = [hog.pid for hog in hogs]
+
+    agent = start(path, shadow)
+    check_charges(pids)
+    # Two of three hogs are somewhere at any time.
+    wait("the cores carry tasks", lambda: register(path, PID_CORE) and register(path, PID_CORE + 8))
+
+    print("the agent is killed")
+    agent.send_signal(signal.SIGKILL)
+    agent.wait()
+    wait("the kernel's own scheduler", lambda: state() == "disabled")
+    agent = start(path, shadow)
+    assert stats()["system"]["controller"]["inherited_bytes"] > 0, "the server went on counting"
+    check_charges(pids)
+
+    print("the server is killed")
+    before = stats()["system"]["controller"]
+    server.kill()
+    server.wait()
+    lost = wait("the loss is noticed", lambda: (s := stats()["system"]["controller"])["connected"] == 0 and s)
+    print(lost["state"])
+    assert lost["bytes"] >= before["bytes"] and state() == "enabled", "the books stay, and so does the scheduler"
+    path, server = serve("controller", "--free-running", "--rate", "0.05")
+    wait("the agent is back", lambda: stats()["system"]["controller"]["connected"] == 1)
+    wait("the registers are written again", lambda: register(path, PID_CORE) and register(path, PID_CORE + 8))
+    after = stats()["system"]["controller"]
+    assert after["bytes"] >= lost["bytes"] and after["losses"] == 1, after
+    link = after["cpu_ns"] / max(after["turns"], 1)
+    print(f"CPU time of the link: {link / 1000:.1f} us a turn, {after['turns']} turns (in this VM)")
+
+    agent.send_signal(signal.SIGINT)
+    assert agent.wait(timeout=PATIENCE_S) == 0
+    assert state() == "disabled"
+    assert register(path, PID_CORE) == register(path, PID_CORE + 8) == 0, "no label stays behind"
+    for process in (*hogs, server, model):
+        process.kill()
+
+
+main()
