@@ -54,13 +54,15 @@ section_counters() {
 	done
 }
 
-# More events than counters: the kernel takes turns between them.
+# More events than counters: the kernel takes turns between them. The shell's loop does the same all the time.
 section_multiplex() {
 	local many=instructions:u
-	for _ in 1 2 3 4 5 6 7; do many+=,instructions:u,cache-misses:u; done
-	perf stat -x, -o "$DRFQ_VM_OUT/one" -e instructions:u counted 3 spin 16 > /dev/null
-	perf stat -x, -o "$DRFQ_VM_OUT/many" -e "$many" counted 3 spin 16 > /dev/null
-	note one "$(awk -F, '/instructions/ {print $1}' "$DRFQ_VM_OUT/one")"
+	# shellcheck disable=SC2016  # the other shell's
+	local loop='i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done'
+	for _ in 1 2 3 4 5 6 7; do many+=,instructions:u; done
+	perf stat -x, -o "$DRFQ_VM_OUT/one" -e instructions:u dash -c "$loop"
+	perf stat -x, -o "$DRFQ_VM_OUT/many" -e "$many" dash -c "$loop"
+	awk -F, '/instructions/ {print "one\t" $1 "\t" $5}' "$DRFQ_VM_OUT/one"
 	awk -F, '/instructions/ {print "many\t" $1 "\t" $5}' "$DRFQ_VM_OUT/many"
 }
 
@@ -88,13 +90,28 @@ section_mba() {
 	rmdir "$resctrl/g"
 }
 
+# A stranger who streams, in the background until it is told to stop.
+stranger() {
+	stream -s 100 -w 0 "copy@2@$1" > /dev/null &
+	stranger=$!
+	sleep 0.05
+}
+
 section_cat() {
 	mkdir "$resctrl/a" "$resctrl/b"
 	echo "L3:0=0f" > "$resctrl/a/schemata"
 	echo "L3:0=f0" > "$resctrl/b/schemata"
+	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a" "read@2@$resctrl/b"
-	# With a stranger who streams through the other half, and through all of it.
-	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a" & (sleep 0.01; stream -s 0.3 "copy@2@$resctrl/b"); wait
+	# Beside one who streams through the other half, and then through all of the cache.
+	stranger "$resctrl/b"
+	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
+	pkill -P "$stranger" stream
+	wait "$stranger"
+	stranger "$resctrl"
+	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl"
+	pkill -P "$stranger" stream
+	wait "$stranger"
 	rmdir "$resctrl/a" "$resctrl/b"
 }
 

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the sections of guest.sh must have seen. A judge returns lines that say what was seen, or raises Wrong."""
+
+import json
+import pathlib
+from typing import Callable, Dict, List
+
+# Bytes per ns that the thesis calls the memory's bandwidth, 4 at its 3 GHz, at the 15th part of the speed.
+M = 4 / 15
+# Lines of truth that a section asks for, after the one that guest.sh has written before it.
+LINES = {"mbm": 2, "counters": 6 * 4 * 2, "ratios": 4 * 2, "cat": 4 * 2, "registers": 2}
+
+
+class Wrong(Exception):
+    """Something is not as it must be."""
+
+
+def must(holds: bool, what: str) -> None:
+    if not holds:
+        raise Wrong(what)
+
+
+def near(seen: float, wanted: float, tolerance: float) -> bool:
+    return abs(seen - wanted) <= tolerance * wanted
+
+
+class Results:
+    """The files that one boot left, which ran these sections."""
+
+    def __init__(self, directory: pathlib.Path, sections: List[str]) -> None:
+        self.directory = directory
+        self._sections = sections
+
+    def text(self, name: str) -> str:
+        return (self.directory / name).read_text(encoding="utf-8")
+
+    def json(self, name: str) -> List[dict]:
+        return [json.loads(line) for line in self.text(name).splitlines()]
+
+    def notes(self, name: str) -> Dict[str, List[str]]:
+        """Lines NAME TAB VALUE ... of a section, values that belong to one name together."""
+        found: Dict[str, List[str]] = {}
+        for line in self.text(name).splitlines():
+            key, value = line.split("\t", 1)
+            found.setdefault(key, []).append(value.strip())
+        return found
+
+    def truth(self, section: str) -> List[dict]:
+        """The lines that a section asked for. Each tells what happened since the one before it."""
+        start = 0
+        for name in self._sections[:self._sections.index(section)]:
+            start += 1 + LINES.get(name, 0)
+        lines = self.json("truth")[start + 1:start + 1 + LINES[section]]
+        must(len(lines) == LINES[section], "lines of truth are missing")
+        return lines
+
+
+def traffic(row: dict) -> int:
+    """Bytes that a core or group moved."""
+    return row["read_bytes"] + row["write_bytes"]
+
+
+def resctrl(results: Results) -> List[str]:
+    """Every file of info, and what can be done with groups."""
+    seen = {key: values[0] for key, values in results.notes("resctrl").items()}
+    wanted = {
+        "mkdir": "ok", "rmdir": "ok", "tasks": "ok",
+        "info/L3/bit_usage": "0=SSSSSSSS", "info/L3/cbm_mask": "ff", "info/L3/min_cbm_bits": "1",
+        "info/L3/num_closids": "8", "info/L3/shareable_bits": "0", "info/L3/sparse_masks": "0",
+        # A line of each of the 64 RMIDs' share of 2 MiB, in the hardware's units.
+        "info/L3_MON/max_threshold_occupancy": "32768",
+        "info/L3_MON/mon_features": "llc_occupancy mbm_total_bytes mbm_local_bytes", "info/L3_MON/num_rmids": "64",
+        "info/MB/bandwidth_gran": "10", "info/MB/delay_linear": "1", "info/MB/min_bandwidth": "10",
+        "info/MB/num_closids": "8",
+        "schemata.default": "MB:0=100 L3:0=ff", "schemata.written": "MB:0=30 L3:0=f",
+        "schemata.MB:0=200": "refused", "schemata.L3:0=5": "refused", "schemata.L3:0=1ff": "refused",
+        "schemata.L3:0=0": "refused", "schemata.nonsense": "refused",
+    }
+    for key, value in wanted.items():
+        must(seen.get(key) == value, f"{key} is {seen.get(key)!r}, not {value!r}")
+    occupancy, total = int(seen["mon.llc_occupancy"]), int(seen["mon.mbm_total_bytes"])
+    must(0 < occupancy <= 1 << 20, f"{occupancy} bytes of cache in a group of half of it")
+    must(total > 0 and int(seen["mon.mbm_local_bytes"]) >= total, "no memory traffic in a group that has some")
+    return [f"{len(wanted)} files and writes as they must be; occupancy {occupancy}, traffic {total} bytes"]
+
+
+def mbm(results: Results) -> List[str]:
+    """The traffic of a group as the kernel reads it."""
+    seen = int(results.notes("mbm")["bytes"][0])
+    groups = [row for row in results.truth("mbm")[1]["rmids"] if row["rmid"] != 0]
+    true = sum(traffic(row) for row in groups)
+    must(near(seen, true, 0.01), f"mbm_total_bytes rose by {seen}, the group's traffic was {true}")
+    return [f"mbm_total_bytes {seen}, truth {true}: {100 * (seen / true - 1):+.3f} %"]
+
+
+def counters(results: Results) -> List[str]:
+    """Events of perf in user mode, each beside the truth of the same piece of work."""
+    runs, lines = results.json("counters"), results.truth("counters")
+    must(len(runs) == 6, "a run of counted is missing")
+
+    def true(run: int, event: int, field: str) -> int:
+        value = lines[run * 8 + 2 * event + 1]["cores"][3][field]
+        return value["user"] if isinstance(value, dict) else value
+
+    out = []
+    for index in range(0, 6, 2):
+        empty, full, diffs = runs[index], runs[index + 1], {}
+        for event, (name, field, slack) in enumerate((
+                ("instructions", "instructions", 0), ("cycles", "cycles", 1),
+                ("cache_references", "llc_references", 0), ("cache_misses", "llc_misses", 0))):
+            # The reading itself costs the same in both.
+            counted = full[name] - empty[name]
+            really = true(index + 1, event, field) - true(index, event, field)
+            diffs[name] = counted - really
+            must(abs(counted - really) <= slack, f"{full['op']}: {counted} {name}, in truth {really}")
+        out.append(f"{full['op']}: " + ", ".join(f"{full[n]} {n} ({d:+d})" for n, d in diffs.items()))
+    return out
+
+
+def multiplex(results: Results) -> List[str]:
+    """More events than counters."""
+    notes = results.notes("multiplex")
+    one = int(notes["one"][0].split("\t")[0])
+    rows = [row.split("\t") for row in notes["many"]]
+    must(len(rows) == 8 and all(float(share) < 100 for _, share in rows), "the kernel did not take turns")
+    errors = [100 * (int(count) / one - 1) for count, _ in rows]
+    must(max(map(abs, errors)) <= 2, f"errors of {min(errors):+.2f} to {max(errors):+.2f} %")
+    return [f"{len(rows)} of instructions at once, each {rows[0][1]} % of the time: errors of {min(errors):+.2f} to "
+            f"{max(errors):+.2f} %"]
+
+
+def ratios(results: Results) -> List[str]:
+    """What streams make of the memory's traffic."""
+    out = []
+    for index, (stream, wanted) in enumerate(zip(results.json("ratios"), (3, 1, 2, 0))):
+        core = results.truth("ratios")[2 * index + 1]["cores"][1]
+        ratio = traffic(core) / stream["bytes"]
+        text = f"{stream['op']}: traffic {ratio:.3f} times the bytes"
+        must(near(ratio, wanted, 0.02) if wanted else ratio < 0.01, f"{text}, not {wanted}")
+        out.append(text + ("" if wanted else " (1 MiB in the cache)"))
+    return out
+
+
+def contention(results: Results) -> List[str]:
+    """Copiers alone and together; traffic is three times what they copy."""
+    rows = results.json("contention")
+    out = []
+    for count, group in ((1, rows[:1]), (2, rows[1:3]), (4, rows[3:])):
+        each = [row["bytes_per_ns"] for row in group]
+        share, spread = 3 * sum(each) / M, max(each) / min(each) - 1
+        text = f"{count} copiers: {3 * sum(each):.4f} bytes/ns = {share:.3f} m, spread {100 * spread:.2f} %"
+        must(len(each) == count and (0.65 <= share <= 0.75 if count == 1 else 0.95 <= share <= 1.05), text)
+        must(spread <= 0.02, text)
+        out.append(text)
+    return out
+
+
+def mba(results: Results) -> List[str]:
+    """A copier's bandwidth by level, and a spinner's speed."""
+    rows = results.json("mba")
+    copy = [row["bytes_per_ns"] for row in rows if row["op"] == "copy"]
+    spin = [row["bytes_per_ns"] for row in rows if row["op"] == "spin"]
+    text = "copied bytes/ns at 10 ... 100 %: " + " ".join(f"{c:.4f}" for c in copy)
+    must(len(copy) == 10 and all(a <= b for a, b in zip(copy, copy[1:])) and copy[0] < 0.5 * copy[-1], text)
+    spread = max(spin) / min(spin) - 1
+    must(spread <= 0.01, f"a spinner's speed differs by {100 * spread:.2f} %")
+    return [text, f"spinner: {100 * spread:.2f} % between the slowest and the fastest"]
+
+
+def cat(results: Results) -> List[str]:
+    """Hit rates of 1 MiB of working set in half of the cache."""
+    lines = results.truth("cat")
+
+    def misses(line: dict, core: int) -> float:
+        row = line["cores"][core]
+        references = row["llc_references"]
+        total = sum(references.values()) if isinstance(references, dict) else references
+        return 100 * sum(row["llc_misses"].values()) / total
+
+    alone = misses(lines[1], 1)
+    pair = [misses(lines[3], core) for core in (1, 2)]
+    apart, mixed = misses(lines[5], 1), misses(lines[7], 1)
+    must(max(pair) < alone + 1, f"alone {alone:.2f} %, two in half the cache each {pair[0]:.2f} and {pair[1]:.2f} %")
+    must(apart < alone + 1, f"alone {alone:.2f} %, beside a stream in the other half {apart:.2f} %")
+    must(mixed > alone + 10, f"alone {alone:.2f} %, in the whole cache, shared, {mixed:.2f} %: masks make no difference")
+    return [f"misses in half the cache alone: {alone:.2f} %; two in a half each: {pair[0]:.2f} and {pair[1]:.2f} %",
+            f"beside a stream in the other half: {apart:.2f} %; in the whole cache, shared: {mixed:.2f} %"]
+
+
+def registers(results: Results) -> List[str]:
+    """The controller's registers, and what virtual times do."""
+    seen = results.notes("registers")
+    for key, value in (("id", "0x434d2d5146524400"), ("version", "0x1"), ("pids", "0x2000"), ("cores", "0x4"),
+                       ("read_only", "0x434d2d5146524400 0")):
+        must(seen[key] == [value], f"{key}: {seen[key]}, not {value}")
+    peek, first, again = (int(word, 0) for word in seen["cleared"][0].split())
+    true = sum(traffic(row) for row in results.truth("registers")[1]["pids"] if row["pid"] == 7)
+    must(first == peek >= true > 0 and again == 0,
+         f"traffic: {peek} peeked, {first} read, {again} read again, {true} in truth in the middle of it")
+    out = [f"traffic of a process: {first} bytes, then {again}; {true} of it while it was timed"]
+    for key, ahead in (("first", 1), ("second", 2)):
+        rate = {row["cpu"]: row["bytes_per_ns"] for row in map(json.loads, seen[key])}
+        text = f"virtual time of core {ahead} lower: " + ", ".join(f"core {c} {rate[c]:.4f}" for c in (1, 2)) + " bytes/ns"
+        must(rate[ahead] > 1.5 * rate[3 - ahead], text)
+        out.append(text)
+    return out
+
+
+SECTIONS: Dict[str, Callable[[Results], List[str]]] = {
+    f.__name__: f for f in (resctrl, mbm, counters, multiplex, ratios, contention, mba, cat, registers)}
