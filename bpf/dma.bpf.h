@@ -37,15 +37,24 @@ int BPF_PROG(drfq_bio_queue, struct bio *bio)
 	return 0;
 }
 
-/* Traffic that the kernel does not report: a driver in user space, a test. */
+/* Traffic that the kernel does not report: what a memory controller counted, a
+ * driver in user space, a test. */
 SEC("syscall")
 int drfq_charge_dma(struct drfq_dma_arg *arg)
 {
 	struct task_struct *p = bpf_task_from_pid(arg->pid);
 
+	struct task_ctx *t;
+
 	if (!p)
 		return -ESRCH;
-	dma_charge(p, arg->bytes);
+	if (!arg->by_cpu) {
+		dma_charge(p, arg->bytes);
+	} else {
+		t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+		if (t)
+			__sync_fetch_and_add(&t->counted_pending, arg->bytes);
+	}
 	bpf_task_release(p);
 	return 0;
 }

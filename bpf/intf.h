@@ -126,7 +126,7 @@ enum drfq_task_flags {
  * kernel does not report (a user-space driver, a test) to a task. */
 struct drfq_dma_arg {
 	u32 pid;
-	u32 pad;
+	u32 by_cpu; /* a CPU moved them, and a memory controller counted it */
 	u64 bytes;
 };
 

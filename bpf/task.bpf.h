@@ -20,6 +20,8 @@ struct task_ctx {
 	u64 dma_bytes;
 	/* Moved by devices, not charged yet. Other CPUs add to it. */
 	u64 dma_pending;
+	/* Moved by its CPU as a memory controller counted it, not charged yet. */
+	u64 counted_pending;
 	u64 held_since_ns;
 	u64 held_ns;
 	u64 max_held_ns;
@@ -90,6 +92,17 @@ static __always_inline u64 task_take_dma(struct task_ctx *t)
 	return bytes;
 }
 
+static __always_inline u64 task_take_counted(struct task_ctx *t)
+{
+	u64 bytes = t->counted_pending;
+
+	if (!bytes)
+		return 0;
+	__sync_fetch_and_sub(&t->counted_pending, bytes);
+	t->bytes += bytes;
+	return bytes;
+}
+
 /* Counts an active task in its cgroup, once. */
 static void task_activate(struct task_ctx *t)
 {
@@ -140,6 +153,7 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 	t->exec_ns = exec_ns;
 	t->charged_ns += run_ns;
 	t->bytes += bytes;
+	bytes += task_take_counted(t);
 	if (!blocks)
 		bytes += task_take_dma(t);
 	task_update_weight(t);
@@ -153,8 +167,11 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
  */
 static void task_wake(struct task_struct *p, struct task_ctx *t)
 {
-	u64 dma_bytes = task_take_dma(t);
+	u64 dma_bytes = task_take_dma(t), counted = task_take_counted(t);
 
+	/* The controller tells a moment late; it is no DMA for that. */
+	if (counted)
+		flow_charge(&t->flow, 0, counted);
 	t->flags |= DRFQ_TASK_WOKEN;
 	if (dma_bytes)
 		t->flags |= DRFQ_TASK_INDEBTED;

@@ -38,10 +38,19 @@ pub fn run(pid: u32, bytes: u64) -> Result<()> {
         .find(|program| program.ty == ProgramType::Syscall && program.name == PROGRAM)
         .context("no scx_drfq is running (its program drfq_charge_dma is not loaded)")?;
     let fd = Program::fd_from_id(program.id).context("cannot open the scheduler's program")?;
-    match charge(fd.as_fd(), pid, bytes).context("cannot charge the traffic")? {
+    match charge(fd.as_fd(), pid, Mover::Device, bytes).context("cannot charge the traffic")? {
         true => Ok(()),
         false => bail!("no task {pid} that scx_drfq schedules"),
     }
+}
+
+/// Who moved the bytes of a charge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mover {
+    /// A device: while the task is blocked this makes a debt (4.10).
+    Device,
+    /// Its CPU, as a memory controller counted it.
+    Cpu,
 }
 
 /// Charges `bytes` to the task `pid` through the program; whether there is such
@@ -49,8 +58,12 @@ pub fn run(pid: u32, bytes: u64) -> Result<()> {
 ///
 /// # Errors
 /// The kernel or the program refused.
-pub fn charge(program: BorrowedFd, pid: u32, bytes: u64) -> io::Result<bool> {
-    let mut argument = drfq_dma_arg { pid, pad: 0, bytes };
+pub fn charge(program: BorrowedFd, pid: u32, mover: Mover, bytes: u64) -> io::Result<bool> {
+    let mut argument = drfq_dma_arg {
+        pid,
+        by_cpu: u32::from(mover == Mover::Cpu),
+        bytes,
+    };
     let mut opts = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as _,
         ctx_in: ptr::from_mut(&mut argument).cast(),

@@ -194,7 +194,7 @@ impl Machine for Running<'_> {
         if self.charges {
             // A task that has ended pays nothing, and neither does one while the
             // scheduler is being ended.
-            let _ = charge::charge(self.window.charge, pid, bytes);
+            let _ = charge::charge(self.window.charge, pid, charge::Mover::Cpu, bytes);
         }
     }
 
