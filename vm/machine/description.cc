@@ -23,7 +23,7 @@ void load_cpu(Reader r, Description *d) {
   d->cores = as_unsigned(r.whole("cores", 4, 1, kCoresMax));
   d->clock_hz = static_cast<std::uint64_t>(std::llround(r.positive("clock_mhz", 1, 10000) * 1e6));
   if (d->clock_hz < 1'000'000) r.fail(r.line("clock_mhz"), "'clock_mhz' must be at least 1");
-  d->tsc_hz = r.whole("tsc_mhz", 1000, 1, 10000) * 1'000'000;
+  d->tsc_hz = r.whole("tsc_mhz", 1000, 1, 4000) * 1'000'000;
   d->insns_per_cycle = r.positive("insns_per_cycle", 1, 16);
   if (d->insns_per_cycle < 0.01)
     r.fail(r.line("insns_per_cycle"), "'insns_per_cycle' must be at least 0.01");
@@ -143,6 +143,11 @@ Description load_description(const std::string &file, const std::string &text) {
   d.memory = load_memory(doc);
   d.memory.controller.cores = d.cores;
   slow_down(d.scale, &d.memory.timing);
+  if (Memory(d.memory).max_packet_bytes() < kLineBytes) {
+    const Reader r(file, doc.find("memory"));
+    r.fail(r.line("burst_bytes"),
+           "a packet of 64 bytes does not fit the queues: raise burst_bytes or the entries");
+  }
   return d;
 }
 

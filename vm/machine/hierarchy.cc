@@ -90,11 +90,11 @@ void Hierarchy::play_until(unsigned forced) {
     if (forced != kNone && is_dry(cores_[forced])) return;
     Ps at = kNever;
     const unsigned core = slowest(forced != kNone, &at);
-    const Ps event = channel_.next_event();
-    if (event != kNever && event <= at) {
+    // An event may set a core going that is then the first.
+    woken_ = false;
+    for (Ps event; !woken_ && (event = channel_.next_event()) <= at && event != kNever;)
       channel_.advance(event);
-      continue;
-    }
+    if (woken_) continue;
     if (core == kNone) return;
     if (is_dry(cores_[core])) return;
     step(core);
@@ -130,7 +130,6 @@ void Hierarchy::plan(unsigned core) {
 void Hierarchy::step(unsigned core) {
   Core &c = cores_[core];
   const Ps now = c.next;
-  played_ = std::max(played_, now);
   if (waits(c)) {
     const Miss &m = c.misses.front();
     if (c.misses.size() < d_.misses) c.point = std::max(c.point, m.insns + d_.window);
@@ -295,6 +294,7 @@ void Hierarchy::go_on(unsigned core, Ps now) {
   Core &c = cores_[core];
   const Ps lost = now > c.blocked_at ? now - c.blocked_at : 0;
   c.blocked = Blocked::no;
+  woken_ = true;
   lose(core, lost, c.blocked_ring);
   c.cost += lost >> kCostShift;
   plan(core);

@@ -162,7 +162,7 @@ class Hierarchy : private Channel::Client {
   std::vector<Moved> by_pid_, by_rmid_;
   std::vector<Pid> charged_;
   std::vector<bool> is_charged_;
-  Ps played_ = 0;           // time of the last step
+  bool woken_ = false;      // a core that was blocked goes on
 };
 
 }  // namespace drfq::machine

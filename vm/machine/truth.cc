@@ -52,7 +52,8 @@ void Truth::write_core(std::ostream &out, unsigned core, const Sources &now, con
       << kernel[Source::insns] << ",\"user\":" << user[Source::insns] << "},\"cycles\":{\"kernel\":"
       << cycles(kernel[Source::busy_ps]) << ",\"user\":" << cycles(user[Source::busy_ps])
       << "},\"stall_cycles\":" << cycles(all[Source::stall_ps])
-      << ",\"llc_references\":" << all.references() << ",\"llc_misses\":{\"kernel\":"
+      << ",\"llc_references\":{\"kernel\":" << kernel.references() << ",\"user\":"
+      << user.references() << "},\"llc_misses\":{\"kernel\":"
       << kernel.misses() << ",\"user\":" << user.misses()
       << "},\"prefetches\":" << all[Source::prefetch_miss]
       << ",\"write_backs\":" << all[Source::write_back] << "," << since(&by_core_[core], moved) << "}";
