@@ -5,36 +5,18 @@ The traffic is synthetic: drfq-mc moves memory for core 0 and core 1 whatever ru
 the agent wrote into the registers.
 """
 
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, "gem5-backend/conformance")
 from conformance import Client, PID_CORE  # noqa: E402
+from scheduler import PATIENCE_S, each, spin, start, state, stats, tasks, wait  # noqa: E402
 
 SCX_DRFQ, DRFQ_MC = sys.argv[1:]
 DIRECTORY = "/tmp/controller"
-STATS = "/var/run/scx/root/stats"
-PATIENCE_S = 60
 WRITER = 1
-
-
-def wait(what, true):
-    """Waits for a condition that has to come, and returns what it returned."""
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        try:
-            value = true()
-            if value:
-                return value
-        except (OSError, EOFError, AssertionError, ValueError):
-            pass
-        time.sleep(0.02)
-    sys.exit(f"FAILED: never came: {what}")
 
 
 def serve(name, *options):
@@ -59,40 +41,6 @@ def register(path, offset):
     return value
 
 
-def stats():
-    """The system and its tasks since the scheduler was loaded."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
-        connection.connect(STATS)
-        connection.sendall(json.dumps({"req": "stats", "args": {"target": "tasks"}}).encode() + b"\n")
-        answer = json.loads(connection.makefile().readline())
-    assert answer["errno"] == 0, answer
-    return answer["args"]["resp"]
-
-
-def tasks(pids):
-    found = {task["pid"]: task for task in stats()["tasks"]}
-    return [found[pid] for pid in pids if pid in found]
-
-
-def each(pids, field):
-    listed = tasks(pids)
-    return len(listed) == len(pids) and all(task[field] > 0 for task in listed)
-
-
-def start(controller, shadow):
-    options = ["--memory-bandwidth", "4G", "--perf-event", "none"]
-    options += ["--controller", f"unix:{controller}", "--shadow", f"unix:{shadow}"]
-    agent = subprocess.Popen([SCX_DRFQ, *options])
-    wait("the scheduler", lambda: stats() and agent.poll() is None)
-    return agent
-
-
-def state():
-    with open("/sys/kernel/sched_ext/state", encoding="ascii") as file:
-        return file.read().strip()
-
-
 def check_charges(hogs):
     wait("each hog's traffic is counted", lambda: each(hogs, "controller_bytes"))
     wait("each hog is charged for it", lambda: each(hogs, "bytes"))
@@ -111,10 +59,11 @@ def main():
     path, server = serve("controller", "--free-running", "--rate", "0.05")
     shadow, model = serve("shadow")
     load(path)
-    hogs = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3)]
+    hogs = spin(3)
     pids = [hog.pid for hog in hogs]
+    options = ["--controller", f"unix:{path}", "--shadow", f"unix:{shadow}", "--memory-bandwidth", "4G"]
 
-    agent = start(path, shadow)
+    agent = start(SCX_DRFQ, *options)
     check_charges(pids)
     # Two of three hogs are somewhere at any time.
     wait("the cores carry tasks", lambda: register(path, PID_CORE) and register(path, PID_CORE + 8))
@@ -123,7 +72,7 @@ def main():
     agent.send_signal(signal.SIGKILL)
     agent.wait()
     wait("the kernel's own scheduler", lambda: state() == "disabled")
-    agent = start(path, shadow)
+    agent = start(SCX_DRFQ, *options)
     assert stats()["system"]["controller"]["inherited_bytes"] > 0, "the server went on counting"
     check_charges(pids)
 

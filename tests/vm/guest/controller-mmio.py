@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""controller-mmio.py SCX_DRFQ: as root in the modelled machine, from the repository: what the tasks really move is
+counted by the machine's memory controller, found on the PCI bus, and charged to them."""
+
+import signal
+import sys
+
+from scheduler import PATIENCE_S, each, spin, start, stats, tasks, wait
+
+SCX_DRFQ = sys.argv[1]
+
+
+def main():
+    copiers = spin(2, "dd", "if=/dev/zero", "of=/dev/null", "bs=4M")
+    spinner = spin(1)
+    pids = [process.pid for process in copiers + spinner]
+    agent = start(SCX_DRFQ, "--memory-bandwidth", "266M", "--controller", "mmio:auto")
+    wait("the copiers' traffic is counted", lambda: each(pids[:2], "controller_bytes"))
+    wait("the copiers are charged for it", lambda: each(pids[:2], "bytes"))
+    wait("some traffic", lambda: sum(task["controller_bytes"] for task in tasks(pids[:2])) > 20_000_000)
+    for task in tasks(pids):
+        print({key: task[key] for key in ("pid", "comm", "bytes", "controller_bytes", "controller_bytes_per_s",
+                                          "cpu_pct", "dominant_pct")})
+    moved = {task["pid"]: task["controller_bytes"] for task in tasks(pids)}
+    controller = stats()["system"]["controller"]
+    print(controller)
+    # What the machine counted while it ran had an owner, but for what idle CPUs and interrupts move.
+    counted = controller["bytes"] - controller["inherited_bytes"]
+    assert controller["unattributed_bytes"] * 2 < counted, controller
+    assert moved.get(pids[2], 0) * 4 < min(moved[pids[0]], moved[pids[1]]), "the spinner moves next to nothing"
+    agent.send_signal(signal.SIGINT)
+    assert agent.wait(timeout=PATIENCE_S) == 0
+    for process in copiers + spinner:
+        process.kill()
+
+
+main()

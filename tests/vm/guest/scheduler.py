@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The running scheduler, as the guest's test scripts see it."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+
+STATS = "/var/run/scx/root/stats"
+PATIENCE_S = 60
+
+
+def wait(what, true):
+    """Waits for a condition that has to come, and returns what it returned."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        try:
+            value = true()
+            if value:
+                return value
+        except (OSError, EOFError, AssertionError, ValueError):
+            pass
+        time.sleep(0.02)
+    sys.exit(f"FAILED: never came: {what}")
+
+
+def stats():
+    """The system and its tasks since the scheduler was loaded."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(10)
+        connection.connect(STATS)
+        connection.sendall(json.dumps({"req": "stats", "args": {"target": "tasks"}}).encode() + b"\n")
+        answer = json.loads(connection.makefile().readline())
+    assert answer["errno"] == 0, answer
+    return answer["args"]["resp"]
+
+
+def tasks(pids):
+    found = {task["pid"]: task for task in stats()["tasks"]}
+    return [found[pid] for pid in pids if pid in found]
+
+
+def each(pids, field):
+    listed = tasks(pids)
+    return len(listed) == len(pids) and all(task[field] > 0 for task in listed)
+
+
+def state():
+    with open("/sys/kernel/sched_ext/state", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def start(scx_drfq, *options):
+    """The agent, without a counter of its own, once it serves its statistics."""
+    # Nothing may be asked of an agent of before.
+    wait("a free machine", lambda: state() == "disabled")
+    agent = subprocess.Popen([scx_drfq, "--perf-event", "none", *options])
+    wait("the scheduler", lambda: stats() and agent.poll() is None)
+    return agent
+
+
+def spin(count, *command):
+    """So many processes that run for ever."""
+    command = command or ("sh", "-c", "while :; do :; done")
+    return [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
