@@ -38,8 +38,10 @@ test:
 # The tests that need no VM
 test-host: test-rust test-cpp test-harness
 
-# Tests of the Rust workspace; just test-rust [CARGO TEST ARGUMENTS]
+# Tests of the Rust workspace, the agent's with drfq-mc; just test-rust [CARGO TEST ARGUMENTS]
 test-rust *args: setup
+    cmake -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja > /dev/null
+    cmake --build '{{target}}/gem5-backend' --target drfq-mc -- -j "$(nproc)"
     cargo test --release --workspace "$@"
 
 # Tests of the memory controller; just test-cpp [CTEST ARGUMENTS]
