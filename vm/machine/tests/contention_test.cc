@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What programs get from each other on the shipped machines: the ratios of
+// traffic, contention, and both kinds of allocation.
+#include <gtest/gtest.h>
+
+#include "rdt.hh"
+#include "rig.hh"
+
+namespace drfq::machine {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+/// The thesis' m, 4 bytes/ns, on the machine that is 15 times slower.
+constexpr double kM = 4.0 / 15;
+
+struct Share {
+  double read = 0, write = 0;  ///< bytes/ns
+  double rate() const { return read + write; }
+};
+
+/// Bytes/ns of each core over a time, from the truth.
+std::vector<Share> measure(Rig *rig, Ps time) {
+  std::stringstream before, line;
+  rig->machine.report(before);
+  rig->run_to(rig->machine.horizon() + time);
+  rig->machine.report(line);
+  const std::string text = line.str();
+  const auto figure = [&text](const char *name, std::size_t *at) {
+    *at = text.find(name, *at) + std::string(name).size();
+    return std::strtod(text.c_str() + *at, nullptr);
+  };
+  std::size_t at = 0;
+  const double ns = figure("\"interval_ns\":", &at);
+  std::vector<Share> out(rig->machine.description().cores);
+  for (Share &s : out) {
+    s.read = figure("\"read_bytes\":", &at) / ns;
+    s.write = figure("\"write_bytes\":", &at) / ns;
+  }
+  return out;
+}
+
+/// The two arrays of a core's copier.
+std::uint64_t source(unsigned core) { return core * 128 * kMiB; }
+Program copy_on(unsigned core, std::uint64_t bytes = 8 * kMiB) {
+  return copier(source(core), source(core) + 64 * kMiB, bytes);
+}
+
+void classify(Rig *rig, unsigned core, std::uint64_t rmid, std::uint64_t clos) {
+  EXPECT_EQ(rig->machine.wrmsr(core, rig->progress(core), msr::kPqrAssoc, clos << 32 | rmid), Msr::handled);
+}
+
+constexpr Ps kWarm = 40 * kPsPerMs, kTime = 40 * kPsPerMs;
+
+TEST(Traffic, HasTheRatiosOfWriteAllocate) {
+  Rig copy(shipped("thesis")), read(shipped("thesis")), write(shipped("thesis"));
+  copy.put(0, copy_on(0));
+  read.put(0, streamer(0, 16 * kMiB, Use::load));
+  write.put(0, streamer(0, 16 * kMiB, Use::store));
+  for (Rig *r : {&copy, &read, &write}) r->run_to(kWarm);
+  const std::uint64_t before = copy.insns(0);
+  const Share c = measure(&copy, kTime)[0];
+  // Ten instructions copy a line.
+  const double copied = static_cast<double>(copy.insns(0) - before) / 10 * kLineBytes / (static_cast<double>(kTime) / 1e3);
+  EXPECT_NEAR(c.rate() / copied, 3, 0.06);
+  EXPECT_NEAR(c.read / c.write, 2, 0.04);
+  const Share r = measure(&read, kTime)[0], w = measure(&write, kTime)[0];
+  EXPECT_GT(r.read, 0.1);
+  EXPECT_EQ(r.write, 0);
+  EXPECT_NEAR(w.read / w.write, 1, 0.02);
+}
+
+TEST(Traffic, AWorkingSetInTheCacheMakesNone) {
+  Rig rig(shipped("thesis"));
+  rig.put(0, copy_on(0, kMiB / 2));
+  rig.run_to(kWarm);
+  EXPECT_EQ(measure(&rig, kTime)[0].rate(), 0);
+}
+
+TEST(Contention, OneCopierReachesTheThesisShareAndMoreReachAll) {
+  for (unsigned n : {1u, 2u, 4u}) {
+    Rig rig(shipped("thesis"));
+    for (unsigned c = 0; c < n; c++) rig.put(c, copy_on(c));
+    rig.run_to(kWarm);
+    const std::vector<Share> got = measure(&rig, kTime);
+    double sum = 0, least = 1e9, most = 0;
+    for (unsigned c = 0; c < n; c++) {
+      sum += got[c].rate();
+      least = std::min(least, got[c].rate());
+      most = std::max(most, got[c].rate());
+    }
+    if (n == 1) {
+      EXPECT_GE(sum, 0.65 * kM);
+      EXPECT_LE(sum, 0.75 * kM);
+    } else {
+      EXPECT_NEAR(sum / kM, 1, 0.05) << n;
+      EXPECT_LE((most - least) / (sum / n), 0.02) << n;
+    }
+    RecordProperty("share_of_m_" + std::to_string(n), std::to_string(sum / kM));
+  }
+}
+
+double throttled(const Description &d, unsigned level) {
+  Rig rig(d);
+  EXPECT_EQ(rig.machine.wrmsr(0, {}, msr::kMbaDelay + 1, 100 - level), Msr::handled);
+  classify(&rig, 0, 0, 1);
+  rig.put(0, copy_on(0));
+  rig.run_to(kWarm / 2);
+  return measure(&rig, kTime / 2)[0].rate();
+}
+
+TEST(Throttling, LowersACopierStepByStep) {
+  for (const char *name : {"thesis", "xeon"}) {
+    double last = 0;
+    for (unsigned level = 10; level <= 100; level += 10) {
+      const double got = throttled(shipped(name), level);
+      EXPECT_GT(got, last) << name << " " << level;
+      last = got;
+    }
+    // Linear is meant for a core that wants nothing but memory.
+    EXPECT_LT(throttled(shipped(name), 10), 0.2 * last) << name;
+  }
+}
+
+TEST(Throttling, OfMt2HasNoEffectAboveSixty) {
+  Description d = shipped("thesis");
+  d.rdt.throttle = Throttle::mt2;
+  const double all = throttled(d, 100);
+  EXPECT_EQ(throttled(d, 60), all);
+  EXPECT_LT(throttled(d, 30), 0.9 * all);
+  EXPECT_GT(throttled(d, 10), 0.2 * all);
+}
+
+TEST(Throttling, LeavesAComputingCoreAlone) {
+  std::uint64_t done[2];
+  for (unsigned i = 0; i < 2; i++) {
+    Rig rig(shipped("thesis"));
+    EXPECT_EQ(rig.machine.wrmsr(0, {}, msr::kMbaDelay + 1, i == 0 ? 0 : 90), Msr::handled);
+    classify(&rig, 0, 0, 1);
+    rig.put(0, spinner(0));
+    rig.put(1, copy_on(1));
+    rig.run_to(5 * kPsPerMs);
+    std::stringstream line;
+    rig.machine.report(line);
+    const std::string text = line.str();
+    done[i] = std::strtoull(text.c_str() + text.find("\"stall_cycles\":") + 15, nullptr, 10);
+    EXPECT_GT(rig.insns(0), 990'000u);
+  }
+  // Its first lines come from memory; then nothing.
+  EXPECT_LT(done[0], 50'000u);
+  EXPECT_LT(done[1], 50'000u);
+}
+
+TEST(Allocation, HalvesOfTheCacheKeepTheirWorkingSets) {
+  for (bool split : {true, false}) {
+    Rig rig(shipped("thesis"));
+    for (unsigned c = 0; c < 2; c++) {
+      const std::uint64_t mask = split ? (c == 0 ? 0x0f : 0xf0) : 0xff;
+      EXPECT_EQ(rig.machine.wrmsr(c, {}, msr::kL3Mask + 1 + c, mask), Msr::handled);
+      classify(&rig, c, 1 + c, 1 + c);
+      rig.put(c, streamer(source(c), kMiB, Use::load));
+    }
+    rig.put(2, copy_on(2));  // uses all that it may
+    if (split) {
+      // The disturber shares one half only.
+      EXPECT_EQ(rig.machine.wrmsr(2, {}, msr::kL3Mask, 0xf0), Msr::handled);
+    }
+    rig.run_to(kWarm);
+    const std::vector<Share> got = measure(&rig, kTime);
+    if (split) {
+      EXPECT_EQ(got[0].read, 0) << "kept";
+      EXPECT_GT(got[1].read, 0.01) << "disturbed";
+    } else {
+      EXPECT_GT(got[0].read, 0.01) << "without masks it is disturbed too";
+    }
+  }
+}
+
+TEST(Allocation, TwoMebibytesInTwoHalves) {
+  Rig rig(shipped("thesis"));
+  for (unsigned c = 0; c < 2; c++) {
+    EXPECT_EQ(rig.machine.wrmsr(c, {}, msr::kL3Mask + 1 + c, c == 0 ? 0x0f : 0xf0), Msr::handled);
+    classify(&rig, c, 1 + c, 1 + c);
+    rig.put(c, streamer(source(c), kMiB, Use::load));
+  }
+  rig.run_to(kWarm);
+  for (const Share &s : measure(&rig, kTime)) EXPECT_EQ(s.rate(), 0);
+  std::uint64_t held = 0;
+  EXPECT_EQ(rig.machine.wrmsr(0, rig.progress(0), msr::kQmEvtsel, std::uint64_t{1} << 32 | 1), Msr::handled);
+  EXPECT_EQ(rig.machine.rdmsr(0, rig.progress(0), msr::kQmCtr, &held), Msr::handled);
+  EXPECT_EQ(held * rig.machine.description().rdt.upscale, kMiB);
+}
+
+TEST(Monitoring, AgreesWithTheTruth) {
+  Rig rig(shipped("xeon"));
+  for (unsigned c = 0; c < 2; c++) {
+    classify(&rig, c, 5 + c, 0);
+    rig.put(c, c == 0 ? copy_on(c) : streamer(source(c), 16 * kMiB, Use::load));
+  }
+  rig.run_to(4 * kPsPerMs);
+  std::uint64_t count[2];
+  for (unsigned c = 0; c < 2; c++) {
+    const std::uint64_t select = std::uint64_t{5 + c} << 32 | 2;
+    EXPECT_EQ(rig.machine.wrmsr(c, rig.progress(c), msr::kQmEvtsel, select), Msr::handled);
+    EXPECT_EQ(rig.machine.rdmsr(c, rig.progress(c), msr::kQmCtr, &count[c]), Msr::handled);
+  }
+  std::stringstream line;
+  rig.machine.report(line);
+  const std::string text = line.str();
+  for (unsigned c = 0; c < 2; c++) {
+    const std::size_t at = text.find("{\"rmid\":" + std::to_string(5 + c));
+    ASSERT_NE(at, std::string::npos);
+    const std::uint64_t read = std::strtoull(text.c_str() + text.find("read_bytes\":", at) + 12, nullptr, 10);
+    const std::uint64_t write = std::strtoull(text.c_str() + text.find("write_bytes\":", at) + 13, nullptr, 10);
+    // Settling the second core may have moved the first one's lines on.
+    EXPECT_NEAR(static_cast<double>(count[c] * 64), static_cast<double>(read + write), 0.01 * static_cast<double>(read + write)) << c;
+    EXPECT_GT(count[c], 1000u);
+  }
+}
+
+}  // namespace
+}  // namespace drfq::machine

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "pmu.hh"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "machine.hh"
+#include "rig.hh"
+
+namespace drfq::machine {
+namespace {
+
+constexpr std::uint64_t kOn = 1 << 22, kUsr = 1 << 16, kOs = 1 << 17;
+
+class PmuTest : public ::testing::Test {
+ protected:
+  std::uint64_t get(std::uint32_t m) {
+    std::uint64_t v = 0;
+    EXPECT_EQ(pmu.read(m, now, &v), Msr::handled) << std::hex << m;
+    return v;
+  }
+  void set(std::uint32_t m, std::uint64_t v) {
+    EXPECT_EQ(pmu.write(m, now, v), Msr::handled) << std::hex << m;
+  }
+  void retire(unsigned ring, std::uint64_t n) { now.ring[ring][Source::insns] += n; }
+
+  Description d = shipped("thesis");
+  Pmu pmu{d};
+  Sources now;
+};
+
+TEST_F(PmuTest, CountsByRingWhileEnabled) {
+  set(msr::kPerfevtsel, 0xC0 | kUsr | kOn);
+  set(msr::kPerfevtsel + 1, 0xC0 | kUsr | kOs | kOn);
+  retire(1, 10);
+  EXPECT_EQ(get(msr::kPmc), 0u) << "not enabled globally";
+  set(msr::kGlobalCtrl, 3);
+  retire(1, 100);
+  retire(0, 1000);
+  EXPECT_EQ(get(msr::kPmc), 100u);
+  EXPECT_EQ(get(msr::kPmc + 1), 1100u);
+  set(msr::kPerfevtsel, 0xC0 | kUsr);
+  retire(1, 5);
+  EXPECT_EQ(get(msr::kPmc), 100u) << "stopped";
+  EXPECT_EQ(get(msr::kPmc + 1), 1105u);
+}
+
+TEST_F(PmuTest, WritesExtendTheSignOrAreFullWidth) {
+  set(msr::kPmc, 0x80000001);
+  EXPECT_EQ(get(msr::kPmc), 0xffff80000001u);
+  set(msr::kFullPmc, 0x80000001);
+  EXPECT_EQ(get(msr::kPmc), 0x80000001u);
+  EXPECT_EQ(pmu.write(msr::kFullPmc, now, std::uint64_t{1} << 48), Msr::fault);
+}
+
+TEST_F(PmuTest, OverflowIsSeenInStatusAndCleared) {
+  set(msr::kGlobalCtrl, 1 | std::uint64_t{1} << 32);
+  set(msr::kFixedCtrCtrl, 3);
+  set(msr::kPerfevtsel, 0xC0 | kUsr | kOn);
+  set(msr::kFullPmc, (std::uint64_t{1} << 48) - 5);
+  set(msr::kFixedCtr, (std::uint64_t{1} << 48) - 6);
+  retire(1, 5);
+  EXPECT_EQ(get(msr::kGlobalStatus), 1u);
+  EXPECT_EQ(get(msr::kPmc), 0u);
+  retire(0, 1);
+  EXPECT_EQ(get(msr::kGlobalStatus), 1 | std::uint64_t{1} << 32);
+  set(msr::kGlobalOvfCtrl, 1);
+  EXPECT_EQ(get(msr::kGlobalStatus), std::uint64_t{1} << 32);
+  EXPECT_EQ(pmu.write(msr::kGlobalStatus, now, 0), Msr::fault);
+}
+
+TEST_F(PmuTest, RdpmcReadsTheSameCounters) {
+  set(msr::kGlobalCtrl, std::uint64_t{1} << 32);
+  set(msr::kFixedCtrCtrl, 2);
+  retire(1, 77);
+  std::uint64_t v = 0;
+  EXPECT_TRUE(pmu.rdpmc(1u << 30, now, &v));
+  EXPECT_EQ(v, 77u);
+  EXPECT_FALSE(pmu.rdpmc(d.pmu.counters, now, &v));
+  EXPECT_FALSE(pmu.rdpmc(1u << 30 | d.pmu.fixed, now, &v));
+}
+
+TEST_F(PmuTest, ReservedBitsFaultAndAbsentCountersAreNotOurs) {
+  std::uint64_t v = 0;
+  EXPECT_EQ(pmu.write(msr::kPerfevtsel, now, std::uint64_t{1} << 32), Msr::fault);
+  EXPECT_EQ(pmu.write(msr::kFixedCtrCtrl, now, 1 << 12), Msr::fault);
+  EXPECT_EQ(pmu.write(msr::kGlobalCtrl, now, std::uint64_t{1} << 35), Msr::fault);
+  EXPECT_EQ(pmu.read(msr::kPmc + d.pmu.counters, now, &v), Msr::not_ours);
+  EXPECT_EQ(pmu.write(msr::kPerfevtsel + d.pmu.counters, now, 0), Msr::not_ours);
+  Description none = d;
+  none.pmu = PmuShape();
+  EXPECT_EQ(Pmu(none).read(msr::kPerfCapabilities, now, &v), Msr::not_ours);
+}
+
+TEST_F(PmuTest, OffcoreResponsesPickRequestsAndOutcomes) {
+  Counts &c = now.ring[1];
+  c[Source::read_hit] = 1;
+  c[Source::read_miss] = 2;
+  c[Source::own_hit] = 4;
+  c[Source::own_miss] = 8;
+  c[Source::prefetch_miss] = 16;
+  c[Source::write_back] = 32;
+  const std::uint64_t any = 1 << 16, l3_hit = 0xf << 18, l3_miss = std::uint64_t{1} << 26;
+  EXPECT_EQ(pmu.event(0x01B7, 1 | any, c), 3u);
+  EXPECT_EQ(pmu.event(0x01B7, 1 | l3_hit, c), 1u);
+  EXPECT_EQ(pmu.event(0x01B7, 3 | l3_miss, c), 10u);
+  EXPECT_EQ(pmu.event(0x01B7, 1 << 4 | l3_miss, c), 16u);
+  EXPECT_EQ(pmu.event(0x01BB, 1 << 3 | any, c), 32u);
+  EXPECT_EQ(pmu.event(0x412E, 0, c), 26u);
+  EXPECT_EQ(pmu.event(0x4F2E, 0, c), 31u);
+  EXPECT_EQ(pmu.event(0x1234, 0, c), 0u) << "an unknown event";
+}
+
+/// What the kernel does when events are more than counters: any order of starts
+/// and stops counts each moment once.
+TEST_F(PmuTest, StopsAndStartsLoseNothing) {
+  std::mt19937 rng(3);
+  set(msr::kGlobalCtrl, 0xf);
+  std::uint64_t want = 0;
+  bool on = false;
+  for (int i = 0; i < 2000; i++) {
+    if (rng() % 3 == 0) {
+      on = !on;
+      set(msr::kPerfevtsel, 0xC0 | kUsr | (on ? kOn : 0));
+    }
+    const std::uint64_t n = rng() % 1000;
+    retire(1, n);
+    retire(0, rng() % 1000);
+    if (on) want += n;
+    if (rng() % 5 == 0) {
+      ASSERT_EQ(get(msr::kPmc), want);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace drfq::machine
