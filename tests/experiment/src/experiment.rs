@@ -146,9 +146,6 @@ pub struct Task {
     pub sleeps: bool,
     /// CPU time of its phases if it has any, ms: CPU-heavy, memory-heavy.
     pub phases_ms: Option<[f64; 2]>,
-    /// Page faults per ms of its CPU time in the memory-heavy phase.
-    #[serde(default)]
-    pub faults_per_ms: f64,
 }
 
 /// A debt of device traffic given to a task while it sleeps.
@@ -308,6 +305,12 @@ impl Experiment {
                 task.nice
             );
             ensure!(task.count > 0, "count of {:?} is 0", task.name);
+            ensure!(
+                task.phases_ms
+                    .is_none_or(|both| both.iter().all(|ms| *ms > 0.0)),
+                "both phases_ms of {:?} must be above 0",
+                task.name
+            );
             let pinned = |t: &Task| t.cpu.is_some();
             ensure!(
                 task.cpu.is_none_or(|cpu| cpu < self.cpus as usize),

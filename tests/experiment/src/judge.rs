@@ -258,8 +258,16 @@ impl View<'_> {
             .map_or(f64::INFINITY, |n| f64::from(n) * slice_ms);
         let rate = |task: &TaskRecord| {
             let spec = &self.case.tasks[task.task];
+            // What it did, not what it was asked for: a burst that comes late
+            // is not made up for. All of it falls in the memory-heavy phase.
             let [cpu_ms, memory_ms] = spec.phases_ms.unwrap_or([slice_ms, 0.0]);
-            let memory_rate = spec.faults_per_ms * bytes * memory_ns_per_byte / 1e6;
+            let per_cpu_ns = task.faults_per_ns() / task.cpus();
+            let memory_rate = match spec.phases_ms {
+                Some(_) => {
+                    per_cpu_ns * (cpu_ms + memory_ms) / memory_ms * bytes * memory_ns_per_byte
+                }
+                None => 0.0,
+            };
             let phases = Alternation {
                 cpu_ms,
                 memory_ms,
