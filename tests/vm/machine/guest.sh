@@ -103,15 +103,13 @@ section_cat() {
 	echo "L3:0=f0" > "$resctrl/b/schemata"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a" "read@2@$resctrl/b"
-	# Beside one who streams through the other half, and then through all of the cache.
+	# Beside one who streams through the other half; then in ways that are too few.
 	stranger "$resctrl/b"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
 	pkill -P "$stranger" stream
 	wait "$stranger"
-	stranger "$resctrl"
-	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl"
-	pkill -P "$stranger" stream
-	wait "$stranger"
+	echo "L3:0=03" > "$resctrl/a/schemata"
+	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
 	rmdir "$resctrl/a" "$resctrl/b"
 }
 

@@ -99,8 +99,7 @@ def counters(results: Results) -> List[str]:
     must(len(runs) == 6, "a run of counted is missing")
 
     def true(run: int, event: int, field: str) -> int:
-        value = lines[run * 8 + 2 * event + 1]["cores"][3][field]
-        return value["user"] if isinstance(value, dict) else value
+        return lines[run * 8 + 2 * event + 1]["cores"][3][field]["user"]
 
     out = []
     for index in range(0, 6, 2):
@@ -173,18 +172,17 @@ def cat(results: Results) -> List[str]:
 
     def misses(line: dict, core: int) -> float:
         row = line["cores"][core]
-        references = row["llc_references"]
-        total = sum(references.values()) if isinstance(references, dict) else references
-        return 100 * sum(row["llc_misses"].values()) / total
+        return 100 * row["llc_misses"]["user"] / row["llc_references"]["user"]
 
     alone = misses(lines[1], 1)
     pair = [misses(lines[3], core) for core in (1, 2)]
-    apart, mixed = misses(lines[5], 1), misses(lines[7], 1)
-    must(max(pair) < alone + 1, f"alone {alone:.2f} %, two in half the cache each {pair[0]:.2f} and {pair[1]:.2f} %")
-    must(apart < alone + 1, f"alone {alone:.2f} %, beside a stream in the other half {apart:.2f} %")
-    must(mixed > alone + 10, f"alone {alone:.2f} %, in the whole cache, shared, {mixed:.2f} %: masks make no difference")
+    apart, quarter = misses(lines[5], 1), misses(lines[7], 1)
+    # The working set fills its ways exactly: each line that the kernel's ticks put there costs a whole set, once.
+    must(max(alone, *pair) <= 5, f"alone {alone:.2f} %, two in half the cache each {pair[0]:.2f} and {pair[1]:.2f} %")
+    must(apart <= 5, f"alone {alone:.2f} %, beside a stream in the other half {apart:.2f} %")
+    must(quarter >= 50, f"in a quarter of the cache {quarter:.2f} %: masks make no difference")
     return [f"misses in half the cache alone: {alone:.2f} %; two in a half each: {pair[0]:.2f} and {pair[1]:.2f} %",
-            f"beside a stream in the other half: {apart:.2f} %; in the whole cache, shared: {mixed:.2f} %"]
+            f"beside a stream in the other half: {apart:.2f} %; in a quarter of the cache: {quarter:.2f} %"]
 
 
 def registers(results: Results) -> List[str]:
@@ -195,7 +193,8 @@ def registers(results: Results) -> List[str]:
         must(seen[key] == [value], f"{key}: {seen[key]}, not {value}")
     peek, first, again = (int(word, 0) for word in seen["cleared"][0].split())
     true = sum(traffic(row) for row in results.truth("registers")[1]["pids"] if row["pid"] == 7)
-    must(first == peek >= true > 0 and again == 0,
+    # What the core did just before still comes in between.
+    must(first >= peek >= true > 0 and again == 0,
          f"traffic: {peek} peeked, {first} read, {again} read again, {true} in truth in the middle of it")
     out = [f"traffic of a process: {first} bytes, then {again}; {true} of it while it was timed"]
     for key, ahead in (("first", 1), ("second", 2)):
