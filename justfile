@@ -50,6 +50,16 @@ test-cpp *args: setup
     cmake --build '{{target}}/gem5-backend' -- -j "$(nproc)"
     ctest --test-dir '{{target}}/gem5-backend' --output-on-failure "$@"
 
+# Build drfq-mc; with an experiment, run it: just mc [OPTIONS] EXPERIMENT (a file, or a name in gem5-backend/experiments)
+[no-cd]
+mc *args:
+    @'{{justfile_directory()}}/gem5-backend/mc' '{{target}}/gem5-backend' "$@"
+
+# Run an experiment on gem5, or serve the controller's protocol from it; needs DRFQ_GEM5 (just gem5 --help)
+[no-cd]
+gem5 *args:
+    @'{{justfile_directory()}}/gem5-backend/gem5/run' '{{target}}/gem5-backend' "$@"
+
 # Unit tests of the VM harness
 test-harness:
     python3 -B -m unittest discover -s vm/tests -t vm

@@ -31,6 +31,13 @@ double wall() {
 
 }  // namespace
 
+Server::Signals::Signals() {
+  struct sigaction act = {};
+  act.sa_handler = [](int) { stopped = 1; };
+  sigaction(SIGINT, &act, nullptr);
+  sigaction(SIGTERM, &act, nullptr);
+}
+
 Server::Server(const ServerOptions &o, Host &host)
     : options_(o), socket_(o.path), service_(host, o.mode), wall_s_(wall()) {}
 
@@ -40,10 +47,6 @@ Server::~Server() {
 }
 
 void Server::serve() {
-  struct sigaction act = {};
-  act.sa_handler = [](int) { stopped = 1; };
-  sigaction(SIGINT, &act, nullptr);
-  sigaction(SIGTERM, &act, nullptr);
   std::cout << "listening on " << options_.path << std::endl;
   while (!stopped) {
     int timeout = kIdleMs;

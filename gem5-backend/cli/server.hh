@@ -41,6 +41,12 @@ class Server {
   int free_run();
   std::vector<Session *> sessions() const;
 
+  /// Catches SIGINT and SIGTERM: before anybody can connect and then send one.
+  struct Signals {
+    Signals();
+  };
+
+  Signals signals_;
   ServerOptions options_;
   ListeningSocket socket_;
   Service service_;

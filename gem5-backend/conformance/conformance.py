@@ -118,8 +118,8 @@ class Server(unittest.TestCase):
 
     def writer(self):
         # The place of a writer whose connection has just ended may not be free yet.
+        client = self.client()
         for _ in range(1000):
-            client = self.client()
             if client.call(HELLO, 1, 1).status == OK:
                 return client
             time.sleep(0.01)

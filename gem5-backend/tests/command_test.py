@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The command line of drfq-mc: usage: command_test.py DRFQ_MC EXPERIMENTS_DIR"""
 
+import json
 import os
 import subprocess
 import sys
@@ -43,7 +44,7 @@ class Command(unittest.TestCase):
     def test_help(self):
         self.assertEqual(run().returncode, 2)
         self.assertEqual(run("--help").returncode, 0)
-        for command in ("run", "serve", "record", "replay", "bench"):
+        for command in ("run", "serve", "record", "replay", "bench", "memory"):
             done = run(command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("usage: drfq-mc " + command, done.stdout)
@@ -77,6 +78,24 @@ class Command(unittest.TestCase):
         self.assertEqual(run("run", "--svg", plot, self.file("e.toml", SHORT.format(least=1))).returncode, 0)
         with open(plot, encoding="ascii") as f:
             self.assertTrue(f.read().startswith("<svg"))
+
+    def test_simulator(self):
+        """A script in the place of a simulator: what it is told, and what becomes of what it says."""
+        experiment = self.file("e.toml", SHORT.format(least=2))
+        arguments = self.file("arguments")
+        script = self.file("simulator.sh", f'printf "%s\\n" "$@" > {arguments}\necho noise\n'
+                                           'echo figure a.bytes_per_ns 2.5\n')
+        done = run("run", "--check", "--simulator", f"sh {script}", experiment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("2.500", done.stdout)
+        with open(arguments, encoding="ascii") as f:
+            told = f.read().splitlines()
+        self.assertEqual(told[:5], ["experiment", experiment, "0", "1", "1"])
+        self.assertEqual(json.loads(told[5])["tRCD_ps"], 15000)
+        for wrong, reason in (("exit 7", "status 7"), ("echo figure", "no figure")):
+            done = run("run", "--simulator", f"{wrong} #", experiment)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(reason, done.stderr)
 
     def test_record_and_replay(self):
         trace = self.file("trace")

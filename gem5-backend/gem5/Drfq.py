@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The SimObjects of this directory. gem5-backend/gem5/README.md says how they fit together."""
+
+from m5.objects.Cache import Cache
+from m5.objects.ClockedObject import ClockedObject
+from m5.objects.Device import BasicPioDevice
+from m5.objects.MemCtrl import MemCtrl
+from m5.objects.Prefetcher import StridePrefetcher, TaggedPrefetcher
+from m5.params import *
+from m5.proxy import *
+from m5.SimObject import PyBindMethod, SimObject
+
+
+class DrfqMemCtrl(MemCtrl):
+    """A memory controller whose decisions are the core's; its DRAM and its timing are gem5's."""
+
+    type = "DrfqMemCtrl"
+    cxx_header = "gem5/mem_ctrl.hh"
+    cxx_class = "gem5::memory::DrfqMemCtrl"
+
+    agents = VectorResponsePort("A port for each agent; the inherited port is for a crossbar")
+    frfcfs = Param.Bool(False, "The baseline: decide as stock gem5 does")
+    cores = Param.Unsigned(4, "Cores that the registers know")
+    tie_bursts = Param.Unsigned(64, "Shortest run of one direction while virtual times tie")
+    prepare = Param.Bool(False, "Among the lowest virtual time pick as FR-FCFS does")
+    aging = Param.Latency("0ns", "A burst that waits longer goes first; 0: never")
+    decision_log = Param.String("", "File for every decision (model/DECISIONS.md); empty: none")
+    decisions = Param.Counter(100000, "The most decisions to log")
+    version = Param.String("", "Of gem5, for the log")
+
+
+class DrfqRegisters(BasicPioDevice):
+    """The controller's registers on a bus."""
+
+    type = "DrfqRegisters"
+    cxx_header = "gem5/register_device.hh"
+    cxx_class = "gem5::DrfqRegisters"
+
+    controller = Param.DrfqMemCtrl("Whose registers")
+
+
+class DrfqAgent(ClockedObject):
+    """Sends the packets of one generator of model/generator.hh. Silent until the host tells it what to send."""
+
+    type = "DrfqAgent"
+    cxx_header = "gem5/agent.hh"
+    cxx_class = "gem5::DrfqAgent"
+
+    port = RequestPort("To the memory")
+    system = Param.System(Parent.any, "The system that knows its requestor id")
+
+
+class DrfqHost(SimObject):
+    """Runs experiments on the agents, or serves the socket protocol."""
+
+    type = "DrfqHost"
+    cxx_header = "gem5/host.hh"
+    cxx_class = "gem5::DrfqHost"
+    cxx_exports = [PyBindMethod("experiment"), PyBindMethod("serve")]
+
+    controller = Param.DrfqMemCtrl("The controller")
+    agents = VectorParam.DrfqAgent([], "Agents that experiments and demands may use")
+
+
+class DrfqCache(Cache):
+    """A cache whose write-backs carry the label of the access that caused them."""
+
+    type = "DrfqCache"
+    cxx_header = "gem5/cache.hh"
+    cxx_class = "gem5::DrfqCache"
+
+
+class DrfqStridePrefetcher(StridePrefetcher):
+    """A prefetcher whose requests carry the label of the access that caused them."""
+
+    type = "DrfqStridePrefetcher"
+    cxx_header = "gem5/prefetcher.hh"
+    cxx_class = "gem5::prefetch::DrfqStride"
+
+
+class DrfqTaggedPrefetcher(TaggedPrefetcher):
+    type = "DrfqTaggedPrefetcher"
+    cxx_header = "gem5/prefetcher.hh"
+    cxx_class = "gem5::prefetch::DrfqTagged"

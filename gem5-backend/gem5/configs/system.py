@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds the simulated machine: one memory channel as `drfq-mc memory` describes it, and its agents."""
+
+import _m5.core
+import m5
+from m5.objects import *
+from m5.util import fatal
+
+try:
+    from m5.objects import DrfqMemCtrl
+except ImportError:
+    fatal("this gem5 was built without the SimObjects of gem5-backend/gem5 (scons ... EXTRAS=DIRECTORY)")
+
+TIMES = {
+    "tRCD": "tRCD", "tCL": "tCL", "tCWL": "tCWL", "tRP": "tRP", "tRAS": "tRAS", "tRRD": "tRRD", "tXAW": "tFAW",
+    "tWTR": "tWTR", "tRTW": "tRTW", "tRTP": "tRTP", "tWR": "tWR", "tBURST": "tBURST", "tCS": "tCS", "tREFI": "tREFI",
+    "tRFC": "tRFC", "tCK": "tCK",
+}
+TIMES_OF_GROUPS = {"tRRD_L": "tRRD_L", "tWTR_L": "tWTR_L", "tCCD_L": "tCCD_L", "tCCD_L_WR": "tCCD_L_WR"}
+PAGES = {"open": "open", "open-adaptive": "open_adaptive", "closed": "close"}
+BUS_BITS = 32
+
+
+def dram(memory):
+    """gem5's DRAM with the timing of the description. Power figures are LPDDR2's and mean nothing."""
+    if memory["map"] != "row-bank-column":
+        fatal("gem5 has no address map '%s'; give the experiment map = \"row-bank-column\"", memory["map"])
+    interface = LPDDR2_S4_1066_1x32()
+    grouped = memory["groups"] > 1
+    for name, key in {**TIMES, **(TIMES_OF_GROUPS if grouped else {})}.items():
+        setattr(interface, name, f"{memory[key + '_ps']}ps")
+    interface.bank_groups_per_rank = memory["groups"] if grouped else 0
+    interface.device_bus_width = BUS_BITS
+    interface.burst_length = memory["burst_bytes"] * 8 // BUS_BITS
+    interface.devices_per_rank = 1
+    interface.device_rowbuffer_size = f"{memory['row_bytes']}B"
+    interface.ranks_per_channel = memory["ranks"]
+    interface.banks_per_rank = memory["banks"]
+    interface.activation_limit = memory["activation_limit"]
+    interface.max_accesses_per_row = memory["accesses_per_row"]
+    interface.page_policy = PAGES[memory["page"]]
+    interface.addr_mapping = "RoRaBaCoCh"
+    interface.read_buffer_size = memory["read_entries"]
+    interface.write_buffer_size = memory["write_entries"]
+    size = memory["rows"] * memory["banks"] * memory["row_bytes"]
+    interface.device_size = f"{size}B"
+    interface.range = AddrRange(size * memory["ranks"])
+    interface.null = True
+    return interface
+
+
+def controller(memory, log, decisions):
+    return DrfqMemCtrl(
+        dram=dram(memory), frfcfs=memory["policy"] == "frfcfs", cores=memory["cores"],
+        tie_bursts=memory["tie_bursts"], prepare=bool(memory["prepare"]), aging=f"{memory['aging_ps']}ps",
+        write_high_thresh_perc=memory["drain_high_percent"], write_low_thresh_perc=memory["drain_low_percent"],
+        min_writes_per_switch=memory["drain_min_writes"],
+        static_frontend_latency=f"{memory['frontend_ps']}ps", static_backend_latency=f"{memory['backend_ps']}ps",
+        decision_log=log, decisions=decisions, version=_m5.core.gem5Version)
+
+
+def connect_cached(system, labelled, prefetch):
+    """A first-level cache for each agent, a shared second level, and the controller's one port."""
+    kind = DrfqCache if labelled else Cache
+
+    def cache(size, lines, latency):
+        return kind(size=size, assoc=8, tag_latency=latency, data_latency=latency, response_latency=latency,
+                    mshrs=lines, tgts_per_mshr=8, write_buffers=lines)
+
+    system.l1 = [cache("32KiB", 32, 1) for _ in system.agents]
+    system.l2bus = L2XBar()
+    system.l2 = cache("512KiB", 64, 8)
+    if prefetch:
+        system.l2.prefetcher = DrfqStridePrefetcher() if labelled else StridePrefetcher()
+    system.membus = SystemXBar(width=64)
+    for agent, l1 in zip(system.agents, system.l1):
+        agent.port = l1.cpu_side
+        l1.mem_side = system.l2bus.cpu_side_ports
+    system.l2.cpu_side = system.l2bus.mem_side_ports
+    system.l2.mem_side = system.membus.cpu_side_ports
+    system.system_port = system.membus.cpu_side_ports
+    system.membus.mem_side_ports = system.controller.port
+
+
+def connect(system, memory):
+    """A port for each agent, or a crossbar in front of one."""
+    if memory["ports"] == "multi":
+        for agent in system.agents:
+            agent.port = system.controller.agents
+        system.system_port = system.controller.agents
+        return
+    system.membus = NoncoherentXBar(width=64, frontend_latency=0, forward_latency=0, response_latency=0,
+                                    header_latency=0)
+    for agent in system.agents:
+        agent.port = system.membus.cpu_side_ports
+    system.system_port = system.membus.cpu_side_ports
+    system.membus.mem_side_ports = system.controller.port
+
+
+def build(memory, agents, caches="none", prefetch=False, log="", decisions=100000):
+    """The root, instantiated and started; its host is root.system.host."""
+    system = System(mem_mode="timing", cache_line_size=64)
+    system.clk_domain = SrcClockDomain(clock="1GHz", voltage_domain=VoltageDomain())
+    system.controller = controller(memory, log, decisions)
+    system.mem_ranges = [system.controller.dram.range]
+    system.agents = [DrfqAgent() for _ in range(agents)]
+    if caches == "none":
+        connect(system, memory)
+    else:
+        connect_cached(system, caches == "labelled", prefetch)
+    system.host = DrfqHost(controller=system.controller, agents=system.agents)
+    root = Root(full_system=False, system=system)
+    m5.instantiate()
+    # Starts the objects; the host simulates from here on.
+    m5.simulate(0)
+    return root

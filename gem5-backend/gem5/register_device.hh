@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef DRFQ_GEM5_REGISTER_DEVICE_HH
+#define DRFQ_GEM5_REGISTER_DEVICE_HH
+
+#include "dev/io_device.hh"
+#include "gem5/mem_ctrl.hh"
+#include "params/DrfqRegisters.hh"
+
+namespace gem5
+{
+
+/**
+ * The controller's registers on a bus, as core/registers.hh lays them out. What
+ * is not an aligned access of 8 bytes to a register is answered with an error.
+ */
+class DrfqRegisters : public BasicPioDevice
+{
+  public:
+    explicit DrfqRegisters(const DrfqRegistersParams &p);
+
+    Tick read(PacketPtr pkt) override;
+    Tick write(PacketPtr pkt) override;
+
+  private:
+    Tick answer(PacketPtr pkt, ::drfq::Access access);
+
+    memory::DrfqMemCtrl &controller;
+};
+
+} // namespace gem5
+
+#endif
