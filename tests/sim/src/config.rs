@@ -37,6 +37,9 @@ pub struct Config {
     pub v_origin_ns: u64,
     /// Capacity of the stand-in memory, bytes/s; `None` is without limit.
     pub mem_bytes_per_s: Option<u64>,
+    /// The stand-in memory serves by virtual time, and is told of it this often;
+    /// `None`: all alike.
+    pub controller_update_ns: Option<u64>,
 }
 
 impl Config {
@@ -73,6 +76,7 @@ impl Config {
             v_lag_ns: (500 * nr_cpus as u64).max(20 * US),
             v_origin_ns: ffi::v_origin_ns(),
             mem_bytes_per_s: None,
+            controller_update_ns: None,
         }
     }
 
@@ -102,6 +106,18 @@ impl Config {
         let q32 = (u128::from(SEC) << 32) / u128::from(bytes_per_s);
         self.conf.mem_ns_per_byte_q32 = u64::try_from(q32).unwrap_or(u64::MAX);
         self.mem_bytes_per_s = Some(bytes_per_s);
+        self
+    }
+
+    /// Makes the stand-in memory serve the lowest virtual time first, as its
+    /// registers have it that the agent writes every `update_ns`.
+    ///
+    /// # Panics
+    /// If `update_ns` is 0.
+    #[must_use]
+    pub fn controller(mut self, update_ns: u64) -> Self {
+        assert_ne!(update_ns, 0, "an update takes some time");
+        self.controller_update_ns = Some(update_ns);
         self
     }
 

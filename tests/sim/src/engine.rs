@@ -29,6 +29,8 @@ enum Event {
     Arrive(usize),
     Tick(usize),
     Watch,
+    /// The agent writes the controller's registers.
+    Publish,
 }
 
 /// A simulation. The same config and specs give the same report, always.
@@ -110,6 +112,9 @@ impl Sim {
             sim.push(first_ns, Event::Tick(cpu));
         }
         sim.push(WATCH_PERIOD_NS, Event::Watch);
+        if let Some(update_ns) = sim.config.controller_update_ns {
+            sim.push(update_ns, Event::Publish);
+        }
         sim
     }
 
@@ -244,6 +249,16 @@ impl Sim {
                 self.push(self.now_ns + WATCH_PERIOD_NS, Event::Watch);
                 self.watch_fire();
             }
+            Event::Publish => self.publish(),
+        }
+    }
+
+    /// What the agent writes: `virtualTime_coreId` is ns >> 22 (4.5.3).
+    fn publish(&mut self) {
+        let registers = self.cpus.iter().map(|cpu| cpu.slot.reached_ns >> 22);
+        self.memory.serve_by(self.now_ns, registers.collect());
+        if let Some(update_ns) = self.config.controller_update_ns {
+            self.push(self.now_ns + update_ns, Event::Publish);
         }
     }
 

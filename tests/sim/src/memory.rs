@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A stand-in for the memory: every running task gets what it asks for, scaled
-//! down in proportion when the sum exceeds the capacity. A real controller
-//! prefers row hits, streams and (in this project) low virtual times; none of
-//! that is here.
+//! down in proportion when the sum exceeds the capacity; or, behind a stand-in
+//! for our controller, the CPU of the lowest virtual time gets what it asks for
+//! before the next one gets anything. Rows, banks and queues are not here.
 
 use crate::SEC;
 
@@ -11,6 +11,8 @@ use crate::SEC;
 pub struct Memory {
     capacity_bytes_per_s: Option<u64>,
     demand_bytes_per_s: Vec<u64>,
+    /// What the controller's registers hold for each CPU; all alike at first.
+    registers: Vec<u64>,
     /// Given and not taken yet, in bytes times 1e9.
     given: Vec<u128>,
     integrated_to_ns: u64,
@@ -22,6 +24,7 @@ impl Memory {
         Self {
             capacity_bytes_per_s,
             demand_bytes_per_s: vec![0; nr_cpus],
+            registers: vec![0; nr_cpus],
             given: vec![0; nr_cpus],
             integrated_to_ns: 0,
         }
@@ -34,12 +37,28 @@ impl Memory {
         if dt == 0 || sum == 0 {
             return;
         }
-        let capacity = self
-            .capacity_bytes_per_s
-            .map_or(sum, |c| u128::from(c).min(sum));
-        for (given, demand) in self.given.iter_mut().zip(&self.demand_bytes_per_s) {
-            *given += u128::from(*demand) * dt * capacity / sum;
+        let capacity = self.capacity_bytes_per_s.map_or(sum, u128::from);
+        let mut left = capacity.min(sum);
+        let mut classes = self.registers.clone();
+        classes.sort_unstable();
+        classes.dedup();
+        for class in classes {
+            let of_class = |cpu: &usize| self.registers[*cpu] == class;
+            let cpus: Vec<usize> = (0..self.given.len()).filter(of_class).collect();
+            let demand = |cpu: usize| u128::from(self.demand_bytes_per_s[cpu]);
+            let asked: u128 = cpus.iter().map(|cpu| demand(*cpu)).sum();
+            let served = asked.min(left);
+            for cpu in cpus.into_iter().filter(|_| asked > 0) {
+                self.given[cpu] += demand(cpu) * dt * served / asked;
+            }
+            left -= served;
         }
+    }
+
+    /// From `now_ns` on, the CPUs are served in the order of these registers.
+    pub fn serve_by(&mut self, now_ns: u64, registers: Vec<u64>) {
+        self.integrate(now_ns);
+        self.registers = registers;
     }
 
     /// From `now_ns` on, `cpu` asks for `bytes_per_s`.
