@@ -9,10 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use drfq_agent::{
-    bandwidth::format_bytes_per_s,
-    stats::{EVENTS, System, Tasks},
-};
+use drfq_agent::stats::{EVENTS, System, Tasks};
 use scx_stats::StatsClient;
 use serde::de::DeserializeOwned;
 
@@ -124,12 +121,8 @@ pub fn line(prev: &System, cur: &System) -> String {
         cur.busy_cpus,
         cur.nr_cpus,
     );
-    for (name, link) in [("controller", &cur.controller), ("shadow", &cur.shadow)] {
-        match link.state.as_str() {
-            "" | "off" => {}
-            _ if link.connected == 0 => text += &format!("  {name} LOST"),
-            _ => text += &format!("  {name} {}", format_bytes_per_s(link.bytes_per_s)),
-        }
+    for link in cur.links() {
+        text += &format!("  {link}");
     }
     for event in EVENTS {
         let count = |system: &System| system.events.get(event.name).copied().unwrap_or(0);

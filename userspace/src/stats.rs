@@ -168,6 +168,14 @@ pub struct System {
 }
 
 impl System {
+    /// What the links to memory controllers do, in a few words each.
+    pub fn links(&self) -> impl Iterator<Item = String> {
+        let links = [("controller", &self.controller), ("shadow", &self.shadow)];
+        links
+            .into_iter()
+            .filter_map(|(name, link)| link.summary(name))
+    }
+
     /// Its description, with one field for each event.
     pub fn described() -> StatsMeta {
         let mut meta = Self::meta();

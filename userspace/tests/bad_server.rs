@@ -107,6 +107,10 @@ fn serve(
 /// What a good server answers: 64 hardware ids, 2 cores, nothing else.
 fn answer(mut frame: Vec<u8>) -> Vec<u8> {
     frame[5] = 0x80;
+    if frame[4] == 1 {
+        // No features: time runs by itself.
+        frame[24..32].fill(0);
+    }
     for record in frame[40..].chunks_exact_mut(24) {
         let offset = u64::from_le_bytes(record[8..16].try_into().unwrap());
         let value: u64 = match offset {
@@ -246,7 +250,7 @@ fn who_is_not_there_is_named() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
     #[test]
     fn random_bytes_are_no_controller(
         at in 0usize..GREETING,

@@ -11,13 +11,19 @@ use std::time::{Duration, Instant};
 
 use common::{Crew, Observer, Server, link_to, no_server};
 use drfq_agent::controller::{
-    figures::State, forward::Forwarder, registers::pid_core, shadow::Shadow,
+    figures::State, forward::Forwarder, ledger::Ledger, link::Link, registers::pid_core,
+    shadow::Shadow,
 };
 
 const MS: Duration = Duration::from_millis(1);
 
 fn forwarder() -> Forwarder {
     Forwarder::new(MS)
+}
+
+/// What was booked to tasks; before the agent comes, the cores are nobody's.
+fn of_tasks(ledger: &Ledger) -> u64 {
+    ledger.by_pid.values().sum::<u64>() + ledger.ended + ledger.shared
 }
 
 /// Every byte that the server counted for anybody is in one of the ledgers.
@@ -42,9 +48,7 @@ fn no_byte_is_lost_while_both_live() {
     // The cores go on, but for nobody.
     let counted = server.observe().bytes_of_pids();
     assert!(counted > 0 && crew.charged[&1000] > 0 && crew.charged[&2000] > 0);
-    let booked = ledger.total() - ledger.unattributed;
-    assert_eq!(booked, counted);
-    assert_eq!(ledger.shared + ledger.inherited, 0);
+    assert_eq!(of_tasks(&ledger), counted);
 }
 
 /// In lock-step all that the server counted before it is killed was read but
@@ -58,9 +62,7 @@ fn a_killed_server_takes_one_turn_with_it() {
     server.load_cores(&[1_000_000_000, 1_000_000_000]);
     let mut link = link_to(&server, forwarder);
     let mut crew = Crew::running(&[1000, 2000]);
-    let booked = |link: &drfq_agent::controller::link::Link<Forwarder>| {
-        link.figures().lock().unwrap().ledger.total()
-    };
+    let booked = |link: &Link<Forwarder>| link.figures().lock().unwrap().ledger.total();
     for _ in 0..20 {
         link.turn(&mut crew);
     }
@@ -138,16 +140,20 @@ fn a_link_runs_until_it_is_stopped() {
         let turns = figures.lock().unwrap().turns;
         std::thread::scope(|scope| {
             scope.spawn(|| link.run(&mut Crew::running(&[1000, 2000])));
-            wait(|| figures.lock().unwrap().turns > turns + 20);
+            wait(|| figures.lock().unwrap().turns > turns + 200);
             wait(|| server.observe().peek(pid_core(0)) != 0);
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         assert_eq!(server.observe().peek(pid_core(0)), 0);
     }
     let figures = link.figures().lock().unwrap().clone();
-    let booked = figures.ledger.total() - figures.ledger.unattributed;
-    assert_eq!(booked, server.observe().bytes_of_pids());
+    assert_eq!(of_tasks(&figures.ledger), server.observe().bytes_of_pids());
     assert!(figures.cpu_ns > 0 && figures.time_ps > 0);
+    println!(
+        "CPU time of a turn: {:.1} us, of {} turns",
+        figures.cpu_ns as f64 / 1e3 / figures.turns as f64,
+        figures.turns
+    );
 }
 
 /// More tasks than registers, on a real server.
@@ -213,7 +219,7 @@ fn wait(done: impl Fn() -> bool) {
 }
 
 #[track_caller]
-fn wait_connected(link: &mut drfq_agent::controller::link::Link<Forwarder>, crew: &mut Crew) {
+fn wait_connected(link: &mut Link<Forwarder>, crew: &mut Crew) {
     let begun = Instant::now();
     let figures = link.figures();
     while figures.lock().unwrap().state != State::Connected {

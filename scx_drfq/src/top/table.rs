@@ -107,8 +107,12 @@ pub fn header(system: &System, shown: usize, nr_tasks: u64) -> [String; 2] {
             system.busy_cpus,
         ),
         format!(
-            "memory  m {bandwidth}; counted: {}{stand_in}",
-            system.mem_source
+            "memory  m {bandwidth}; counted: {}{stand_in}{}",
+            system.mem_source,
+            system
+                .links()
+                .map(|link| format!("; {link}"))
+                .collect::<String>(),
         ),
     ]
 }
@@ -191,6 +195,20 @@ memory  m 40 GB/s; counted: page-faults x 4096 B (a software event as STAND-IN)
       5 sleeper           0.335    0.0      -      -      0 B/s    0.0       0.0 blocked
 ";
         assert_eq!(plain(&report()), expected);
+    }
+
+    #[test]
+    fn links_to_controllers_are_shown() {
+        let mut tasks = report();
+        tasks.system.controller.state = "unix:/x: connected".into();
+        tasks.system.controller.connected = 1;
+        tasks.system.controller.bytes_per_s = 2e9;
+        tasks.system.shadow.state = "unix:/y: lost: it does not answer".into();
+        let text = plain(&tasks);
+        assert!(
+            text.contains("; controller 2 GB/s; shadow LOST\n"),
+            "{text}"
+        );
     }
 
     #[test]

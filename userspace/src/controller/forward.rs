@@ -48,6 +48,8 @@ pub struct Forwarder {
     ids: IdTable,
     image: Image,
     clock: Clock,
+    /// It was greeted before.
+    met: bool,
     /// What pid_coreId of each core holds.
     carried: Vec<HwId>,
     /// The next id to be swept.
@@ -70,6 +72,7 @@ impl Forwarder {
             ids: IdTable::new(3),
             image: Image::default(),
             clock: Clock::default(),
+            met: false,
             carried: Vec::new(),
             cursor: 0,
             last_batch: now,
@@ -95,7 +98,11 @@ impl Forwarder {
         let result = registers.batch(accesses);
         self.image.learn(accesses);
         let mut figures = lock(figures);
-        self.owed.extend(figures.ledger.book(accesses, &self.ids));
+        if self.met {
+            self.owed.extend(figures.ledger.book(accesses, &self.ids));
+        } else {
+            figures.ledger.inherit(accesses);
+        }
         figures.time_ps += self.clock.tick(result?);
         self.last_batch = Instant::now();
         Ok(())
@@ -202,7 +209,9 @@ impl Job for Forwarder {
         let mut reads: Vec<Access> = (0..size.pids)
             .map(|id| Access::read(traffic(id as HwId)))
             .collect();
-        self.exchange(registers, figures, &mut reads)
+        self.exchange(registers, figures, &mut reads)?;
+        self.met = true;
+        Ok(())
     }
 
     fn turn(

@@ -44,6 +44,11 @@ impl Ledger {
         charges
     }
 
+    /// Books traffic from before this agent, whosever it was.
+    pub fn inherit(&mut self, accesses: &[Access]) {
+        self.inherited += traffic_read(accesses).map(|(_, bytes)| bytes).sum::<u64>();
+    }
+
     /// Forgets tasks that have ended, but not their bytes.
     pub fn bury(&mut self, alive: &HashSet<u32>) {
         let ended = &mut self.ended;
@@ -116,10 +121,13 @@ mod tests {
         );
         assert_eq!(ledger.total(), 31);
 
+        ledger.inherit(&[read(0, 32), read(2, 64)]);
+        assert_eq!((ledger.inherited, ledger.total()), (112, 127));
+
         ledger.bury(&[70].into());
         assert_eq!(
             (ledger.by_pid.get(&71), ledger.ended, ledger.total()),
-            (None, 8, 31)
+            (None, 8, 127)
         );
     }
 }

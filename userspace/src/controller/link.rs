@@ -30,6 +30,10 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_
 /// A controller that stayed for this long was not lost for the old reason.
 const HEALTHY: Duration = Duration::from_secs(5);
 
+/// A turn is followed by this many times the CPU time that it took, so that a
+/// link takes a fifth of a CPU at most, however slow the machine.
+const PAUSE_PER_CPU_TIME: u32 = 4;
+
 /// How often it looks whether the agent wants to end.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -130,11 +134,12 @@ impl<J: Job> Link<J> {
         let mut next = Instant::now();
         while !self.stop.load(Ordering::Relaxed) {
             self.turn(machine);
-            let now_ns = thread_cpu_ns();
-            lock(&self.figures).cpu_ns += now_ns.saturating_sub(cpu_ns);
-            cpu_ns = now_ns;
+            let spent_ns = thread_cpu_ns().saturating_sub(cpu_ns);
+            lock(&self.figures).cpu_ns += spent_ns;
+            cpu_ns += spent_ns;
             // Turns that came too late are not made up for.
-            next = (next + self.job.interval()).max(Instant::now());
+            let pause = Duration::from_nanos(spent_ns) * PAUSE_PER_CPU_TIME;
+            next = (next + self.job.interval()).max(Instant::now() + pause);
             self.sleep_until(next);
         }
         self.settle(machine);

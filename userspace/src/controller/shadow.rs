@@ -48,6 +48,8 @@ pub struct Shadow {
     ids: IdTable,
     image: Image,
     clock: Clock,
+    /// It was greeted before.
+    met: bool,
     /// What the model was told of each id (bytes per second).
     told: BTreeMap<HwId, u64>,
     /// The roll call that rates are since.
@@ -60,6 +62,7 @@ impl Default for Shadow {
             ids: IdTable::new(IDS),
             image: Image::default(),
             clock: Clock::default(),
+            met: false,
             told: BTreeMap::new(),
             before: None,
         }
@@ -146,7 +149,11 @@ impl Shadow {
         let result = registers.batch(accesses);
         self.image.learn(accesses);
         let mut figures = lock(figures);
-        figures.ledger.book(accesses, &self.ids);
+        if self.met {
+            figures.ledger.book(accesses, &self.ids);
+        } else {
+            figures.ledger.inherit(accesses);
+        }
         figures.time_ps += self.clock.tick(result?);
         Ok(())
     }
@@ -201,6 +208,7 @@ impl Job for Shadow {
         self.image.forget();
         self.clock.restart();
         self.exchange(registers, figures, &mut reads().collect::<Vec<_>>())?;
+        self.met = true;
         // Whatever it was told before, it is told again: 0 where nothing is wanted.
         let old: Vec<Demand> = self.told.keys().map(|&id| demand(id, 0)).collect();
         self.tell(registers, &old)
@@ -213,7 +221,10 @@ impl Job for Shadow {
         figures: &Mutex<Figures>,
     ) -> Result<(), Fault> {
         let now = Instant::now();
-        let members = machine.members().unwrap_or_default();
+        // Without an answer nobody has ended; the next turn may have one.
+        let Ok(members) = machine.members() else {
+            return Ok(());
+        };
         let roll = members.iter().map(|m| (m.pid, *m)).collect();
         let Some((since, before)) = self.before.replace((now, roll)) else {
             return Ok(());

@@ -4,7 +4,10 @@
 use scx_stats_derive::Stats;
 use serde::{Deserialize, Serialize};
 
-use crate::controller::figures::{Figures, State};
+use crate::{
+    bandwidth::format_bytes_per_s,
+    controller::figures::{Figures, State},
+};
 
 /// A link to a memory controller. The descriptions of the fields are their
 /// documentation.
@@ -41,6 +44,15 @@ pub struct Controller {
 }
 
 impl Controller {
+    /// The link in a few words, of which `name` is the first; none: it is off.
+    pub fn summary(&self, name: &str) -> Option<String> {
+        match self.state.as_str() {
+            "" | "off" => None,
+            _ if self.connected == 0 => Some(format!("{name} LOST")),
+            _ => Some(format!("{name} {}", format_bytes_per_s(self.bytes_per_s))),
+        }
+    }
+
     /// A link between two samples.
     pub fn over(prev: &Figures, cur: &Figures) -> Self {
         let bytes = cur.ledger.total();
