@@ -81,6 +81,7 @@ lint: setup
 fmt: setup
     cargo fmt --all
     clang-format-19 -i bpf/*.[ch]
+    git ls-files -z 'gem5-backend/*.cc' 'gem5-backend/*.hh' 'gem5-backend/*.h' 'vm/machine/*.cc' 'vm/machine/*.hh' 'vm/machine/*.h' 'vm/machine/*.c' | xargs -0 clang-format-19 -i
 
 # Remove what was built (the cache of kernels and tools stays)
 clean:

@@ -180,14 +180,14 @@ Column parse_column(const toml::Document &doc, unsigned line, const std::string 
   c.figure = figure;
   for (const char *s : {"median", "mean", "min", "max", "worst"})
     if (c.statistic == s) return c;
-  throw toml::Error(doc.file, line, "'" + c.statistic + "' is none of median, mean, min, max, worst");
+  throw toml::Error(doc.file, line,
+                    "'" + c.statistic + "' is none of median, mean, min, max, worst");
 }
 
 void load_report(const toml::Document &doc, Experiment *e) {
   Reader r(doc.file, doc.find("report"));
   const toml::Value *columns = r.array("columns");
-  if (columns == nullptr || columns->items.empty())
-    r.fail(1, "[report] needs columns = [...]");
+  if (columns == nullptr || columns->items.empty()) r.fail(1, "[report] needs columns = [...]");
   for (const toml::Value &v : columns->items)
     e->columns.push_back(parse_column(doc, v.line, v.text));
   e->reference_key = r.text("reference_key", "");
@@ -246,8 +246,8 @@ std::string Column::show() const {
 Experiment load_experiment(const std::string &file, const std::string &text) {
   const toml::Document doc = toml::parse(file, text);
   for (const toml::Table &t : doc.tables) {
-    static const char *const tables[] = {"", "memory", "loop", "run", "report",
-                                         "agent", "sweep", "expect"};
+    static const char *const tables[] = {"",       "memory", "loop",  "run",
+                                         "report", "agent",  "sweep", "expect"};
     bool known = false;
     for (const char *n : tables) known = known || t.name == n;
     if (!known) throw toml::Error(file, t.line, "unknown table [" + t.name + "]");

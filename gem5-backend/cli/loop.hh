@@ -17,16 +17,16 @@ enum class Charging : std::uint8_t {
 };
 
 struct LoopOptions {
-  bool enabled = true;        ///< false: the registers keep what the agents declare
+  bool enabled = true;  ///< false: the registers keep what the agents declare
   Charging charging = Charging::delta;
-  double update_ns = 1e6;     ///< between two updates of the registers
-  unsigned shift = 22;        ///< 4.5.3: registers hold ns >> shift
-  double cpus = 4;            ///< c
-  double bytes_per_ns = 4;    ///< m
+  double update_ns = 1e6;   ///< between two updates of the registers
+  unsigned shift = 22;      ///< 4.5.3: registers hold ns >> shift
+  double cpus = 4;          ///< c
+  double bytes_per_ns = 4;  ///< m
   double delta_ns = 40e6;
-  double cap_ns = 40e6;       ///< Algorithm 2: a running process is at most so far beyond V
-  double wake_ns = 40e6;      ///< C of 4.7
-  double hold_ns = 0;         ///< K of 4.10 for devices; 0: no delayed wake-up
+  double cap_ns = 40e6;   ///< Algorithm 2: a running process is at most so far beyond V
+  double wake_ns = 40e6;  ///< C of 4.7
+  double hold_ns = 0;     ///< K of 4.10 for devices; 0: no delayed wake-up
 };
 
 /// Where virtual time begins: above any credit, and never 0 in a register.
@@ -75,9 +75,12 @@ inline void charge_delta(Flow *f, const Use &u, const LoopOptions &o) {
 
 inline void charge(Flow *f, const Use &u, const LoopOptions &o) {
   switch (o.charging) {
-    case Charging::memoryless: return charge_memoryless(f, u, o);
-    case Charging::dovetail: return charge_dovetail(f, u, o);
-    case Charging::delta: return charge_delta(f, u, o);
+    case Charging::memoryless:
+      return charge_memoryless(f, u, o);
+    case Charging::dovetail:
+      return charge_dovetail(f, u, o);
+    case Charging::delta:
+      return charge_delta(f, u, o);
   }
 }
 

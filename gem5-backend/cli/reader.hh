@@ -50,8 +50,8 @@ class Reader {
   double positive(const std::string &key, double otherwise, double most) {
     const toml::Value *v = find(key);
     if (v == nullptr) return otherwise;
-    const bool number = v->type == toml::Value::Type::integer ||
-                        v->type == toml::Value::Type::decimal;
+    const bool number =
+        v->type == toml::Value::Type::integer || v->type == toml::Value::Type::decimal;
     if (!number || !(v->decimal > 0) || v->decimal > most)
       fail(v->line, "'" + key + "' must be a number above 0, at most " +
                         std::to_string(static_cast<long long>(most)));
@@ -60,8 +60,7 @@ class Reader {
 
   /// One of the names; returns its place.
   template <std::size_t N>
-  std::size_t choice(const std::string &key, const char *const (&names)[N],
-                     std::size_t otherwise) {
+  std::size_t choice(const std::string &key, const char *const (&names)[N], std::size_t otherwise) {
     const std::string got = text(key, names[otherwise]);
     std::string all;
     for (std::size_t i = 0; i < N; i++) {

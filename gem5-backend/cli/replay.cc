@@ -33,8 +33,8 @@ class DecisionLog final : public Observer {
   }
 
   void issued(Ps at, const Entry &e, const Choice &c, const Dram::Burst &b) override {
-    out_ << "serve " << at << " " << name(c.dir) << " " << e.vtime << " " << e.seq << " "
-         << e.bank << " " << e.row << (b.row_hit ? " hit " : " miss ") << b.column
+    out_ << "serve " << at << " " << name(c.dir) << " " << e.vtime << " " << e.seq << " " << e.bank
+         << " " << e.row << (b.row_hit ? " hit " : " miss ") << b.column
          << (c.aged ? " aged\n" : "\n");
   }
 
@@ -78,8 +78,8 @@ bool replay_log(const std::string &file) {
   if (!in) throw std::runtime_error("cannot read " + file);
   const DecisionReplay r = replay_decisions(file, in);
   std::cout << file << " (" << r.source << "): " << r.decisions_same << " of " << r.decisions
-            << " decisions the same (" << r.directions_same << " directions), " << r.arrivals_same << " of "
-            << r.arrivals << " admissions\n";
+            << " decisions the same (" << r.directions_same << " directions), " << r.arrivals_same
+            << " of " << r.arrivals << " admissions\n";
   if (!r.first_difference.empty()) std::cout << r.first_difference << "\n";
   return r.first_difference.empty();
 }

@@ -12,7 +12,8 @@ double reduce(std::vector<double> v, const std::string &statistic) {
   std::sort(v.begin(), v.end());
   if (statistic == "min") return v.front();
   if (statistic == "max") return v.back();
-  if (statistic == "worst") return std::fabs(v.front()) > std::fabs(v.back()) ? v.front() : v.back();
+  if (statistic == "worst")
+    return std::fabs(v.front()) > std::fabs(v.back()) ? v.front() : v.back();
   if (statistic == "mean") {
     double sum = 0;
     for (double x : v) sum += x;
@@ -48,10 +49,14 @@ std::string number(double v) {
 std::string escaped(const std::string &s) {
   std::string out;
   for (char c : s) {
-    if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '&') out += "&amp;";
-    else out += c;
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '&')
+      out += "&amp;";
+    else
+      out += c;
   }
   return out;
 }
@@ -72,8 +77,8 @@ std::pair<unsigned, unsigned> misses(const Experiment &e, const Results &r, cons
     // An error is judged by its magnitude.
     const double judged = x.column.statistic == "worst" ? std::fabs(v) : v;
     rows++;
-    missed += !std::isfinite(v) || (x.has_least && judged < x.least) ||
-              (x.has_most && judged > x.most);
+    missed +=
+        !std::isfinite(v) || (x.has_least && judged < x.least) || (x.has_most && judged > x.most);
   }
   return {rows, missed};
 }
@@ -166,20 +171,23 @@ std::string svg(const Experiment &e, const Results &r) {
                     std::to_string(height) +
                     "\" font-family=\"sans-serif\" font-size=\"12\">\n"
                     "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-                    "<text x=\"10\" y=\"22\" font-size=\"16\">" + escaped(e.title) + "</text>\n"
-                    "<text x=\"10\" y=\"42\" fill=\"#555\">" + escaped(e.plot.show()) + "</text>\n";
+                    "<text x=\"10\" y=\"22\" font-size=\"16\">" +
+                    escaped(e.title) +
+                    "</text>\n"
+                    "<text x=\"10\" y=\"42\" fill=\"#555\">" +
+                    escaped(e.plot.show()) + "</text>\n";
   for (std::size_t i = 0; i < e.points.size(); i++) {
     const double v = value(e, r, i, e.plot);
     const int y = kTop + kRow * static_cast<int>(i);
     const int w = std::isfinite(v) && most > 0
-                      ? static_cast<int>(std::lround(std::fabs(v) / most * kWidth)) : 0;
+                      ? static_cast<int>(std::lround(std::fabs(v) / most * kWidth))
+                      : 0;
     const std::string base = std::to_string(y + 14);
-    out += "<text x=\"" + std::to_string(kLeft - 8) + "\" y=\"" + base +
-           "\" text-anchor=\"end\">" + escaped(label(e.points[i])) + "</text>\n<rect x=\"" +
-           std::to_string(kLeft) + "\" y=\"" + std::to_string(y + 3) + "\" width=\"" +
-           std::to_string(w) + "\" height=\"14\" fill=\"" + (v < 0 ? "#b5553c" : "#3c6eb5") +
-           "\"/>\n<text x=\"" + std::to_string(kLeft + w + 5) + "\" y=\"" + base + "\">" +
-           number(v) + "</text>\n";
+    out += "<text x=\"" + std::to_string(kLeft - 8) + "\" y=\"" + base + "\" text-anchor=\"end\">" +
+           escaped(label(e.points[i])) + "</text>\n<rect x=\"" + std::to_string(kLeft) + "\" y=\"" +
+           std::to_string(y + 3) + "\" width=\"" + std::to_string(w) + "\" height=\"14\" fill=\"" +
+           (v < 0 ? "#b5553c" : "#3c6eb5") + "\"/>\n<text x=\"" + std::to_string(kLeft + w + 5) +
+           "\" y=\"" + base + "\">" + number(v) + "</text>\n";
   }
   return out + "</svg>\n";
 }

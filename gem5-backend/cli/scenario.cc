@@ -41,9 +41,7 @@ class Run {
  private:
   RegisterFile &registers() { return host_.registers(); }
 
-  double bytes(std::size_t i) const {
-    return static_cast<double>(host_.counters(i).bytes_total());
-  }
+  double bytes(std::size_t i) const { return static_cast<double>(host_.counters(i).bytes_total()); }
 
   double total() const {
     double all = 0;

@@ -24,10 +24,10 @@ struct Scenario {
   MemoryOptions memory;
   LoopOptions loop;
   std::vector<AgentSpec> agents;
-  double warmup_ns = 20e6;    ///< not measured
+  double warmup_ns = 20e6;  ///< not measured
   double duration_ns = 100e6;
-  double window_ns = 10e6;    ///< of share_stdev_percent
-  double daemon_ns = 0;       ///< how long a short task preempts a core
+  double window_ns = 10e6;      ///< of share_stdev_percent
+  double daemon_ns = 0;         ///< how long a short task preempts a core
   unsigned daemon_percent = 0;  ///< chance of that per update and core
   std::uint64_t seed = 1;
 };

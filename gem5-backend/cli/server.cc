@@ -25,8 +25,7 @@ constexpr std::size_t kInMax = 2 * wire::kFrameMax;
 constexpr int kIdleMs = 500;
 
 double wall() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -85,10 +84,10 @@ std::vector<Session *> Server::sessions() const {
 void Server::poll_once(int timeout_ms) {
   std::vector<pollfd> fds{{socket_.fd(), POLLIN, 0}};
   for (const auto &c : clients_) {
-    const bool reads = !c->session.closing && !c->session.congested() &&
-                       c->session.in.size() < kInMax;
-    const short want = static_cast<short>((reads ? POLLIN : 0) |
-                                          (c->session.out.empty() ? 0 : POLLOUT));
+    const bool reads =
+        !c->session.closing && !c->session.congested() && c->session.in.size() < kInMax;
+    const short want =
+        static_cast<short>((reads ? POLLIN : 0) | (c->session.out.empty() ? 0 : POLLOUT));
     fds.push_back({c->fd, want, 0});
   }
   if (poll(fds.data(), fds.size(), timeout_ms) < 0) {
@@ -150,9 +149,9 @@ void Server::drop_closed() {
     close(c->fd);
     c->fd = -1;
   }
-  clients_.erase(std::remove_if(clients_.begin(), clients_.end(),
-                                [](const auto &c) { return c->fd < 0; }),
-                 clients_.end());
+  clients_.erase(
+      std::remove_if(clients_.begin(), clients_.end(), [](const auto &c) { return c->fd < 0; }),
+      clients_.end());
 }
 
 }  // namespace drfq

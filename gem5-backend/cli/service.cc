@@ -70,8 +70,10 @@ void Service::dispatch(Session *s, const wire::Header &h, const unsigned char *p
       const Status status = access(s->writer, h.op, h.a, &value);
       return reply(s, h, status, h.a, value);
     }
-    case Op::batch: return batch(s, h, payload, bytes);
-    case Op::advance: return begin_advance(s, h);
+    case Op::batch:
+      return batch(s, h, payload, bytes);
+    case Op::advance:
+      return begin_advance(s, h);
     case Op::demand: {
       const Status status = s->writer ? demand(payload, bytes) : Status::not_writer;
       return reply(s, h, status, demands_.size());
@@ -80,7 +82,8 @@ void Service::dispatch(Session *s, const wire::Header &h, const unsigned char *p
       const std::string json = stats_json();
       return reply(s, h, Status::ok, s->dropped, 0, json.data(), json.size());
     }
-    default: return subscribe(s, h);
+    default:
+      return subscribe(s, h);
   }
 }
 
@@ -97,8 +100,7 @@ void Service::hello(Session *s, const wire::Header &h) {
   reply(s, h, Status::ok, wire::kVersion, features);
 }
 
-Status Service::access(bool writer, std::uint16_t op, std::uint64_t offset,
-                       std::uint64_t *value) {
+Status Service::access(bool writer, std::uint16_t op, std::uint64_t offset, std::uint64_t *value) {
   RegisterFile &regs = host_.registers();
   if (op == static_cast<std::uint16_t>(Op::peek))
     return static_cast<Status>(regs.peek(offset, value));

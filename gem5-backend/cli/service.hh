@@ -21,13 +21,13 @@ struct Session {
   std::vector<unsigned char> out;  ///< to be sent
   bool greeted = false;
   bool writer = false;
-  bool closing = false;            ///< close when out is empty
-  bool advancing = false;          ///< an advance is under way; later frames wait
+  bool closing = false;    ///< close when out is empty
+  bool advancing = false;  ///< an advance is under way; later frames wait
   std::uint32_t advance_tag = 0;
-  Ps every = 0;                    ///< subscription; 0: none
+  Ps every = 0;  ///< subscription; 0: none
   Ps due = 0;
   std::uint32_t subscribe_tag = 0;
-  std::uint64_t dropped = 0;       ///< events a slow client missed
+  std::uint64_t dropped = 0;  ///< events a slow client missed
 
   /// While so much waits to be sent, nothing more is handled or pushed.
   static constexpr std::size_t kOutMax = 256 * 1024;

@@ -13,15 +13,19 @@ namespace toml {
 
 std::string Value::show() const {
   switch (type) {
-    case Type::string: return text;
-    case Type::integer: return std::to_string(integer);
-    case Type::boolean: return boolean ? "true" : "false";
+    case Type::string:
+      return text;
+    case Type::integer:
+      return std::to_string(integer);
+    case Type::boolean:
+      return boolean ? "true" : "false";
     case Type::decimal: {
       char out[32];
       std::snprintf(out, sizeof out, "%g", decimal);
       return out;
     }
-    case Type::array: break;
+    case Type::array:
+      break;
   }
   std::string all;
   for (const Value &v : items) all += (all.empty() ? "" : ", ") + v.show();

@@ -37,7 +37,7 @@ struct Value {
 };
 
 struct Table {
-  std::string name;  ///< empty: the top of the file
+  std::string name;      ///< empty: the top of the file
   bool element = false;  ///< of an array of tables
   unsigned line = 0;
   std::map<std::string, Value> values;

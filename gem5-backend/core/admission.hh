@@ -16,10 +16,14 @@ enum class Admission : std::uint8_t {
 
 inline const char *name(Admission a) {
   switch (a) {
-    case Admission::accepted: return "accepted";
-    case Admission::full: return "full";
-    case Admission::reserved: return "reserved";
-    case Admission::blocked: return "blocked";
+    case Admission::accepted:
+      return "accepted";
+    case Admission::full:
+      return "full";
+    case Admission::reserved:
+      return "reserved";
+    case Admission::blocked:
+      return "blocked";
   }
   return "?";
 }

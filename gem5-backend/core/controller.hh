@@ -31,9 +31,9 @@ struct ControllerOptions {
   unsigned read_entries = 128;
   unsigned write_entries = 128;
   unsigned tie_bursts = 64;  ///< shortest run of one direction while virtual times tie
-  bool prepare = false;      ///< lvtf: among the lowest virtual time pick as frfcfs does; thesis: no
-  Ps aging = 0;              ///< an entry older than this goes first; 0: never (thesis)
-  WriteDrain drain;          ///< of frfcfs
+  bool prepare = false;  ///< lvtf: among the lowest virtual time pick as frfcfs does; thesis: no
+  Ps aging = 0;          ///< an entry older than this goes first; 0: never (thesis)
+  WriteDrain drain;      ///< of frfcfs
 };
 
 /// One arriving packet, already cut into bursts by the host.
@@ -41,8 +41,8 @@ struct Arrival {
   Label label;
   Dir dir = Dir::read;
   std::uint32_t bytes = 0;
-  unsigned bursts = 1;       ///< entries it needs; 0 when none (merged or forwarded)
-  unsigned in_flight = 0;    ///< reads that left the queue and still hold a buffer
+  unsigned bursts = 1;     ///< entries it needs; 0 when none (merged or forwarded)
+  unsigned in_flight = 0;  ///< reads that left the queue and still hold a buffer
 };
 
 struct Verdict {
@@ -53,7 +53,7 @@ struct Verdict {
 /// What the data bus does next.
 struct Choice {
   bool found = false;
-  bool aged = false;   ///< by the aging bound, not by the policy
+  bool aged = false;  ///< by the aging bound, not by the policy
   Dir dir = Dir::read;
   unsigned place = 0;  ///< in the queue of dir
 };
@@ -107,7 +107,8 @@ class Controller {
   /// The next burst, if one can be served. bus_free: when the data bus is next free;
   /// turnaround: what a change to each direction adds (both for frfcfs only).
   template <class View>
-  Choice choose(const View &view, Ps now, Ps bus_free, const Ps (&turnaround)[2], bool drain = false) {
+  Choice choose(const View &view, Ps now, Ps bus_free, const Ps (&turnaround)[2],
+                bool drain = false) {
     Choice c = overdue(view, now);
     if (c.found) return c;
     c.dir = choose_direction(drain);

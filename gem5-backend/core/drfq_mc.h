@@ -20,49 +20,49 @@ struct drfq_mc;
 #define DRFQ_MC_NO_CORE UINT32_MAX
 
 struct drfq_mc_options {
-	uint32_t policy;	/* 0: lowest virtual time first, 1: FR-FCFS */
-	uint32_t cores;		/* 1..4096 */
-	uint32_t read_entries;	/* 1..256 */
-	uint32_t write_entries;	/* 1..256 */
-	uint32_t tie_bursts;
-	uint32_t reserved;	/* 0 */
-	uint64_t aging_ps;	/* 0: off */
+  uint32_t policy;        /* 0: lowest virtual time first, 1: FR-FCFS */
+  uint32_t cores;         /* 1..4096 */
+  uint32_t read_entries;  /* 1..256 */
+  uint32_t write_entries; /* 1..256 */
+  uint32_t tie_bursts;
+  uint32_t reserved; /* 0 */
+  uint64_t aging_ps; /* 0: off */
 };
 
 struct drfq_mc_packet {
-	uint32_t core;		/* DRFQ_MC_NO_CORE: none */
-	uint32_t substream;	/* 0: none */
-	uint32_t bytes;
-	uint32_t bursts;	/* entries the packet needs, 0..256 */
-	uint32_t in_flight;	/* reads that left the queue unanswered */
-	bool write;
+  uint32_t core;      /* DRFQ_MC_NO_CORE: none */
+  uint32_t substream; /* 0: none */
+  uint32_t bytes;
+  uint32_t bursts;    /* entries the packet needs, 0..256 */
+  uint32_t in_flight; /* reads that left the queue unanswered */
+  bool write;
 };
 
 struct drfq_mc_owner {
-	uint32_t pid;		/* 0: unattributed */
-	uint64_t vtime;
+  uint32_t pid; /* 0: unattributed */
+  uint64_t vtime;
 };
 
 /* What the host tells of its DRAM; each is asked during drfq_mc_choose() only. */
 struct drfq_mc_view {
-	void *context;
-	bool (*ready)(void *context, uint16_t bank);
-	bool (*row_hit)(void *context, uint16_t bank, uint32_t row);
-	/* These two serve FR-FCFS alone and may be NULL otherwise. */
-	uint64_t (*column_at)(void *context, uint16_t bank, bool write);
-	uint64_t (*activate_at)(void *context, uint16_t bank);
-	uint64_t row_to_column_ps;
-	uint64_t turnaround_ps[2];	/* to read, to write */
+  void *context;
+  bool (*ready)(void *context, uint16_t bank);
+  bool (*row_hit)(void *context, uint16_t bank, uint32_t row);
+  /* These two serve FR-FCFS alone and may be NULL otherwise. */
+  uint64_t (*column_at)(void *context, uint16_t bank, bool write);
+  uint64_t (*activate_at)(void *context, uint16_t bank);
+  uint64_t row_to_column_ps;
+  uint64_t turnaround_ps[2]; /* to read, to write */
 };
 
 struct drfq_mc_burst {
-	uint64_t arrival_ps;
-	uint64_t vtime;
-	uint32_t row;
-	uint16_t bank;
-	uint16_t handle;
-	bool write;
-	bool aged;
+  uint64_t arrival_ps;
+  uint64_t vtime;
+  uint32_t row;
+  uint16_t bank;
+  uint16_t handle;
+  bool write;
+  bool aged;
 };
 
 /* The thesis' controller with 4 cores. */
@@ -79,15 +79,15 @@ int drfq_mc_write(struct drfq_mc *mc, uint64_t offset, uint64_t value);
 
 /* Returns drfq::Admission: 0 accepted and counted, 1 full, 2 reserved. */
 int drfq_mc_arrive(struct drfq_mc *mc, const struct drfq_mc_packet *packet,
-		   struct drfq_mc_owner *owner);
+                   struct drfq_mc_owner *owner);
 
 /* Queues one burst of a packet that was accepted; false: bank of 256 or more, or no room. */
 bool drfq_mc_enqueue(struct drfq_mc *mc, bool write, const struct drfq_mc_owner *owner,
-		     uint64_t now_ps, uint16_t bank, uint32_t row, uint16_t handle);
+                     uint64_t now_ps, uint16_t bank, uint32_t row, uint16_t handle);
 
 /* Chooses and removes the next burst; false: none can be served now. */
 bool drfq_mc_choose(struct drfq_mc *mc, const struct drfq_mc_view *view, uint64_t now_ps,
-		    uint64_t bus_free_ps, struct drfq_mc_burst *burst);
+                    uint64_t bus_free_ps, struct drfq_mc_burst *burst);
 
 uint32_t drfq_mc_waiting(const struct drfq_mc *mc, bool write);
 

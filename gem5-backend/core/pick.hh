@@ -83,7 +83,10 @@ inline unsigned lowest(const Queue &q) {
   unsigned lo = 0, hi = q.size();
   while (lo < hi) {
     const unsigned mid = (lo + hi) / 2;
-    if (q.at(mid).vtime == q.head().vtime) lo = mid + 1; else hi = mid;
+    if (q.at(mid).vtime == q.head().vtime)
+      lo = mid + 1;
+    else
+      hi = mid;
   }
   return lo;
 }

@@ -15,12 +15,12 @@ namespace drfq {
 
 /// One burst that waits for the data bus.
 struct Entry {
-  VTime vtime = 0;          ///< latched at arrival
-  std::uint64_t seq = 0;    ///< order of arrival at the controller, both queues
+  VTime vtime = 0;        ///< latched at arrival
+  std::uint64_t seq = 0;  ///< order of arrival at the controller, both queues
   Ps arrival = 0;
   std::uint32_t row = 0;
-  std::uint16_t bank = 0;   ///< flat index over ranks and banks
-  std::uint16_t handle = 0; ///< the host's own reference
+  std::uint16_t bank = 0;    ///< flat index over ranks and banks
+  std::uint16_t handle = 0;  ///< the host's own reference
 };
 
 /// Whether a is served before b when nothing else tells them apart.
@@ -35,7 +35,9 @@ class Queue {
 
   /// capacity: entries, 1..kMax (clamped). The thesis and gem5 here: 128.
   explicit Queue(unsigned capacity)
-      : capacity_(capacity < 1 ? 1 : capacity > kMax ? kMax : capacity) {
+      : capacity_(capacity < 1      ? 1
+                  : capacity > kMax ? kMax
+                                    : capacity) {
     for (unsigned i = 0; i < kMax; i++) free_[i] = static_cast<std::uint8_t>(kMax - 1 - i);
   }
 
@@ -55,7 +57,10 @@ class Queue {
     if (size_ == 0 || !before(e, at(size_ - 1))) lo = hi;
     while (lo < hi) {
       const unsigned mid = (lo + hi) / 2;
-      if (before(e, at(mid))) hi = mid; else lo = mid + 1;
+      if (before(e, at(mid)))
+        hi = mid;
+      else
+        lo = mid + 1;
     }
     const std::uint8_t slot = free_[kMax - 1 - size_];
     slots_[slot] = e;

@@ -15,10 +15,10 @@ namespace drfq {
 /// Offsets in bytes of the memory-mapped registers. All are 64 bits wide and
 /// little-endian; only aligned 8-byte accesses are served.
 namespace mmio {
-inline constexpr std::uint64_t kId = 0x00;       ///< RO: kIdValue
-inline constexpr std::uint64_t kVersion = 0x08;  ///< RO: kVersionValue
-inline constexpr std::uint64_t kPids = 0x10;     ///< RO: number of hardware pids
-inline constexpr std::uint64_t kCores = 0x18;    ///< RO: n, number of cores
+inline constexpr std::uint64_t kId = 0x00;              ///< RO: kIdValue
+inline constexpr std::uint64_t kVersion = 0x08;         ///< RO: kVersionValue
+inline constexpr std::uint64_t kPids = 0x10;            ///< RO: number of hardware pids
+inline constexpr std::uint64_t kCores = 0x18;           ///< RO: n, number of cores
 inline constexpr std::uint64_t kTraffic = 0x10000;      ///< RO, clear on read: bytes per pid
 inline constexpr std::uint64_t kTrafficPeek = 0x20000;  ///< RO: the same, not cleared
 inline constexpr std::uint64_t kVtimePid = 0x30000;     ///< RW: virtualTime_pid
@@ -31,7 +31,7 @@ inline constexpr std::uint64_t kIdValue = 0x434d2d5146524400ull;  // "\0DRFQ-MC"
 inline constexpr std::uint64_t kVersionValue = 1;
 }  // namespace mmio
 
-inline constexpr Pid kPids = 8192;           ///< Table 3.1: the most processes
+inline constexpr Pid kPids = 8192;                ///< Table 3.1: the most processes
 inline constexpr std::uint32_t kCoresMax = 4096;  ///< what the map has room for
 
 /// What became of a register access.
@@ -46,8 +46,13 @@ class RegisterFile {
  public:
   /// cores: n of Table 3.1, clamped to 1..kCoresMax.
   explicit RegisterFile(std::uint32_t cores)
-      : cores_(cores == 0 ? 1 : cores > kCoresMax ? kCoresMax : cores),
-        traffic_(kPids), vtime_pid_(kPids), vtime_core_(cores_), pid_core_(cores_) {}
+      : cores_(cores == 0          ? 1
+               : cores > kCoresMax ? kCoresMax
+                                   : cores),
+        traffic_(kPids),
+        vtime_pid_(kPids),
+        vtime_core_(cores_),
+        pid_core_(cores_) {}
 
   std::uint32_t cores() const { return cores_; }
 
@@ -114,11 +119,20 @@ class RegisterFile {
 
   Access identity(std::uint64_t offset, std::uint64_t *value) const {
     switch (offset) {
-      case mmio::kId: *value = mmio::kIdValue; return Access::ok;
-      case mmio::kVersion: *value = mmio::kVersionValue; return Access::ok;
-      case mmio::kPids: *value = kPids; return Access::ok;
-      case mmio::kCores: *value = cores_; return Access::ok;
-      default: return Access::bad_address;
+      case mmio::kId:
+        *value = mmio::kIdValue;
+        return Access::ok;
+      case mmio::kVersion:
+        *value = mmio::kVersionValue;
+        return Access::ok;
+      case mmio::kPids:
+        *value = kPids;
+        return Access::ok;
+      case mmio::kCores:
+        *value = cores_;
+        return Access::ok;
+      default:
+        return Access::bad_address;
     }
   }
 

@@ -17,39 +17,46 @@ inline constexpr std::size_t kBatchRecordBytes = 24;
 inline constexpr std::size_t kDemandRecordBytes = 32;
 
 enum class Op : std::uint16_t {
-  hello = 1, read = 2, write = 3, peek = 4, batch = 5,
-  advance = 6, demand = 7, stats = 8, subscribe = 9,
+  hello = 1,
+  read = 2,
+  write = 3,
+  peek = 4,
+  batch = 5,
+  advance = 6,
+  demand = 7,
+  stats = 8,
+  subscribe = 9,
 };
 inline constexpr std::uint16_t kReply = 0x8000;  ///< set in the op of a reply
 inline constexpr std::uint16_t kEvent = 0x4000;  ///< set in the op of a subscribed frame
 
 enum class Status : std::uint16_t {
   ok = 0,
-  bad_address = 1,   ///< as drfq::Access
+  bad_address = 1,  ///< as drfq::Access
   read_only = 2,
   bad_value = 3,
-  malformed = 4,     ///< the frame; the server closes the connection
+  malformed = 4,  ///< the frame; the server closes the connection
   bad_version = 5,
   bad_op = 6,
-  not_greeted = 7,   ///< the first frame must be hello
-  not_writer = 8,    ///< a reader asked for what only the writer may
+  not_greeted = 7,  ///< the first frame must be hello
+  not_writer = 8,   ///< a reader asked for what only the writer may
   writer_taken = 9,
-  wrong_mode = 10,   ///< advance on a free-running server
+  wrong_mode = 10,  ///< advance on a free-running server
 };
 
 struct Header {
   std::uint32_t length = kHeaderBytes;  ///< of the whole frame, bytes
   std::uint16_t op = 0;
   std::uint16_t status = 0;
-  std::uint32_t tag = 0;     ///< the client's; its reply carries it back
+  std::uint32_t tag = 0;  ///< the client's; its reply carries it back
   std::uint32_t zero = 0;
   std::uint64_t a = 0;
   std::uint64_t b = 0;
-  std::uint64_t time_ps = 0; ///< simulated time of the reply; 0 in a request
+  std::uint64_t time_ps = 0;  ///< simulated time of the reply; 0 in a request
 };
 
 struct BatchRecord {
-  std::uint16_t op = 0;      ///< Op::read, Op::write or Op::peek
+  std::uint16_t op = 0;  ///< Op::read, Op::write or Op::peek
   std::uint16_t status = 0;
   std::uint64_t offset = 0;
   std::uint64_t value = 0;
@@ -57,12 +64,12 @@ struct BatchRecord {
 
 /// Traffic that the server generates for one process (shadow mode).
 struct DemandRecord {
-  std::uint32_t substream = 0;     ///< pid of a device's traffic, 0: a core's
-  std::uint32_t core = 0;          ///< when substream is 0
-  std::uint64_t bytes_per_s = 0;   ///< 0: none any more
-  std::uint32_t lines = 0;         ///< outstanding, 1..128
-  std::uint32_t write_percent = 0; ///< 0..100
-  std::uint64_t seed = 0;          ///< of its addresses
+  std::uint32_t substream = 0;      ///< pid of a device's traffic, 0: a core's
+  std::uint32_t core = 0;           ///< when substream is 0
+  std::uint64_t bytes_per_s = 0;    ///< 0: none any more
+  std::uint32_t lines = 0;          ///< outstanding, 1..128
+  std::uint32_t write_percent = 0;  ///< 0..100
+  std::uint64_t seed = 0;           ///< of its addresses
 };
 
 template <class T>
@@ -73,7 +80,8 @@ void put(unsigned char *to, T v) {
 template <class T>
 T get(const unsigned char *from) {
   T v = 0;
-  for (std::size_t i = 0; i < sizeof(T); i++) v = static_cast<T>(v | (static_cast<T>(from[i]) << (8 * i)));
+  for (std::size_t i = 0; i < sizeof(T); i++)
+    v = static_cast<T>(v | (static_cast<T>(from[i]) << (8 * i)));
   return v;
 }
 

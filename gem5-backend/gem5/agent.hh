@@ -7,55 +7,49 @@
 #include "params/DrfqAgent.hh"
 #include "sim/clocked_object.hh"
 
-namespace gem5
-{
+namespace gem5 {
 
 /** model/agent.hh at a port: the same packets as the model gets, in gem5's time. */
-class DrfqAgent : public ClockedObject
-{
-  public:
-    explicit DrfqAgent(const DrfqAgentParams &p);
+class DrfqAgent : public ClockedObject {
+ public:
+  explicit DrfqAgent(const DrfqAgentParams &p);
 
-    /** What to send, from now on. */
-    void configure(const ::drfq::AgentOptions &options);
-    void pause(bool on);
-    const ::drfq::Agent::Counters &counters() const { return agent.counters(); }
-    void clearCounters() { agent.clear_counters(); }
-    bool idle() const { return !issueEvent.scheduled(); }
+  /** What to send, from now on. */
+  void configure(const ::drfq::AgentOptions &options);
+  void pause(bool on);
+  const ::drfq::Agent::Counters &counters() const { return agent.counters(); }
+  void clearCounters() { agent.clear_counters(); }
+  bool idle() const { return !issueEvent.scheduled(); }
 
-    Port &getPort(const std::string &if_name, PortID idx = InvalidPortID) override;
+  Port &getPort(const std::string &if_name, PortID idx = InvalidPortID) override;
 
-  private:
-    class AgentPort : public RequestPort
-    {
-      public:
-        explicit AgentPort(DrfqAgent &owner_)
-            : RequestPort(owner_.name() + ".port"), owner(owner_)
-        {
-        }
+ private:
+  class AgentPort : public RequestPort {
+   public:
+    explicit AgentPort(DrfqAgent &owner_) : RequestPort(owner_.name() + ".port"), owner(owner_) {}
 
-      protected:
-        bool recvTimingResp(PacketPtr pkt) override { return owner.receive(pkt); }
-        void recvReqRetry() override { owner.send(); }
+   protected:
+    bool recvTimingResp(PacketPtr pkt) override { return owner.receive(pkt); }
+    void recvReqRetry() override { owner.send(); }
 
-      private:
-        DrfqAgent &owner;
-    };
+   private:
+    DrfqAgent &owner;
+  };
 
-    void schedule();
-    void issue();
-    /** Offers the pending packet. */
-    void send();
-    PacketPtr make(const ::drfq::Packet &packet) const;
-    bool receive(PacketPtr pkt);
+  void schedule();
+  void issue();
+  /** Offers the pending packet. */
+  void send();
+  PacketPtr make(const ::drfq::Packet &packet) const;
+  bool receive(PacketPtr pkt);
 
-    AgentPort port;
-    const RequestorID requestor;
-    ::drfq::AgentOptions options;
-    ::drfq::Agent agent;
-    EventFunctionWrapper issueEvent;
+  AgentPort port;
+  const RequestorID requestor;
+  ::drfq::AgentOptions options;
+  ::drfq::Agent agent;
+  EventFunctionWrapper issueEvent;
 };
 
-} // namespace gem5
+}  // namespace gem5
 
 #endif

@@ -1,30 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "gem5/cache.hh"
 
-namespace gem5
-{
+namespace gem5 {
 
-void
-DrfqCache::recvTimingReq(PacketPtr pkt)
-{
-    cause = drfqLabelOf(pkt->req);
-    Cache::recvTimingReq(pkt);
+void DrfqCache::recvTimingReq(PacketPtr pkt) {
+  cause = drfqLabelOf(pkt->req);
+  Cache::recvTimingReq(pkt);
 }
 
-void
-DrfqCache::recvTimingResp(PacketPtr pkt)
-{
-    cause = drfqLabelOf(pkt->req);
-    Cache::recvTimingResp(pkt);
+void DrfqCache::recvTimingResp(PacketPtr pkt) {
+  cause = drfqLabelOf(pkt->req);
+  Cache::recvTimingResp(pkt);
 }
 
-PacketPtr
-DrfqCache::evictBlock(CacheBlk *blk)
-{
-    PacketPtr pkt = Cache::evictBlock(blk);
-    if (pkt != nullptr)
-        drfqStamp(pkt->req, cause);
-    return pkt;
+PacketPtr DrfqCache::evictBlock(CacheBlk *blk) {
+  PacketPtr pkt = Cache::evictBlock(blk);
+  if (pkt != nullptr) drfqStamp(pkt->req, cause);
+  return pkt;
 }
 
-} // namespace gem5
+}  // namespace gem5

@@ -6,24 +6,22 @@
 #include "mem/cache/cache.hh"
 #include "params/DrfqCache.hh"
 
-namespace gem5
-{
+namespace gem5 {
 
 /** Stamps evictions with the label of the request or the fill that causes them. */
-class DrfqCache : public Cache
-{
-  public:
-    explicit DrfqCache(const DrfqCacheParams &p) : Cache(p) {}
+class DrfqCache : public Cache {
+ public:
+  explicit DrfqCache(const DrfqCacheParams &p) : Cache(p) {}
 
-  protected:
-    void recvTimingReq(PacketPtr pkt) override;
-    void recvTimingResp(PacketPtr pkt) override;
-    PacketPtr evictBlock(CacheBlk *blk) override;
+ protected:
+  void recvTimingReq(PacketPtr pkt) override;
+  void recvTimingResp(PacketPtr pkt) override;
+  PacketPtr evictBlock(CacheBlk *blk) override;
 
-  private:
-    ::drfq::Label cause;
+ private:
+  ::drfq::Label cause;
 };
 
-} // namespace gem5
+}  // namespace gem5
 
 #endif

@@ -11,46 +11,44 @@
 #include "params/DrfqHost.hh"
 #include "sim/sim_object.hh"
 
-namespace gem5
-{
+namespace gem5 {
 
 /**
  * cli/host.hh in gem5: the experiments and the server of drfq-mc run on it as
  * on the model. Both block their caller, the config script, until they are done.
  */
-class DrfqHost : public SimObject, private ::drfq::Host
-{
-  public:
-    explicit DrfqHost(const DrfqHostParams &p);
+class DrfqHost : public SimObject, private ::drfq::Host {
+ public:
+  explicit DrfqHost(const DrfqHostParams &p);
 
-    /**
-     * Runs one combination of an experiment file from its start. Lines
-     * "figure NAME VALUE"; or one line "error: REASON".
-     */
-    std::string experiment(const std::string &file, unsigned point, std::uint64_t seed);
+  /**
+   * Runs one combination of an experiment file from its start. Lines
+   * "figure NAME VALUE"; or one line "error: REASON".
+   */
+  std::string experiment(const std::string &file, unsigned point, std::uint64_t seed);
 
-    /** Serves until a signal; "" or "error: REASON". rate: 0: lock-step, else free-running. */
-    std::string serve(const std::string &socket, double rate);
+  /** Serves until a signal; "" or "error: REASON". rate: 0: lock-step, else free-running. */
+  std::string serve(const std::string &socket, double rate);
 
-  private:
-    ::drfq::RegisterFile &registers() override;
-    const ::drfq::Stats &stats() const override;
-    ::drfq::Policy policy() const override;
-    ::drfq::Ps now() const override;
-    ::drfq::Ps next_event() const override;
-    void run_until(::drfq::Ps to) override;
-    void clear_stats() override;
-    std::size_t agents_max() const override { return agents.size(); }
-    std::size_t add(const ::drfq::AgentOptions &o) override;
-    void replace(std::size_t i, const ::drfq::AgentOptions &o) override;
-    void pause(std::size_t i, bool on) override;
-    const ::drfq::Traffic::Counters &counters(std::size_t i) const override;
+ private:
+  ::drfq::RegisterFile &registers() override;
+  const ::drfq::Stats &stats() const override;
+  ::drfq::Policy policy() const override;
+  ::drfq::Ps now() const override;
+  ::drfq::Ps next_event() const override;
+  void run_until(::drfq::Ps to) override;
+  void clear_stats() override;
+  std::size_t agents_max() const override { return agents.size(); }
+  std::size_t add(const ::drfq::AgentOptions &o) override;
+  void replace(std::size_t i, const ::drfq::AgentOptions &o) override;
+  void pause(std::size_t i, bool on) override;
+  const ::drfq::Traffic::Counters &counters(std::size_t i) const override;
 
-    memory::DrfqMemCtrl &controller;
-    std::vector<DrfqAgent *> agents;
-    std::size_t used = 0;
+  memory::DrfqMemCtrl &controller;
+  std::vector<DrfqAgent *> agents;
+  std::size_t used = 0;
 };
 
-} // namespace gem5
+}  // namespace gem5
 
 #endif

@@ -10,45 +10,35 @@
 #include "mem/packet.hh"
 #include "mem/request.hh"
 
-namespace gem5
-{
+namespace gem5 {
 
-class DrfqLabel : public Extension<Request, DrfqLabel>
-{
-  public:
-    explicit DrfqLabel(const ::drfq::Label &l) : label(l) {}
+class DrfqLabel : public Extension<Request, DrfqLabel> {
+ public:
+  explicit DrfqLabel(const ::drfq::Label &l) : label(l) {}
 
-    std::unique_ptr<ExtensionBase>
-    clone() const override
-    {
-        return std::make_unique<DrfqLabel>(label);
-    }
+  std::unique_ptr<ExtensionBase> clone() const override {
+    return std::make_unique<DrfqLabel>(label);
+  }
 
-    const ::drfq::Label label;
+  const ::drfq::Label label;
 };
 
 /** A stamp decides; then the ids that gem5 carries. A substream of 0 means none. */
-inline ::drfq::Label
-drfqLabelOf(const RequestPtr &req)
-{
-    if (const auto stamp = req->getExtension<DrfqLabel>())
-        return stamp->label;
-    if (req->hasSubstreamId() && req->substreamId() != 0)
-        return ::drfq::Label::of_substream(req->substreamId());
-    if (req->hasContextId())
-        return ::drfq::Label::of_core(req->contextId());
-    return {};
+inline ::drfq::Label drfqLabelOf(const RequestPtr &req) {
+  if (const auto stamp = req->getExtension<DrfqLabel>()) return stamp->label;
+  if (req->hasSubstreamId() && req->substreamId() != 0)
+    return ::drfq::Label::of_substream(req->substreamId());
+  if (req->hasContextId()) return ::drfq::Label::of_core(req->contextId());
+  return {};
 }
 
 /** Stamps a request that says nothing of its own. */
-inline void
-drfqStamp(const RequestPtr &req, const ::drfq::Label &label)
-{
-    const ::drfq::Label own = drfqLabelOf(req);
-    if (own.core == ::drfq::Label::kNoCore && own.substream == 0)
-        req->setExtension(std::make_shared<DrfqLabel>(label));
+inline void drfqStamp(const RequestPtr &req, const ::drfq::Label &label) {
+  const ::drfq::Label own = drfqLabelOf(req);
+  if (own.core == ::drfq::Label::kNoCore && own.substream == 0)
+    req->setExtension(std::make_shared<DrfqLabel>(label));
 }
 
-} // namespace gem5
+}  // namespace gem5
 
 #endif

@@ -15,11 +15,9 @@
 #include "model/stats.hh"
 #include "params/DrfqMemCtrl.hh"
 
-namespace gem5
-{
+namespace gem5 {
 
-namespace memory
-{
+namespace memory {
 
 /**
  * gem5's memory controller with the decisions of the core: its queues, DRAM and
@@ -27,88 +25,85 @@ namespace memory
  * leads to gem5's packet. As the baseline (frfcfs) gem5 decides by itself and
  * the core only counts and logs.
  */
-class DrfqMemCtrl : public MemCtrl
-{
-  public:
-    explicit DrfqMemCtrl(const DrfqMemCtrlParams &p);
+class DrfqMemCtrl : public MemCtrl {
+ public:
+  explicit DrfqMemCtrl(const DrfqMemCtrlParams &p);
 
-    ::drfq::Controller &controller() { return core; }
-    const ::drfq::Stats &served() const { return record; }
-    void clearServed() { record.clear(curTick()); }
-    /** Whether a burst waits or a read is on its way. */
-    bool busy() const;
+  ::drfq::Controller &controller() { return core; }
+  const ::drfq::Stats &served() const { return record; }
+  void clearServed() { record.clear(curTick()); }
+  /** Whether a burst waits or a read is on its way. */
+  bool busy() const;
 
-    ::drfq::Access readRegister(Addr offset, std::uint64_t *value);
-    ::drfq::Access writeRegister(Addr offset, std::uint64_t value);
-    /** A register was written behind this object's back: for the log. */
-    void wroteRegister(Addr offset, std::uint64_t value);
+  ::drfq::Access readRegister(Addr offset, std::uint64_t *value);
+  ::drfq::Access writeRegister(Addr offset, std::uint64_t value);
+  /** A register was written behind this object's back: for the log. */
+  void wroteRegister(Addr offset, std::uint64_t value);
 
-    Port &getPort(const std::string &if_name, PortID idx = InvalidPortID) override;
-    void init() override;
+  Port &getPort(const std::string &if_name, PortID idx = InvalidPortID) override;
+  void init() override;
 
-  protected:
-    bool recvTimingReq(PacketPtr pkt) override;
-    void processNextReqEvent(MemInterface *mem_intr, MemPacketQueue &resp_queue,
-                             EventFunctionWrapper &resp_event,
-                             EventFunctionWrapper &next_req_event,
-                             bool &retry_wr_req) override;
-    void processRespondEvent(MemInterface *mem_intr, MemPacketQueue &queue,
-                             EventFunctionWrapper &resp_event, bool &retry_rd_req) override;
-    MemPacketQueue::iterator chooseNext(MemPacketQueue &queue, Tick extra_col_delay,
-                                        MemInterface *mem_intr) override;
-    Tick doBurstAccess(MemPacket *mem_pkt, MemInterface *mem_intr) override;
-    void accessAndRespond(PacketPtr pkt, Tick static_latency, MemInterface *mem_intr) override;
+ protected:
+  bool recvTimingReq(PacketPtr pkt) override;
+  void processNextReqEvent(MemInterface *mem_intr, MemPacketQueue &resp_queue,
+                           EventFunctionWrapper &resp_event, EventFunctionWrapper &next_req_event,
+                           bool &retry_wr_req) override;
+  void processRespondEvent(MemInterface *mem_intr, MemPacketQueue &queue,
+                           EventFunctionWrapper &resp_event, bool &retry_rd_req) override;
+  MemPacketQueue::iterator chooseNext(MemPacketQueue &queue, Tick extra_col_delay,
+                                      MemInterface *mem_intr) override;
+  Tick doBurstAccess(MemPacket *mem_pkt, MemInterface *mem_intr) override;
+  void accessAndRespond(PacketPtr pkt, Tick static_latency, MemInterface *mem_intr) override;
 
-  private:
-    /** The port of one agent. Number 0 is the inherited port. */
-    class AgentPort : public QueuedResponsePort
-    {
-      public:
-        AgentPort(DrfqMemCtrl &ctrl, PortID number);
+ private:
+  /** The port of one agent. Number 0 is the inherited port. */
+  class AgentPort : public QueuedResponsePort {
+   public:
+    AgentPort(DrfqMemCtrl &ctrl, PortID number);
 
-      protected:
-        bool recvTimingReq(PacketPtr pkt) override { return ctrl.receive(pkt, number); }
-        Tick recvAtomic(PacketPtr pkt) override { return ctrl.recvAtomic(pkt); }
-        void recvFunctional(PacketPtr pkt) override { ctrl.recvFunctional(pkt); }
-        AddrRangeList getAddrRanges() const override { return ctrl.getAddrRanges(); }
+   protected:
+    bool recvTimingReq(PacketPtr pkt) override { return ctrl.receive(pkt, number); }
+    Tick recvAtomic(PacketPtr pkt) override { return ctrl.recvAtomic(pkt); }
+    void recvFunctional(PacketPtr pkt) override { ctrl.recvFunctional(pkt); }
+    AddrRangeList getAddrRanges() const override { return ctrl.getAddrRanges(); }
 
-      private:
-        DrfqMemCtrl &ctrl;
-        RespPacketQueue responses;
-        const PortID number;
-    };
+   private:
+    DrfqMemCtrl &ctrl;
+    RespPacketQueue responses;
+    const PortID number;
+  };
 
-    /** The View of core/pick.hh. */
-    struct View;
+  /** The View of core/pick.hh. */
+  struct View;
 
-    bool receive(PacketPtr pkt, PortID from);
-    ResponsePort &portOf(PortID number);
-    void mirror(const MemPacketQueue &queue, std::size_t from, ::drfq::Dir dir,
-                const ::drfq::Owner &owner);
-    unsigned placeOf(const MemPacket *mem_pkt, ::drfq::Dir dir) const;
-    ::drfq::BankState bankState(const View &view) const;
-    /** Packets of a direction may be admitted again. */
-    void offerRoom(::drfq::Dir dir);
+  bool receive(PacketPtr pkt, PortID from);
+  ResponsePort &portOf(PortID number);
+  void mirror(const MemPacketQueue &queue, std::size_t from, ::drfq::Dir dir,
+              const ::drfq::Owner &owner);
+  unsigned placeOf(const MemPacket *mem_pkt, ::drfq::Dir dir) const;
+  ::drfq::BankState bankState(const View &view) const;
+  /** Packets of a direction may be admitted again. */
+  void offerRoom(::drfq::Dir dir);
 
-    const bool baseline;
-    DRAMInterface *const device;
-    const ::drfq::Ps precharge;
-    const ::drfq::Ps rowToColumn;
-    ::drfq::Controller core;
-    ::drfq::Stats record;
-    ::drfq::Choice choice;
-    bool servedWrite = false;
-    std::vector<MemPacket *> packets;          // by handle
-    std::vector<std::uint16_t> freeHandles;
-    std::unordered_map<const MemPacket *, std::uint16_t> handles;
-    std::vector<std::unique_ptr<AgentPort>> agents;
-    bool refused[2] = {false, false};
-    std::vector<PortID> waiting;  // refused, oldest first
-    std::ofstream logFile;
-    std::unique_ptr<::drfq::DecisionWriter> log;
+  const bool baseline;
+  DRAMInterface *const device;
+  const ::drfq::Ps precharge;
+  const ::drfq::Ps rowToColumn;
+  ::drfq::Controller core;
+  ::drfq::Stats record;
+  ::drfq::Choice choice;
+  bool servedWrite = false;
+  std::vector<MemPacket *> packets;  // by handle
+  std::vector<std::uint16_t> freeHandles;
+  std::unordered_map<const MemPacket *, std::uint16_t> handles;
+  std::vector<std::unique_ptr<AgentPort>> agents;
+  bool refused[2] = {false, false};
+  std::vector<PortID> waiting;  // refused, oldest first
+  std::ofstream logFile;
+  std::unique_ptr<::drfq::DecisionWriter> log;
 };
 
-} // namespace memory
-} // namespace gem5
+}  // namespace memory
+}  // namespace gem5
 
 #endif

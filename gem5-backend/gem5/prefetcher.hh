@@ -8,44 +8,36 @@
 #include "params/DrfqStridePrefetcher.hh"
 #include "params/DrfqTaggedPrefetcher.hh"
 
-namespace gem5
-{
+namespace gem5 {
 
-namespace prefetch
-{
+namespace prefetch {
 
 /** Any queued prefetcher, its requests stamped with the label of their trigger. */
 template <class Prefetcher>
-class DrfqLabelled : public Prefetcher
-{
-  public:
-    using Prefetcher::Prefetcher;
+class DrfqLabelled : public Prefetcher {
+ public:
+  using Prefetcher::Prefetcher;
 
-    void
-    notify(const CacheAccessProbeArg &acc,
-           const typename Prefetcher::PrefetchInfo &pfi) override
-    {
-        Prefetcher::notify(acc, pfi);
-        const ::drfq::Label label = drfqLabelOf(acc.pkt->req);
-        // What an earlier access left in the queue has its stamp already.
-        for (auto &deferred : this->pfq)
-            drfqStamp(deferred.pkt->req, label);
-    }
+  void notify(const CacheAccessProbeArg &acc,
+              const typename Prefetcher::PrefetchInfo &pfi) override {
+    Prefetcher::notify(acc, pfi);
+    const ::drfq::Label label = drfqLabelOf(acc.pkt->req);
+    // What an earlier access left in the queue has its stamp already.
+    for (auto &deferred : this->pfq) drfqStamp(deferred.pkt->req, label);
+  }
 };
 
-class DrfqStride : public DrfqLabelled<Stride>
-{
-  public:
-    explicit DrfqStride(const DrfqStridePrefetcherParams &p);
+class DrfqStride : public DrfqLabelled<Stride> {
+ public:
+  explicit DrfqStride(const DrfqStridePrefetcherParams &p);
 };
 
-class DrfqTagged : public DrfqLabelled<Tagged>
-{
-  public:
-    explicit DrfqTagged(const DrfqTaggedPrefetcherParams &p);
+class DrfqTagged : public DrfqLabelled<Tagged> {
+ public:
+  explicit DrfqTagged(const DrfqTaggedPrefetcherParams &p);
 };
 
-} // namespace prefetch
-} // namespace gem5
+}  // namespace prefetch
+}  // namespace gem5
 
 #endif

@@ -3,44 +3,32 @@
 
 #include "mem/packet_access.hh"
 
-namespace gem5
-{
+namespace gem5 {
 
 DrfqRegisters::DrfqRegisters(const DrfqRegistersParams &p)
-    : BasicPioDevice(p, ::drfq::mmio::kBytes), controller(*p.controller)
-{
+    : BasicPioDevice(p, ::drfq::mmio::kBytes), controller(*p.controller) {}
+
+Tick DrfqRegisters::read(PacketPtr pkt) {
+  std::uint64_t value = 0;
+  ::drfq::Access access = ::drfq::Access::bad_address;
+  if (pkt->getSize() == sizeof value)
+    access = controller.readRegister(pkt->getAddr() - pioAddr, &value);
+  if (access == ::drfq::Access::ok) pkt->setLE(value);
+  return answer(pkt, access);
 }
 
-Tick
-DrfqRegisters::read(PacketPtr pkt)
-{
-    std::uint64_t value = 0;
-    ::drfq::Access access = ::drfq::Access::bad_address;
-    if (pkt->getSize() == sizeof value)
-        access = controller.readRegister(pkt->getAddr() - pioAddr, &value);
-    if (access == ::drfq::Access::ok)
-        pkt->setLE(value);
-    return answer(pkt, access);
+Tick DrfqRegisters::write(PacketPtr pkt) {
+  ::drfq::Access access = ::drfq::Access::bad_address;
+  if (pkt->getSize() == sizeof(std::uint64_t)) {
+    access = controller.writeRegister(pkt->getAddr() - pioAddr, pkt->getLE<std::uint64_t>());
+  }
+  return answer(pkt, access);
 }
 
-Tick
-DrfqRegisters::write(PacketPtr pkt)
-{
-    ::drfq::Access access = ::drfq::Access::bad_address;
-    if (pkt->getSize() == sizeof(std::uint64_t)) {
-        access = controller.writeRegister(pkt->getAddr() - pioAddr,
-                                          pkt->getLE<std::uint64_t>());
-    }
-    return answer(pkt, access);
+Tick DrfqRegisters::answer(PacketPtr pkt, ::drfq::Access access) {
+  pkt->makeAtomicResponse();
+  if (access != ::drfq::Access::ok) pkt->setBadAddress();
+  return pioDelay;
 }
 
-Tick
-DrfqRegisters::answer(PacketPtr pkt, ::drfq::Access access)
-{
-    pkt->makeAtomicResponse();
-    if (access != ::drfq::Access::ok)
-        pkt->setBadAddress();
-    return pioDelay;
-}
-
-} // namespace gem5
+}  // namespace gem5

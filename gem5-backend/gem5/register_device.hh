@@ -6,27 +6,25 @@
 #include "gem5/mem_ctrl.hh"
 #include "params/DrfqRegisters.hh"
 
-namespace gem5
-{
+namespace gem5 {
 
 /**
  * The controller's registers on a bus, as core/registers.hh lays them out. What
  * is not an aligned access of 8 bytes to a register is answered with an error.
  */
-class DrfqRegisters : public BasicPioDevice
-{
-  public:
-    explicit DrfqRegisters(const DrfqRegistersParams &p);
+class DrfqRegisters : public BasicPioDevice {
+ public:
+  explicit DrfqRegisters(const DrfqRegistersParams &p);
 
-    Tick read(PacketPtr pkt) override;
-    Tick write(PacketPtr pkt) override;
+  Tick read(PacketPtr pkt) override;
+  Tick write(PacketPtr pkt) override;
 
-  private:
-    Tick answer(PacketPtr pkt, ::drfq::Access access);
+ private:
+  Tick answer(PacketPtr pkt, ::drfq::Access access);
 
-    memory::DrfqMemCtrl &controller;
+  memory::DrfqMemCtrl &controller;
 };
 
-} // namespace gem5
+}  // namespace gem5
 
 #endif

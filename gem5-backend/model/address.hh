@@ -16,9 +16,13 @@ struct Place {
 class AddressDecoder {
  public:
   explicit AddressDecoder(const Timing &t)
-      : burst_(log2(t.burst_bytes)), column_(log2(t.row_bytes / t.burst_bytes)),
-        group_(log2(t.groups)), bank_(log2(t.banks / t.groups)), rank_(log2(t.ranks)),
-        row_mask_(t.rows - 1), low_groups_(t.map == AddressMap::row_bank_column_group) {}
+      : burst_(log2(t.burst_bytes)),
+        column_(log2(t.row_bytes / t.burst_bytes)),
+        group_(log2(t.groups)),
+        bank_(log2(t.banks / t.groups)),
+        rank_(log2(t.ranks)),
+        row_mask_(t.rows - 1),
+        low_groups_(t.map == AddressMap::row_bank_column_group) {}
 
   std::uint64_t burst_of(std::uint64_t address) const { return address >> burst_; }
 

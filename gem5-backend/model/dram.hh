@@ -23,8 +23,12 @@ class Dram {
   };
 
   explicit Dram(const Timing &t)
-      : t_(t), banks_(t.banks * t.ranks), groups_(t.groups * t.ranks), ranks_(t.ranks),
-        bank_mask_(t.banks - 1), group_mask_(t.groups - 1) {
+      : t_(t),
+        banks_(t.banks * t.ranks),
+        groups_(t.groups * t.ranks),
+        ranks_(t.ranks),
+        bank_mask_(t.banks - 1),
+        group_mask_(t.groups - 1) {
     while ((1u << rank_shift_) < t.banks) rank_shift_++;
     for (Rank &r : ranks_) r.refresh_due = t.refi;
   }
@@ -75,8 +79,7 @@ class Dram {
     out.column = std::max({column_at(e.bank, d), bus_free, now_});
     out.data_end = out.column + (d == Dir::read ? t_.cl : t_.cwl) + t_.burst;
     constrain_columns(e.bank, d, out.column);
-    const Ps recovered =
-        d == Dir::read ? out.column + t_.rtp : out.data_end + t_.wr;
+    const Ps recovered = d == Dir::read ? out.column + t_.rtp : out.data_end + t_.wr;
     b.precharge_at = std::max(b.precharge_at, recovered);
     b.accesses++;
     return out;
@@ -87,10 +90,9 @@ class Dram {
   /// another row of the bank.
   bool settle(unsigned bank, bool hit, bool conflict) {
     Bank &b = banks_[bank];
-    const bool close =
-        t_.page == PagePolicy::closed ||
-        (t_.accesses_per_row != 0 && b.accesses >= t_.accesses_per_row) ||
-        (t_.page == PagePolicy::open_adaptive && conflict && !hit);
+    const bool close = t_.page == PagePolicy::closed ||
+                       (t_.accesses_per_row != 0 && b.accesses >= t_.accesses_per_row) ||
+                       (t_.page == PagePolicy::open_adaptive && conflict && !hit);
     if (close) precharge(&b, std::max(b.precharge_at, now_));
     return close;
   }
@@ -128,8 +130,7 @@ class Dram {
   }
 
   Ps act_at(unsigned bank) const {
-    return std::max(
-        {banks_[bank].act_at, groups_[group_of(bank)].act_at, rank_of(bank).act_at});
+    return std::max({banks_[bank].act_at, groups_[group_of(bank)].act_at, rank_of(bank).act_at});
   }
 
   void precharge(Bank *b, Ps at) {

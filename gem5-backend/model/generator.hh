@@ -26,16 +26,16 @@ struct AgentOptions {
   std::string name;
   Kind kind = Kind::copy;
   Label label;
-  unsigned lines = 8;               ///< outstanding lines, at least 1
-  Ps gap = 0;                       ///< least time between two packets (compute)
-  std::uint64_t base = 0;           ///< first address
+  unsigned lines = 8;                     ///< outstanding lines, at least 1
+  Ps gap = 0;                             ///< least time between two packets (compute)
+  std::uint64_t base = 0;                 ///< first address
   std::uint64_t array_bytes = 16u << 20;  ///< of each array
-  unsigned arrays = 2;              ///< stream: how many are walked side by side
-  unsigned write_percent = 0;       ///< stream and chase: share of writes, 0..100
+  unsigned arrays = 2;                    ///< stream: how many are walked side by side
+  unsigned write_percent = 0;             ///< stream and chase: share of writes, 0..100
   std::uint64_t block_bytes = 1u << 20;   ///< dma
-  Ps pause = 0;                     ///< dma: after each block
-  Ps period = 10 * kPsPerMs;        ///< phase: length of each half
-  std::uint64_t bytes_per_s = 0;    ///< rate limit; 0: as fast as lines and gap allow
+  Ps pause = 0;                           ///< dma: after each block
+  Ps period = 10 * kPsPerMs;              ///< phase: length of each half
+  std::uint64_t bytes_per_s = 0;          ///< rate limit; 0: as fast as lines and gap allow
   Ps start = 0;
   bool enabled = true;
   std::uint64_t seed = 1;
@@ -52,7 +52,9 @@ class Generator {
   };
 
   explicit Generator(const AgentOptions &o)
-      : o_(o), random_(o.seed), lines_(o.array_bytes / kLineBytes ? o.array_bytes / kLineBytes : 1) {
+      : o_(o),
+        random_(o.seed),
+        lines_(o.array_bytes / kLineBytes ? o.array_bytes / kLineBytes : 1) {
     // Runs that differ by the seed alone start at different rows and banks.
     if (o.seed != 0) position_ = random_.below(lines_);
   }
@@ -68,10 +70,14 @@ class Generator {
 
   Access next() {
     switch (o_.kind) {
-      case Kind::stream: return next_stream();
-      case Kind::chase: return next_chase();
-      case Kind::dma: return next_dma();
-      default: return next_copy();
+      case Kind::stream:
+        return next_stream();
+      case Kind::chase:
+        return next_chase();
+      case Kind::dma:
+        return next_dma();
+      default:
+        return next_copy();
     }
   }
 

@@ -79,7 +79,10 @@ struct MemoryOptions {
 class Memory {
  public:
   explicit Memory(const MemoryOptions &o)
-      : ports_(o.ports), decoder_(o.timing), dram_(o.timing), controller_(o.controller),
+      : ports_(o.ports),
+        decoder_(o.timing),
+        dram_(o.timing),
+        controller_(o.controller),
         rows_{RowCounts(dram_.banks()), RowCounts(dram_.banks())} {
     const std::string wrong = check(o.timing);
     if (!wrong.empty()) throw std::invalid_argument(wrong);
@@ -100,8 +103,8 @@ class Memory {
 
   /// Largest packet that every queue state can admit in the end.
   std::uint32_t max_packet_bytes() const {
-    const unsigned entries = std::min(controller_.queue(Dir::read).capacity(),
-                                      controller_.queue(Dir::write).capacity());
+    const unsigned entries =
+        std::min(controller_.queue(Dir::read).capacity(), controller_.queue(Dir::write).capacity());
     return (entries > 1 ? entries - 1 : 1) * dram_.timing().burst_bytes;
   }
 
@@ -283,8 +286,8 @@ class Memory {
   void decide() {
     decide_at_ = kNever;
     refresh();
-    const bool waiting = !controller_.queue(Dir::read).empty() ||
-                         !controller_.queue(Dir::write).empty();
+    const bool waiting =
+        !controller_.queue(Dir::read).empty() || !controller_.queue(Dir::write).empty();
     if (!waiting) return;
     const Choice c = controller_.choose(View{dram_, rows_}, now_, bus_free_, turnaround_, drain_);
     if (!c.found) {
@@ -292,8 +295,7 @@ class Memory {
       return;
     }
     serve(c);
-    if (!controller_.queue(Dir::read).empty() || !controller_.queue(Dir::write).empty())
-      wake(now_);
+    if (!controller_.queue(Dir::read).empty() || !controller_.queue(Dir::write).empty()) wake(now_);
   }
 
   void serve(const Choice &c) {
@@ -351,15 +353,15 @@ class Memory {
   Observer *observer_ = nullptr;
   Ps turnaround_[2];
   Ps now_ = 0;
-  Ps bus_free_ = 0;       ///< earliest column command for the data bus
-  Ps next_request_ = 0;   ///< earliest decision
-  Ps decide_at_ = kNever; ///< the decision that is scheduled
+  Ps bus_free_ = 0;        ///< earliest column command for the data bus
+  Ps next_request_ = 0;    ///< earliest decision
+  Ps decide_at_ = kNever;  ///< the decision that is scheduled
   bool drain_ = false;
   bool refused_[2] = {false, false};
-  std::uint32_t holder_ = kNobody;  ///< of the crossbar
-  Ring<std::uint16_t, Queue::kMax> data_;         ///< read bursts on their way
-  Ring<std::uint16_t, kSlots> replies_;           ///< slots of answered reads
-  Ring<Completion, kAcks> acks_;                  ///< writes and forwarded reads
+  std::uint32_t holder_ = kNobody;         ///< of the crossbar
+  Ring<std::uint16_t, Queue::kMax> data_;  ///< read bursts on their way
+  Ring<std::uint16_t, kSlots> replies_;    ///< slots of answered reads
+  Ring<Completion, kAcks> acks_;           ///< writes and forwarded reads
   WriteIndex waiting_writes_;
   std::array<Slot, kSlots> slots_;
   std::array<std::uint16_t, kSlots> free_;

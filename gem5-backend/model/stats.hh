@@ -18,9 +18,9 @@ struct Stats {
   std::uint64_t bursts[2] = {0, 0};   ///< moved over the data bus
   std::uint64_t row_hits[2] = {0, 0};
   std::uint64_t turnarounds = 0;
-  std::uint64_t forwarded = 0;  ///< bursts read from the write queue
-  std::uint64_t merged = 0;     ///< bursts written into one that waited
-  std::uint64_t aged = 0;       ///< bursts served by the aging bound
+  std::uint64_t forwarded = 0;       ///< bursts read from the write queue
+  std::uint64_t merged = 0;          ///< bursts written into one that waited
+  std::uint64_t aged = 0;            ///< bursts served by the aging bound
   std::uint64_t refused[2][4] = {};  ///< by direction and drfq::Admission
   Histogram wait[2];                 ///< from arrival to the column command
   std::vector<std::uint64_t> bytes[2] = {std::vector<std::uint64_t>(kPids),

@@ -134,8 +134,8 @@ class TraceWriter final : public Observer {
   }
 
   void packet(Ps at, const Packet &p) {
-    out_ << "P " << at << (p.dir == Dir::read ? " R " : " W ") << p.address << " " << p.bytes
-         << " " << p.port;
+    out_ << "P " << at << (p.dir == Dir::read ? " R " : " W ") << p.address << " " << p.bytes << " "
+         << p.port;
     if (p.label.substream != 0)
       out_ << " s " << p.label.substream << "\n";
     else if (p.label.core != Label::kNoCore)

@@ -7,7 +7,9 @@
 namespace {
 
 bool always(void *, uint16_t) { return true; }
-bool hit(void *open_row, uint16_t, uint32_t row) { return *static_cast<uint32_t *>(open_row) == row; }
+bool hit(void *open_row, uint16_t, uint32_t row) {
+  return *static_cast<uint32_t *>(open_row) == row;
+}
 
 TEST(CAbi, AWholePass) {
   drfq_mc_options o;

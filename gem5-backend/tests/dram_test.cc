@@ -50,8 +50,7 @@ TEST_F(DramTest, ConflictPaysRasAndPrecharge) {
 TEST_F(DramTest, WriteRecoveryBeforePrecharge) {
   dram_.refresh(0);
   const auto w = issue(at(0, 1), Dir::write);
-  EXPECT_EQ(issue(at(0, 2), Dir::read).column,
-            w.data_end + t_.wr + t_.rp + t_.rcd);
+  EXPECT_EQ(issue(at(0, 2), Dir::read).column, w.data_end + t_.wr + t_.rp + t_.rcd);
 }
 
 TEST_F(DramTest, Turnarounds) {

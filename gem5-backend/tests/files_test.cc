@@ -31,7 +31,8 @@ const std::string kGood =
 
 TEST(Toml, ValuesOfEveryKind) {
   const toml::Document d = toml::parse(
-      "x", "a = 1_000 # c\n\"b c\" = [1.5, \"x#y\", [true,\n false],]\n[t]\na = -2\n[[u]]\n[[u]]\n");
+      "x",
+      "a = 1_000 # c\n\"b c\" = [1.5, \"x#y\", [true,\n false],]\n[t]\na = -2\n[[u]]\n[[u]]\n");
   EXPECT_EQ(d.tables[0].values.at("a").integer, 1000);
   EXPECT_EQ(d.tables[0].values.at("b c").show(), "1.5, x#y, true, false");
   EXPECT_EQ(d.find("t")->values.at("a").integer, -2);
@@ -39,9 +40,9 @@ TEST(Toml, ValuesOfEveryKind) {
 }
 
 TEST(Toml, ErrorsSayWhereAndWhy) {
-  for (const char *bad : {"a", "a =", "a = 1 b = 2", "a = \"x", "a = [1", "a = 1\na = 2", "[t]\n[t]",
-                          "[t", "= 1", "a = nan", "a = 99999999999999999999", "a = \"\\n\"",
-                          "a = [[[[[[[[[[1]]]]]]]]]]", "a = 1e999"}) {
+  for (const char *bad : {"a", "a =", "a = 1 b = 2", "a = \"x", "a = [1", "a = 1\na = 2",
+                          "[t]\n[t]", "[t", "= 1", "a = nan", "a = 99999999999999999999",
+                          "a = \"\\n\"", "a = [[[[[[[[[[1]]]]]]]]]]", "a = 1e999"}) {
     try {
       toml::parse("x", bad);
       ADD_FAILURE() << bad;
@@ -57,7 +58,9 @@ TEST(Experiments, SweepsCombineAndReferencesDivide) {
   EXPECT_EQ(e.points[3].scenario.agents[0].traffic.lines, 8u);
   EXPECT_EQ(e.points[3].scenario.memory.controller.policy, Policy::frfcfs);
   std::size_t last = 0;
-  const Results r = run_all(e, [](std::size_t, const Scenario &s) { return run(s); }, [&last](std::size_t done, std::size_t) { last = done; });
+  const Results r = run_all(
+      e, [](std::size_t, const Scenario &s) { return run(s); },
+      [&last](std::size_t done, std::size_t) { last = done; });
   EXPECT_EQ(last, 8u);
   EXPECT_DOUBLE_EQ(value(e, r, 1, e.columns[1]), 1.0);
   EXPECT_NE(value(e, r, 0, e.columns[1]), 1.0);
@@ -69,13 +72,20 @@ TEST(Experiments, SweepsCombineAndReferencesDivide) {
 TEST(Experiments, MistakesAreFoundBeforeTheRun) {
   EXPECT_EQ(error_of(kGood), "");
   const std::pair<const char *, const char *> cases[] = {
-      {"name = \"b\"", "name = \"a\""},          {"[1, 8]", "[1, 8, \"x\"]"},
-      {"[1, 8]", "[0]"},                           {"[1, 8]", "[]"},
-      {"agent.*.lines", "agent.z.lines"},          {"agent.*.lines", "lines"},
-      {"agent.*.lines", "agent.*.speed"},          {"a.bytes_per_ns\", \"t", "a.speed\", \"t"},
-      {"@min", "@least"},                          {"seeds = [1, 2]", "seeds = [-1]"},
-      {"duration_ms = 1", "duration_ms = 0"},      {"[run]", "[rum]"},
-      {"\"frfcfs\"\n", "\"fcfs\"\n"},            {"[[expect]]", "[expect]"},
+      {"name = \"b\"", "name = \"a\""},
+      {"[1, 8]", "[1, 8, \"x\"]"},
+      {"[1, 8]", "[0]"},
+      {"[1, 8]", "[]"},
+      {"agent.*.lines", "agent.z.lines"},
+      {"agent.*.lines", "lines"},
+      {"agent.*.lines", "agent.*.speed"},
+      {"a.bytes_per_ns\", \"t", "a.speed\", \"t"},
+      {"@min", "@least"},
+      {"seeds = [1, 2]", "seeds = [-1]"},
+      {"duration_ms = 1", "duration_ms = 0"},
+      {"[run]", "[rum]"},
+      {"\"frfcfs\"\n", "\"fcfs\"\n"},
+      {"[[expect]]", "[expect]"},
   };
   for (const auto &c : cases) {
     std::string text = kGood;
@@ -110,10 +120,11 @@ TEST(Traces, WhatIsWrittenIsRead) {
 }
 
 TEST(Traces, MistakesAreErrors) {
-  for (const char *bad : {"", "drfq-trace 2\n", "drfq-trace 1\nX 1\n", "drfq-trace 1\nP 1 R 0 64 0\n",
-                          "drfq-trace 1\nP 1 R 0 0 0 -\n", "drfq-trace 1\nP 1 Q 0 64 0 -\n",
-                          "drfq-trace 1\nW 2 0 0\nW 1 0 0\n", "drfq-trace 1\nW 1 0 0 0\n",
-                          "drfq-trace 1\nP 1 R 0 64 0 c\n", "drfq-trace 1\nW 1  0 0\n"}) {
+  for (const char *bad :
+       {"", "drfq-trace 2\n", "drfq-trace 1\nX 1\n", "drfq-trace 1\nP 1 R 0 64 0\n",
+        "drfq-trace 1\nP 1 R 0 0 0 -\n", "drfq-trace 1\nP 1 Q 0 64 0 -\n",
+        "drfq-trace 1\nW 2 0 0\nW 1 0 0\n", "drfq-trace 1\nW 1 0 0 0\n",
+        "drfq-trace 1\nP 1 R 0 64 0 c\n", "drfq-trace 1\nW 1  0 0\n"}) {
     std::stringstream s(bad);
     EXPECT_THROW(
         {

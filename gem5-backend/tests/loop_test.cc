@@ -18,13 +18,15 @@ double charged(Charging c, double delta_ns = 40e6) {
   o.bytes_per_ns = 4;
   o.delta_ns = delta_ns;
   Flow f;
-  charge(&f, {0, 4e6}, o);     // 1 ms of the memory
-  charge(&f, {4e6, 0}, o);     // 1 ms of the CPUs
+  charge(&f, {0, 4e6}, o);  // 1 ms of the memory
+  charge(&f, {4e6, 0}, o);  // 1 ms of the CPUs
   return f.start_ns() - kVirtualOriginNs;
 }
 
 TEST(Charging, MemorylessSumsMaxima) { EXPECT_DOUBLE_EQ(charged(Charging::memoryless), 2e6); }
-TEST(Charging, DovetailTakesTheMaximumOfSums) { EXPECT_DOUBLE_EQ(charged(Charging::dovetail), 1e6); }
+TEST(Charging, DovetailTakesTheMaximumOfSums) {
+  EXPECT_DOUBLE_EQ(charged(Charging::dovetail), 1e6);
+}
 
 TEST(Charging, DeltaLiesBetween) {
   EXPECT_DOUBLE_EQ(charged(Charging::delta, 40e6), 1e6);

@@ -55,7 +55,8 @@ TEST_P(RandomTraffic, NothingIsLostOrMadeUp) {
     Sink sink;
     m.listen(&sink);
     m.observe(&sink);
-    for (unsigned i = 0; i < 4; i++) m.controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
+    for (unsigned i = 0; i < 4; i++)
+      m.controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
     std::uint64_t accepted = 0, bytes[5] = {}, cleared[5] = {};
     for (int i = 0; i < 20000; i++) {
       const unsigned core = rng() % 5;  // core 4 does not exist: pid 0

@@ -195,8 +195,7 @@ class ControllerTest : public ::testing::Test {
 TEST_F(ControllerTest, TrafficCountsOnAcceptanceOnly) {
   Controller c = make();
   unsigned accepted = 0;
-  for (int i = 0; i < 300; i++)
-    accepted += offer(&c, 1).admission == Admission::accepted;
+  for (int i = 0; i < 300; i++) accepted += offer(&c, 1).admission == Admission::accepted;
   EXPECT_EQ(accepted, 116u);
   EXPECT_EQ(c.registers().traffic(101), 116u * 64);
 }

@@ -17,8 +17,10 @@
 #include <utility>
 #include <vector>
 
-#define panic_if(condition, ...) \
-  do { if (condition) ::gem5::standIn(__VA_ARGS__); } while (0)
+#define panic_if(condition, ...)                 \
+  do {                                           \
+    if (condition) ::gem5::standIn(__VA_ARGS__); \
+  } while (0)
 #define fatal_if(condition, ...) panic_if(condition, __VA_ARGS__)
 
 namespace gem5 {
@@ -314,7 +316,8 @@ class MemCtrl : public qos::MemCtrl {
   std::unique_ptr<Packet> pendingDelete;
   virtual void processNextReqEvent(MemInterface *, MemPacketQueue &, EventFunctionWrapper &,
                                    EventFunctionWrapper &, bool &);
-  virtual void processRespondEvent(MemInterface *, MemPacketQueue &, EventFunctionWrapper &, bool &);
+  virtual void processRespondEvent(MemInterface *, MemPacketQueue &, EventFunctionWrapper &,
+                                   bool &);
   virtual Tick doBurstAccess(MemPacket *, MemInterface *);
   virtual void accessAndRespond(PacketPtr, Tick, MemInterface *);
   virtual Tick minReadToWriteDataGap();
