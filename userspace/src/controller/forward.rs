@@ -48,8 +48,8 @@ pub struct Forwarder {
     ids: IdTable,
     image: Image,
     clock: Clock,
-    /// It was greeted before.
-    met: bool,
+    /// Cores have carried labels of ours; before that all traffic is inherited.
+    labelled: bool,
     /// What pid_coreId of each core holds.
     carried: Vec<HwId>,
     /// The next id to be swept.
@@ -72,7 +72,7 @@ impl Forwarder {
             ids: IdTable::new(3),
             image: Image::default(),
             clock: Clock::default(),
-            met: false,
+            labelled: false,
             carried: Vec::new(),
             cursor: 0,
             last_batch: now,
@@ -98,7 +98,7 @@ impl Forwarder {
         let result = registers.batch(accesses);
         self.image.learn(accesses);
         let mut figures = lock(figures);
-        if self.met {
+        if self.labelled {
             self.owed.extend(figures.ledger.book(accesses, &self.ids));
         } else {
             figures.ledger.inherit(accesses);
@@ -209,9 +209,7 @@ impl Job for Forwarder {
         let mut reads: Vec<Access> = (0..size.pids)
             .map(|id| Access::read(traffic(id as HwId)))
             .collect();
-        self.exchange(registers, figures, &mut reads)?;
-        self.met = true;
-        Ok(())
+        self.exchange(registers, figures, &mut reads)
     }
 
     fn turn(
@@ -233,7 +231,12 @@ impl Job for Forwarder {
         if !idle || self.last_batch.elapsed() >= IDLE {
             let ids = self.ids_to_read(&labels);
             accesses.extend(ids.into_iter().map(|id| Access::read(traffic(id))));
+            if !self.labelled {
+                // The scheduler was being loaded since the greeting.
+                self.clock.restart();
+            }
             self.exchange(registers, figures, &mut accesses)?;
+            self.labelled = true;
             self.free_read(&accesses, &labels);
             self.carried = labels;
         }
