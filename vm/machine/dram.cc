@@ -2,7 +2,6 @@
 #include "dram.hh"
 
 namespace drfq::machine {
-
 Channel::Channel(const Description &d, Client *client)
     : memory_(d.memory), client_(client), waiting_(d.cores) {
   memory_.listen(this);
@@ -46,19 +45,23 @@ void Channel::completed(const Completion &c) {
   if (c.dir == Dir::read) client_->arrived(c.cookie, c.at);
 }
 
+/// One packet of each core in turn, beginning behind the one that went last: a
+/// queue with little room must not serve the same core each time.
 void Channel::room(Dir dir, Ps now) {
   const unsigned cores = static_cast<unsigned>(waiting_.size());
-  for (unsigned i = 0; i < cores; i++) {
-    const unsigned core = (first_ + i) % cores;
+  unsigned &last = last_[index(dir)];
+  for (unsigned refused = 0; refused < cores;) {
+    const unsigned core = (last + 1 + refused) % cores;
     std::deque<Line> &line = dir == Dir::read ? waiting_[core].reads : waiting_[core].writes;
-    bool moved = false;
-    while (!line.empty() && offer(core, line.front(), dir, now)) {
-      line.pop_front();
-      moved = true;
+    if (line.empty() || !offer(core, line.front(), dir, now)) {
+      refused++;
+      continue;
     }
-    if (moved && dir == Dir::write) client_->drained(core, now);
+    line.pop_front();
+    last = core;
+    refused = 0;
+    if (dir == Dir::write) client_->drained(core, now);
   }
-  first_ = (first_ + 1) % cores;
 }
 
 Ps Channel::idle_latency(const Timing &t) {

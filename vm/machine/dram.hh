@@ -74,7 +74,7 @@ class Channel : private Listener {
   std::vector<Waiting> waiting_;
   std::priority_queue<Request, std::vector<Request>, std::greater<Request>> later_;
   std::uint64_t seq_ = 0;
-  unsigned first_ = 0;  // core that is offered room first; goes round
+  unsigned last_[2] = {0, 0};  // core that got room last, by direction
 };
 
 }  // namespace drfq::machine

@@ -8,22 +8,19 @@ namespace {
 
 constexpr unsigned kNone = ~0u;
 
+/// Cycles between two requests of one core to memory.
+constexpr Ps kRequestCycles = 4;
+
 /// Weight of the newest event in the mean cost: 1 / 2^kCostShift.
 constexpr unsigned kCostShift = 5;
-
-/// Requests of one core that are under way when it wants nothing but memory.
-unsigned at_once(const Description &d) {
-  const unsigned ahead =
-      d.prefetch.kind == PrefetchShape::Kind::none ? 0 : std::min(d.prefetch.degree, d.prefetch.outstanding);
-  return (d.window == 0 ? 1 : d.misses) + ahead;
-}
 
 }  // namespace
 
 Hierarchy::Hierarchy(const Description &d)
     : d_(d),
       insn_q32_(static_cast<std::uint64_t>(static_cast<long double>(d.fs_per_insn()) * 4294967296.0L / 1000)),
-      request_time_(Channel::idle_latency(d.memory.timing) / at_once(d)),
+      idle_latency_(Channel::idle_latency(d.memory.timing)),
+      spacing_(kRequestCycles * 1'000'000'000'000 / d.clock_hz),
       llc_(d.llc, d.rdt.rmids), rdt_(d.rdt, d.cores, d.llc.ways), channel_(d, this),
       by_pid_(kPids), by_rmid_(rdt_.ids()), is_charged_(kPids) {
   for (unsigned i = 0; i < d.cores; i++) cores_.emplace_back(d.prefetch);
@@ -272,13 +269,15 @@ void Hierarchy::to_memory(unsigned core, Line line, std::uint16_t rmid, std::uin
   channel_.request(core, line, Dir::write, at);
 }
 
-/// When a request that is ready at this time may pass. Bandwidth allocation
-/// inserts a delay in front of every request of a core, one after the other.
+/// When a request that is ready at this time may pass: a little behind the core's
+/// last, for the shared cache asks memory for one line at a time. Bandwidth allocation stretches the time since that
+/// one: the gate stays closed for as long again times the wait. Beyond what one miss
+/// takes, the time is the core's own.
 Ps Hierarchy::throttle(unsigned core, Ps at) {
   Core &c = cores_[core];
+  const Ps open = at > c.gate ? std::min(at - c.gate, idle_latency_) : 0;
   const double wait = rdt_.wait(c.cls.clos);
-  if (wait == 0) return at;
-  c.gate = std::max(at, c.gate) + static_cast<Ps>(wait * static_cast<double>(request_time_));
+  c.gate = std::max(at, c.gate + spacing_) + static_cast<Ps>(wait * static_cast<double>(open));
   return c.gate;
 }
 

@@ -76,7 +76,12 @@ class Hierarchy : private Channel::Client {
   /// Mean cost of a logged event lately, ps.
   Ps cost(unsigned core) const { return cores_[core].cost; }
   bool is_asleep(unsigned core) const { return cores_[core].asleep; }
-  Ps handed_over(unsigned core) const { return time(core, cores_[core].end); }
+  /// Where the core is at least when all that it handed over is played.
+  Ps handed_over(unsigned core) const {
+    const Core &c = cores_[core];
+    const Ps at = time(core, c.end), now = channel_.now();
+    return c.blocked != Blocked::no && now > c.blocked_at ? at + (now - c.blocked_at) : at;
+  }
 
   Rdt &rdt() { return rdt_; }
   const Rdt &rdt() const { return rdt_; }
@@ -113,7 +118,7 @@ class Hierarchy : private Channel::Client {
     std::uint8_t blocked_ring = 0;
     std::deque<Miss> misses;   ///< on their way or not waited for, oldest first
     unsigned prefetches = 0;   ///< on their way
-    Ps gate = 0;               ///< when the throttle lets the next request through
+    Ps gate = 0;               ///< when the last request was let through
     Class cls;
     Prefetcher prefetcher;
     Sources counts;
@@ -153,7 +158,8 @@ class Hierarchy : private Channel::Client {
 
   const Description d_;
   std::uint64_t insn_q32_;  // ps of one instruction, times 2^32
-  Ps request_time_;         // between the requests of a core at full speed
+  Ps idle_latency_;         // of a miss
+  Ps spacing_;              // of the requests of one core
   SharedCache llc_;
   Rdt rdt_;
   Channel channel_;

@@ -52,7 +52,7 @@ class Rdt {
   /// Ways that a class may fill.
   std::uint32_t ways(std::uint16_t clos) const { return ways_[clos < ways_.size() ? clos : 0]; }
   /// What its requests to memory wait, as a multiple of the time between two of
-  /// them at full speed.
+  /// them: 1 / share - 1.
   double wait(std::uint16_t clos) const { return wait_[clos < wait_.size() ? clos : 0]; }
 
   /// A line came from memory or went there on this id's account.

@@ -40,10 +40,11 @@ std::vector<Share> measure(Rig *rig, Ps time) {
   return out;
 }
 
-/// The two arrays of a core's copier.
-std::uint64_t source(unsigned core) { return core * 128 * kMiB; }
+/// Where a core's arrays begin: not all at the same place of a row of the DRAM, where
+/// their streams would meet in one bank at every moment.
+std::uint64_t source(unsigned core) { return core * (100 * kMiB + 28 * 1024); }
 Program copy_on(unsigned core, std::uint64_t bytes = 8 * kMiB) {
-  return copier(source(core), source(core) + 64 * kMiB, bytes);
+  return copier(source(core), source(core) + 37 * kMiB + 24 * 1024, bytes);
 }
 
 void classify(Rig *rig, unsigned core, std::uint64_t rmid, std::uint64_t clos) {
@@ -60,8 +61,7 @@ TEST(Traffic, HasTheRatiosOfWriteAllocate) {
   for (Rig *r : {&copy, &read, &write}) r->run_to(kWarm);
   const std::uint64_t before = copy.insns(0);
   const Share c = measure(&copy, kTime)[0];
-  // Ten instructions copy a line.
-  const double copied = static_cast<double>(copy.insns(0) - before) / 10 * kLineBytes / (static_cast<double>(kTime) / 1e3);
+  const double copied = static_cast<double>(copy.insns(0) - before) / kCopyInsns * kLineBytes / (static_cast<double>(kTime) / 1e3);
   EXPECT_NEAR(c.rate() / copied, 3, 0.06);
   EXPECT_NEAR(c.read / c.write, 2, 0.04);
   const Share r = measure(&read, kTime)[0], w = measure(&write, kTime)[0];
@@ -90,8 +90,8 @@ TEST(Contention, OneCopierReachesTheThesisShareAndMoreReachAll) {
       most = std::max(most, got[c].rate());
     }
     if (n == 1) {
-      EXPECT_GE(sum, 0.65 * kM);
-      EXPECT_LE(sum, 0.75 * kM);
+      EXPECT_GE(sum / kM, 0.65);
+      EXPECT_LE(sum / kM, 0.75);
     } else {
       EXPECT_NEAR(sum / kM, 1, 0.05) << n;
       EXPECT_LE((most - least) / (sum / n), 0.02) << n;
@@ -117,8 +117,8 @@ TEST(Throttling, LowersACopierStepByStep) {
       EXPECT_GT(got, last) << name << " " << level;
       last = got;
     }
-    // Linear is meant for a core that wants nothing but memory.
-    EXPECT_LT(throttled(shipped(name), 10), 0.2 * last) << name;
+    // No weaker than what the MT2 paper saw at its lowest level.
+    EXPECT_LT(throttled(shipped(name), 10), 28.0 / 102 * last) << name;
   }
 }
 
@@ -132,23 +132,19 @@ TEST(Throttling, OfMt2HasNoEffectAboveSixty) {
 }
 
 TEST(Throttling, LeavesAComputingCoreAlone) {
-  std::uint64_t done[2];
-  for (unsigned i = 0; i < 2; i++) {
-    Rig rig(shipped("thesis"));
-    EXPECT_EQ(rig.machine.wrmsr(0, {}, msr::kMbaDelay + 1, i == 0 ? 0 : 90), Msr::handled);
-    classify(&rig, 0, 0, 1);
-    rig.put(0, spinner(0));
-    rig.put(1, copy_on(1));
-    rig.run_to(5 * kPsPerMs);
-    std::stringstream line;
-    rig.machine.report(line);
-    const std::string text = line.str();
-    done[i] = std::strtoull(text.c_str() + text.find("\"stall_cycles\":") + 15, nullptr, 10);
-    EXPECT_GT(rig.insns(0), 990'000u);
-  }
-  // Its first lines come from memory; then nothing.
-  EXPECT_LT(done[0], 50'000u);
-  EXPECT_LT(done[1], 50'000u);
+  Rig rig(shipped("thesis"));
+  EXPECT_EQ(rig.machine.wrmsr(0, {}, msr::kMbaDelay + 1, 90), Msr::handled);
+  classify(&rig, 0, 0, 1);
+  rig.put(0, spinner(0));
+  rig.put(1, copy_on(1));
+  rig.run_to(2 * kPsPerMs);  // its lines come from memory first
+  const std::uint64_t before = rig.insns(0);
+  std::stringstream warm, line;
+  rig.machine.report(warm);
+  rig.run_to(7 * kPsPerMs);
+  rig.machine.report(line);
+  EXPECT_NE(line.str().find("\"stall_cycles\":0,"), std::string::npos) << line.str();
+  EXPECT_NEAR(static_cast<double>(rig.insns(0) - before), 1e6, 1e4);
 }
 
 TEST(Allocation, HalvesOfTheCacheKeepTheirWorkingSets) {
@@ -158,7 +154,7 @@ TEST(Allocation, HalvesOfTheCacheKeepTheirWorkingSets) {
       const std::uint64_t mask = split ? (c == 0 ? 0x0f : 0xf0) : 0xff;
       EXPECT_EQ(rig.machine.wrmsr(c, {}, msr::kL3Mask + 1 + c, mask), Msr::handled);
       classify(&rig, c, 1 + c, 1 + c);
-      rig.put(c, streamer(source(c), kMiB, Use::load));
+      rig.put(c, streamer(c * 128 * kMiB, kMiB, Use::load));
     }
     rig.put(2, copy_on(2));  // uses all that it may
     if (split) {
@@ -181,7 +177,7 @@ TEST(Allocation, TwoMebibytesInTwoHalves) {
   for (unsigned c = 0; c < 2; c++) {
     EXPECT_EQ(rig.machine.wrmsr(c, {}, msr::kL3Mask + 1 + c, c == 0 ? 0x0f : 0xf0), Msr::handled);
     classify(&rig, c, 1 + c, 1 + c);
-    rig.put(c, streamer(source(c), kMiB, Use::load));
+    rig.put(c, streamer(c * 128 * kMiB, kMiB, Use::load));
   }
   rig.run_to(kWarm);
   for (const Share &s : measure(&rig, kTime)) EXPECT_EQ(s.rate(), 0);
