@@ -44,11 +44,14 @@ test-rust *args: setup
     cmake --build '{{target}}/gem5-backend' --target drfq-mc -- -j "$(nproc)"
     cargo test --release --workspace "$@"
 
-# Tests of the memory controller; just test-cpp [CTEST ARGUMENTS]
+# Tests of the memory controller and of the virtual machine's hardware; just test-cpp [CTEST ARGUMENTS]
 test-cpp *args: setup
     cmake --fresh -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja
     cmake --build '{{target}}/gem5-backend' -- -j "$(nproc)"
     ctest --test-dir '{{target}}/gem5-backend' --output-on-failure "$@"
+    cmake --fresh -S vm/machine -B '{{target}}/machine' -G Ninja
+    cmake --build '{{target}}/machine' -- -j "$(nproc)"
+    ctest --test-dir '{{target}}/machine' --output-on-failure "$@"
 
 # Build drfq-mc; with an experiment, run it: just mc [OPTIONS] EXPERIMENT (a file, or a name in gem5-backend/experiments)
 [no-cd]

@@ -63,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t siz
       case 0: case 1: case 2: case 3: {
         const std::uint64_t address = in.take(3);
         m.access(core, p.all(), address, 1u << (address & 6), what & 16 ? Use::store : Use::load,
-                 what & 32 ? Ring::user : Ring::kernel);
+                 what & 32 ? drfq::machine::Ring::user : drfq::machine::Ring::kernel);
         break;
       }
       case 4: p.user += in.take(2); break;
