@@ -79,11 +79,11 @@ class PrivateCache {
 class SharedCache {
  public:
   struct Meta {
-    std::uint64_t used = 0;    ///< stamp of the last use
-    std::uint16_t rmid = 0;    ///< of the core that brought it in
+    std::uint64_t used = 0;  ///< stamp of the last use
+    std::uint16_t rmid = 0;  ///< of the core that brought it in
     bool dirty = false;
-    bool coming = false;       ///< its data is still on the way from memory
-    bool prefetched = false;   ///< and not asked for yet
+    bool coming = false;      ///< its data is still on the way from memory
+    bool prefetched = false;  ///< and not asked for yet
   };
   struct Victim {
     Line line = 0;
@@ -92,12 +92,17 @@ class SharedCache {
   };
 
   SharedCache(const CacheShape &s, unsigned rmids)
-      : ways_(s.ways), mask_(s.sets() - 1), tags_(std::size_t{s.sets()} * s.ways),
-        meta_(tags_.size()), held_(rmids == 0 ? 1 : rmids) {}
+      : ways_(s.ways),
+        mask_(s.sets() - 1),
+        tags_(std::size_t{s.sets()} * s.ways),
+        meta_(tags_.size()),
+        held_(rmids == 0 ? 1 : rmids) {}
 
   unsigned ways() const { return ways_; }
   /// Every way of the cache.
-  std::uint32_t all_ways() const { return static_cast<std::uint32_t>((std::uint64_t{1} << ways_) - 1); }
+  std::uint32_t all_ways() const {
+    return static_cast<std::uint32_t>((std::uint64_t{1} << ways_) - 1);
+  }
 
   /// Null when the line is not there. Does not count as a use.
   Meta *find(Line line) {

@@ -10,12 +10,12 @@
 namespace drfq::machine {
 
 enum class Source : unsigned {
-  insns,          ///< instructions retired
-  busy_ps,        ///< time in which the core did not sleep
-  stall_ps,       ///< the part of it that misses cost
-  read_hit,       ///< demand reads that the shared cache had, or had asked for
-  read_miss,      ///< and had not
-  own_hit,        ///< the same for ownership (stores)
+  insns,      ///< instructions retired
+  busy_ps,    ///< time in which the core did not sleep
+  stall_ps,   ///< the part of it that misses cost
+  read_hit,   ///< demand reads that the shared cache had, or had asked for
+  read_miss,  ///< and had not
+  own_hit,    ///< the same for ownership (stores)
   own_miss,
   prefetch_miss,  ///< lines that the prefetcher brought
   write_back,     ///< dirty lines that left the private cache

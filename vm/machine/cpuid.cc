@@ -24,7 +24,8 @@ Cpuid features(const Description &d, Cpuid c) {
 }
 
 /// A leaf 4 entry. sharing: cores, rounded up to a power of two.
-Cpuid cache(const CacheShape &s, unsigned level, unsigned type, unsigned sharing, const Cpuid &host) {
+Cpuid cache(const CacheShape &s, unsigned level, unsigned type, unsigned sharing,
+            const Cpuid &host) {
   unsigned ids = 1;
   while (ids < sharing) ids *= 2;
   Cpuid c;
@@ -37,14 +38,19 @@ Cpuid cache(const CacheShape &s, unsigned level, unsigned type, unsigned sharing
 
 Cpuid caches(const Description &d, std::uint32_t subleaf, const Cpuid &host) {
   switch (subleaf) {
-    case 0: return cache(d.l1, 1, 1, 1, host);
+    case 0:
+      return cache(d.l1, 1, 1, 1, host);
     // Instruction fetches are not modelled; software expects such a cache.
-    case 1: return cache(d.l1, 1, 2, 1, host);
+    case 1:
+      return cache(d.l1, 1, 2, 1, host);
     // Software looks for the level 3 cache behind a level 2 one: this one holds what
     // the first holds, so it makes no difference.
-    case 2: return cache(d.l1, 2, 3, 1, host);
-    case 3: return cache(d.llc, 3, 3, d.cores, host);
-    default: return {};
+    case 2:
+      return cache(d.l1, 2, 3, 1, host);
+    case 3:
+      return cache(d.llc, 3, 3, d.cores, host);
+    default:
+      return {};
   }
 }
 
@@ -95,28 +101,38 @@ Cpuid cpuid_of(const Description &d, std::uint32_t leaf, std::uint32_t subleaf, 
   Cpuid c = host;
   const bool rdt_alloc = d.rdt.l3_closes != 0 || d.rdt.mba_closes != 0;
   switch (leaf) {
-    case 0x0: c.eax = std::max(c.eax, kMaxLeaf); return c;
-    case 0x1: return features(d, c);
-    case 0x2: return {0x00ff0001, 0, 0, 0};  // FFH: see leaf 4
-    case 0x4: return caches(d, subleaf, host);
+    case 0x0:
+      c.eax = std::max(c.eax, kMaxLeaf);
+      return c;
+    case 0x1:
+      return features(d, c);
+    case 0x2:
+      return {0x00ff0001, 0, 0, 0};  // FFH: see leaf 4
+    case 0x4:
+      return caches(d, subleaf, host);
     case 0x7:
       if (subleaf != 0) return c;
       c.ebx = (c.ebx & ~(bit(12) | bit(15))) | (d.rdt.rmids != 0 ? bit(12) : 0) |
               (rdt_alloc ? bit(15) : 0);
       return c;
-    case 0xA: return monitors(d.pmu);
-    case 0xF: return monitoring(d.rdt, subleaf);
-    case 0x10: return allocation(d.rdt, subleaf);
+    case 0xA:
+      return monitors(d.pmu);
+    case 0xF:
+      return monitoring(d.rdt, subleaf);
+    case 0x10:
+      return allocation(d.rdt, subleaf);
     case 0x15: {
       // In lowest terms: software multiplies in 32 bits.
       const std::uint64_t g = std::gcd(d.tsc_hz, std::uint64_t{kCrystalHz});
-      return {static_cast<std::uint32_t>(kCrystalHz / g), static_cast<std::uint32_t>(d.tsc_hz / g), kCrystalHz, 0};
+      return {static_cast<std::uint32_t>(kCrystalHz / g), static_cast<std::uint32_t>(d.tsc_hz / g),
+              kCrystalHz, 0};
     }
     case 0x16: {
       const std::uint32_t mhz = static_cast<std::uint32_t>(d.clock_hz / 1'000'000);
       return {mhz, mhz, 100, 0};
     }
-    default: return c;
+    default:
+      return c;
   }
 }
 

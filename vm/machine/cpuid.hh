@@ -14,7 +14,8 @@ struct Cpuid;
 inline constexpr std::uint32_t kMaxLeaf = 0x1F;
 
 /// of_host: the emulator's own answer, which everything else keeps.
-Cpuid cpuid_of(const Description &, std::uint32_t leaf, std::uint32_t subleaf, const Cpuid &of_host);
+Cpuid cpuid_of(const Description &, std::uint32_t leaf, std::uint32_t subleaf,
+               const Cpuid &of_host);
 
 }  // namespace drfq::machine
 

@@ -42,12 +42,13 @@ CacheShape load_cache(Reader r, const Description &d, const char *name, double h
   CacheShape c;
   c.bytes = r.whole("kib", 0, 1, 64 * 1024) * 1024;
   c.ways = as_unsigned(r.whole("ways", 0, 1, 32));
-  c.hit = cycles(d, static_cast<double>(r.whole("hit_cycles", static_cast<std::uint64_t>(hit_cycles), 0, 10000)));
+  c.hit = cycles(d, static_cast<double>(
+                        r.whole("hit_cycles", static_cast<std::uint64_t>(hit_cycles), 0, 10000)));
   if (c.bytes % (std::uint64_t{c.ways} * kLineBytes) != 0)
     r.fail(r.line("kib"), "'kib' must be a multiple of ways x 64 bytes");
   if ((c.sets() & (c.sets() - 1)) != 0)
-    r.fail(r.line("kib"), "'kib' and 'ways' must give a power of two of sets, not " +
-                              std::to_string(c.sets()));
+    r.fail(r.line("kib"),
+           "'kib' and 'ways' must give a power of two of sets, not " + std::to_string(c.sets()));
   r.done();
   return c;
 }
@@ -77,8 +78,8 @@ void load_rdt(Reader r, const CacheShape &llc, RdtShape *s) {
   if ((s->l3_closes != 0) != (s->cbm_bits != 0))
     r.fail(r.line("l3_closes"), "'l3_closes' and 'cbm_bits' go together");
   if (s->cbm_bits != 0 && llc.ways % s->cbm_bits != 0)
-    r.fail(r.line("cbm_bits"), "'cbm_bits' must divide the " + std::to_string(llc.ways) +
-                                   " ways of [llc]");
+    r.fail(r.line("cbm_bits"),
+           "'cbm_bits' must divide the " + std::to_string(llc.ways) + " ways of [llc]");
   if (s->cbm_bits == 1 || s->l3_closes == 1 || s->mba_closes == 1)
     r.fail(r.line("cbm_bits"), "a count of 1 allocates nothing: use 0 or at least 2");
   if ((s->mba_max_delay % s->mba_step) != 0)
@@ -102,10 +103,11 @@ void load_pmu(Reader r, PmuShape *p) {
 /// A machine that is slower by a factor everywhere keeps every ratio.
 void slow_down(unsigned scale, Timing *t) {
   for (Ps Timing::*field :
-       {&Timing::ck, &Timing::rcd, &Timing::cl, &Timing::cwl, &Timing::rp, &Timing::ras,
-        &Timing::rrd, &Timing::rrd_l, &Timing::xaw, &Timing::wtr, &Timing::wtr_l, &Timing::rtw,
-        &Timing::rtp, &Timing::wr, &Timing::burst, &Timing::ccd_l, &Timing::ccd_l_wr, &Timing::cs,
-        &Timing::refi, &Timing::rfc, &Timing::frontend, &Timing::backend})
+       {&Timing::ck,       &Timing::rcd,      &Timing::cl,    &Timing::cwl,  &Timing::rp,
+        &Timing::ras,      &Timing::rrd,      &Timing::rrd_l, &Timing::xaw,  &Timing::wtr,
+        &Timing::wtr_l,    &Timing::rtw,      &Timing::rtp,   &Timing::wr,   &Timing::burst,
+        &Timing::ccd_l,    &Timing::ccd_l_wr, &Timing::cs,    &Timing::refi, &Timing::rfc,
+        &Timing::frontend, &Timing::backend})
     t->*field *= scale;
 }
 

@@ -19,7 +19,9 @@ struct CacheShape {
   unsigned ways = 0;
   Ps hit = 0;  ///< what a hit costs the core, beyond its instruction
 
-  unsigned sets() const { return static_cast<unsigned>(bytes / (std::uint64_t{ways} * kLineBytes)); }
+  unsigned sets() const {
+    return static_cast<unsigned>(bytes / (std::uint64_t{ways} * kLineBytes));
+  }
 };
 
 /// Prefetches into the shared cache, from each core's misses of its private one.
@@ -36,14 +38,14 @@ enum class Throttle : std::uint8_t { linear, mt2 };
 
 /// Resource Director Technology. A part that is absent has a count of 0.
 struct RdtShape {
-  unsigned rmids = 0;          ///< 0: no monitoring
-  unsigned upscale = 64;       ///< bytes per count of occupancy and bandwidth
-  unsigned counter_bits = 24;  ///< of the bandwidth counters, 24..62
-  unsigned l3_closes = 0;      ///< 0: no cache allocation
-  unsigned cbm_bits = 0;       ///< length of a mask; divides the ways
-  unsigned mba_closes = 0;     ///< 0: no bandwidth allocation
-  unsigned mba_max_delay = 90; ///< percent
-  unsigned mba_step = 10;      ///< percent; values between are rounded up to one
+  unsigned rmids = 0;           ///< 0: no monitoring
+  unsigned upscale = 64;        ///< bytes per count of occupancy and bandwidth
+  unsigned counter_bits = 24;   ///< of the bandwidth counters, 24..62
+  unsigned l3_closes = 0;       ///< 0: no cache allocation
+  unsigned cbm_bits = 0;        ///< length of a mask; divides the ways
+  unsigned mba_closes = 0;      ///< 0: no bandwidth allocation
+  unsigned mba_max_delay = 90;  ///< percent
+  unsigned mba_step = 10;       ///< percent; values between are rounded up to one
   Throttle throttle = Throttle::linear;
 };
 
@@ -70,7 +72,7 @@ struct Description {
   PrefetchShape prefetch;
   RdtShape rdt;
   PmuShape pmu;
-  MemoryOptions memory;        ///< its timing is scaled already
+  MemoryOptions memory;  ///< its timing is scaled already
 
   /// Instruction time, in femtoseconds so that odd clocks do not drift.
   std::uint64_t fs_per_insn() const;

@@ -18,11 +18,16 @@ constexpr unsigned kCostShift = 5;
 
 Hierarchy::Hierarchy(const Description &d)
     : d_(d),
-      insn_q32_(static_cast<std::uint64_t>(static_cast<long double>(d.fs_per_insn()) * 4294967296.0L / 1000)),
+      insn_q32_(static_cast<std::uint64_t>(static_cast<long double>(d.fs_per_insn()) *
+                                           4294967296.0L / 1000)),
       idle_latency_(Channel::idle_latency(d.memory.timing)),
       spacing_(kRequestCycles * 1'000'000'000'000 / d.clock_hz),
-      llc_(d.llc, d.rdt.rmids), rdt_(d.rdt, d.cores, d.llc.ways), channel_(d, this),
-      by_pid_(kPids), by_rmid_(rdt_.ids()), is_charged_(kPids) {
+      llc_(d.llc, d.rdt.rmids),
+      rdt_(d.rdt, d.cores, d.llc.ways),
+      channel_(d, this),
+      by_pid_(kPids),
+      by_rmid_(rdt_.ids()),
+      is_charged_(kPids) {
   for (unsigned i = 0; i < d.cores; i++) cores_.emplace_back(d.prefetch);
 }
 
@@ -164,8 +169,12 @@ void Hierarchy::perform(unsigned core, const Event &e) {
   const Ps now = c.next;
   switch (e.kind) {
     case Event::Kind::load:
-    case Event::Kind::store: reference(core, e); break;
-    case Event::Kind::write_back: write_back(core, e.arg, e.ring, now); break;
+    case Event::Kind::store:
+      reference(core, e);
+      break;
+    case Event::Kind::write_back:
+      write_back(core, e.arg, e.ring, now);
+      break;
     case Event::Kind::flush: {
       const SharedCache::Meta *m = llc_.find(e.arg);
       if (m != nullptr && m->coming) break;  // it comes clean
@@ -183,7 +192,9 @@ void Hierarchy::perform(unsigned core, const Event &e) {
     case Event::Kind::wake:
       if (e.arg > now) c.offset += e.arg - now;
       break;
-    case Event::Kind::set: channel_.registers().write(e.arg, e.extra); break;
+    case Event::Kind::set:
+      channel_.registers().write(e.arg, e.extra);
+      break;
   }
 }
 
@@ -270,9 +281,9 @@ void Hierarchy::to_memory(unsigned core, Line line, std::uint16_t rmid, std::uin
 }
 
 /// When a request that is ready at this time may pass: a little behind the core's
-/// last, for the shared cache asks memory for one line at a time. Bandwidth allocation stretches the time since that
-/// one: the gate stays closed for as long again times the wait. Beyond what one miss
-/// takes, the time is the core's own.
+/// last, for the shared cache asks memory for one line at a time. Bandwidth allocation stretches
+/// the time since that one: the gate stays closed for as long again times the wait. Beyond what one
+/// miss takes, the time is the core's own.
 Ps Hierarchy::throttle(unsigned core, Ps at) {
   Core &c = cores_[core];
   const Ps open = at > c.gate ? std::min(at - c.gate, idle_latency_) : 0;
@@ -327,8 +338,7 @@ void Hierarchy::arrived(Line line, Ps now) {
 }
 
 void Hierarchy::drained(unsigned core, Ps now) {
-  if (cores_[core].blocked == Blocked::writes && !channel_.writes_are_full(core))
-    go_on(core, now);
+  if (cores_[core].blocked == Blocked::writes && !channel_.writes_are_full(core)) go_on(core, now);
 }
 
 void Hierarchy::charged(Pid pid, Dir dir, unsigned bytes) {

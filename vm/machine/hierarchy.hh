@@ -35,7 +35,7 @@ struct Event {
   std::uint64_t arg = 0;
   std::uint64_t extra = 0;
   Kind kind = Kind::load;
-  std::uint8_t ring = 0;    ///< 0 kernel, 1 user
+  std::uint8_t ring = 0;  ///< 0 kernel, 1 user
 };
 
 /// Bytes that moved to and from memory.
@@ -100,7 +100,7 @@ class Hierarchy : private Channel::Client {
   struct Miss {
     std::uint64_t insns;
     Line line;
-    Ps done;             ///< kNever: on its way
+    Ps done;  ///< kNever: on its way
     std::uint8_t ring;
   };
   enum class Blocked : std::uint8_t { no, miss, writes };
@@ -108,17 +108,17 @@ class Hierarchy : private Channel::Client {
   struct Core {
     explicit Core(const PrefetchShape &p) : prefetcher(p) {}
     std::deque<Event> todo;
-    std::uint64_t end = 0;     ///< handed over so far, instructions
-    std::uint64_t point = 0;   ///< played so far
-    std::atomic<Ps> offset{0}; ///< of its clock over the time of its instructions
-    Ps next = 0;               ///< time of its next step; kNever while blocked
+    std::uint64_t end = 0;      ///< handed over so far, instructions
+    std::uint64_t point = 0;    ///< played so far
+    std::atomic<Ps> offset{0};  ///< of its clock over the time of its instructions
+    Ps next = 0;                ///< time of its next step; kNever while blocked
     bool asleep = false;
     Blocked blocked = Blocked::no;
     Ps blocked_at = 0;
     std::uint8_t blocked_ring = 0;
-    std::deque<Miss> misses;   ///< on their way or not waited for, oldest first
-    unsigned prefetches = 0;   ///< on their way
-    Ps gate = 0;               ///< when the last request was let through
+    std::deque<Miss> misses;  ///< on their way or not waited for, oldest first
+    unsigned prefetches = 0;  ///< on their way
+    Ps gate = 0;              ///< when the last request was let through
     Class cls;
     Prefetcher prefetcher;
     Sources counts;
@@ -129,7 +129,7 @@ class Hierarchy : private Channel::Client {
   /// A line that was asked for and is not here yet.
   struct Coming {
     Line line;
-    unsigned core;       ///< that asked
+    unsigned core;  ///< that asked
     bool prefetch;
   };
 
@@ -168,7 +168,7 @@ class Hierarchy : private Channel::Client {
   std::vector<Moved> by_pid_, by_rmid_;
   std::vector<Pid> charged_;
   std::vector<bool> is_charged_;
-  bool woken_ = false;      // a core that was blocked goes on
+  bool woken_ = false;  // a core that was blocked goes on
 };
 
 }  // namespace drfq::machine

@@ -109,8 +109,7 @@ struct Machine::State {
   std::vector<Local> local;
 };
 
-Machine::Machine(const Description &d)
-    : l1_(d.cores, PrivateCache(d.l1)), state_(new State(d)) {}
+Machine::Machine(const Description &d) : l1_(d.cores, PrivateCache(d.l1)), state_(new State(d)) {}
 Machine::~Machine() = default;
 
 const Description &Machine::description() const { return state_->d; }
@@ -205,8 +204,7 @@ Msr Machine::rdmsr(unsigned core, const Progress &p, std::uint32_t msr, std::uin
   if (!is_rdt(msr) && !is_pmu(msr)) return Msr::not_ours;
   const std::lock_guard<std::mutex> lock(state_->mutex);
   if (is_pmu(msr) || msr == msr::kQmCtr) state_->settle(core, p);
-  if (is_rdt(msr))
-    return state_->hierarchy.rdt().read(core, msr, state_->hierarchy.cache(), value);
+  if (is_rdt(msr)) return state_->hierarchy.rdt().read(core, msr, state_->hierarchy.cache(), value);
   return state_->pmus[core].read(msr, state_->counts(core), value);
 }
 
@@ -263,8 +261,7 @@ void Machine::stored(unsigned core, std::uint64_t insns, std::uint64_t physical,
   } else {
     w = Registers::shadowed(physical - shadow_, bytes, value, state_->d.cores);
   }
-  if (w.is)
-    state_->local[core].log.push_back({insns, w.offset, w.value, Event::Kind::set, 0});
+  if (w.is) state_->local[core].log.push_back({insns, w.offset, w.value, Event::Kind::set, 0});
 }
 
 void Machine::report(std::ostream &out) {

@@ -42,33 +42,51 @@ std::uint64_t scaled(std::uint64_t ps, double per_ps) {
 }  // namespace
 
 Pmu::Pmu(const Description &d)
-    : general_(d.pmu.counters), fixed_(d.pmu.fixed), present_(d.pmu.version != 0),
+    : general_(d.pmu.counters),
+      fixed_(d.pmu.fixed),
+      present_(d.pmu.version != 0),
       mask_((std::uint64_t{1} << d.pmu.bits) - 1),
       cycles_per_ps_(static_cast<double>(d.clock_hz) / 1e12),
-      tsc_per_ps_(static_cast<double>(d.tsc_hz) / 1e12), counters_(general_ + fixed_),
+      tsc_per_ps_(static_cast<double>(d.tsc_hz) / 1e12),
+      counters_(general_ + fixed_),
       evtsel_(general_) {}
 
 std::uint64_t Pmu::event(std::uint16_t event_umask, std::uint64_t request, const Counts &c) const {
   switch (event_umask) {
-    case 0x00C0: return c[Source::insns];                           // INST_RETIRED.ANY
-    case 0x003C: return scaled(c[Source::busy_ps], cycles_per_ps_); // CPU_CLK_UNHALTED.THREAD
-    case 0x013C: return scaled(c[Source::busy_ps], tsc_per_ps_);    // CPU_CLK_UNHALTED.REF_XCLK
-    case 0x4F2E: return c.references();                             // LONGEST_LAT_CACHE.REFERENCE
-    case 0x412E: return c.misses();                                 // LONGEST_LAT_CACHE.MISS
-    case 0x01B0: return c[Source::read_hit] + c[Source::read_miss]; // OFFCORE_REQUESTS.DEMAND_DATA_RD
-    case 0x04B0: return c[Source::own_hit] + c[Source::own_miss];   // OFFCORE_REQUESTS.DEMAND_RFO
-    case 0x08B0:                                                    // OFFCORE_REQUESTS.ALL_DATA_RD
+    case 0x00C0:
+      return c[Source::insns];  // INST_RETIRED.ANY
+    case 0x003C:
+      return scaled(c[Source::busy_ps], cycles_per_ps_);  // CPU_CLK_UNHALTED.THREAD
+    case 0x013C:
+      return scaled(c[Source::busy_ps], tsc_per_ps_);  // CPU_CLK_UNHALTED.REF_XCLK
+    case 0x4F2E:
+      return c.references();  // LONGEST_LAT_CACHE.REFERENCE
+    case 0x412E:
+      return c.misses();  // LONGEST_LAT_CACHE.MISS
+    case 0x01B0:
+      return c[Source::read_hit] + c[Source::read_miss];  // OFFCORE_REQUESTS.DEMAND_DATA_RD
+    case 0x04B0:
+      return c[Source::own_hit] + c[Source::own_miss];  // OFFCORE_REQUESTS.DEMAND_RFO
+    case 0x08B0:                                        // OFFCORE_REQUESTS.ALL_DATA_RD
       return c[Source::read_hit] + c[Source::read_miss] + c[Source::prefetch_miss];
-    case 0x10B0: return c[Source::read_miss];             // OFFCORE_REQUESTS.L3_MISS_DEMAND_DATA_RD
-    case 0x80B0: return c.references() + c[Source::write_back];     // OFFCORE_REQUESTS.ALL_REQUESTS
-    case 0x20D1: return c[Source::read_miss];                       // MEM_LOAD_RETIRED.L3_MISS
-    case 0x04D1: return c[Source::read_hit];                        // MEM_LOAD_RETIRED.L3_HIT
-    case 0x08D1: return c[Source::read_hit] + c[Source::read_miss]; // MEM_LOAD_RETIRED.L1_MISS
-    case 0x40F0:                                                    // L2_TRANS.L2_WB
-    case 0x02F2: return c[Source::write_back];                      // L2_LINES_OUT.NON_SILENT
-    case 0x01B7:                                                    // OFFCORE_RESPONSE_0, _1
-    case 0x01BB: return offcore(request, c);
-    default: return 0;
+    case 0x10B0:
+      return c[Source::read_miss];  // OFFCORE_REQUESTS.L3_MISS_DEMAND_DATA_RD
+    case 0x80B0:
+      return c.references() + c[Source::write_back];  // OFFCORE_REQUESTS.ALL_REQUESTS
+    case 0x20D1:
+      return c[Source::read_miss];  // MEM_LOAD_RETIRED.L3_MISS
+    case 0x04D1:
+      return c[Source::read_hit];  // MEM_LOAD_RETIRED.L3_HIT
+    case 0x08D1:
+      return c[Source::read_hit] + c[Source::read_miss];  // MEM_LOAD_RETIRED.L1_MISS
+    case 0x40F0:                                          // L2_TRANS.L2_WB
+    case 0x02F2:
+      return c[Source::write_back];  // L2_LINES_OUT.NON_SILENT
+    case 0x01B7:                     // OFFCORE_RESPONSE_0, _1
+    case 0x01BB:
+      return offcore(request, c);
+    default:
+      return 0;
   }
 }
 

@@ -17,16 +17,16 @@ namespace drfq::machine {
 enum class Msr : std::uint8_t;
 
 namespace msr {
-inline constexpr std::uint32_t kPmc = 0xC1;             ///< IA32_PMC0
-inline constexpr std::uint32_t kPerfevtsel = 0x186;     ///< IA32_PERFEVTSEL0
-inline constexpr std::uint32_t kOffcoreRsp0 = 0x1A6;    ///< MSR_OFFCORE_RSP_0, _1
-inline constexpr std::uint32_t kFixedCtr = 0x309;       ///< IA32_FIXED_CTR0
+inline constexpr std::uint32_t kPmc = 0xC1;           ///< IA32_PMC0
+inline constexpr std::uint32_t kPerfevtsel = 0x186;   ///< IA32_PERFEVTSEL0
+inline constexpr std::uint32_t kOffcoreRsp0 = 0x1A6;  ///< MSR_OFFCORE_RSP_0, _1
+inline constexpr std::uint32_t kFixedCtr = 0x309;     ///< IA32_FIXED_CTR0
 inline constexpr std::uint32_t kPerfCapabilities = 0x345;
 inline constexpr std::uint32_t kFixedCtrCtrl = 0x38D;
 inline constexpr std::uint32_t kGlobalStatus = 0x38E;
 inline constexpr std::uint32_t kGlobalCtrl = 0x38F;
 inline constexpr std::uint32_t kGlobalOvfCtrl = 0x390;
-inline constexpr std::uint32_t kFullPmc = 0x4C1;        ///< IA32_A_PMC0
+inline constexpr std::uint32_t kFullPmc = 0x4C1;  ///< IA32_A_PMC0
 }  // namespace msr
 
 /// What one core's counters count from: by ring, kernel first.
@@ -45,7 +45,8 @@ class Pmu {
   bool rdpmc(std::uint32_t selector, const Sources &now, std::uint64_t *value);
 
   /// Occurrences of an event (number and umask) in one ring.
-  std::uint64_t event(std::uint16_t event_umask, std::uint64_t offcore_request, const Counts &) const;
+  std::uint64_t event(std::uint16_t event_umask, std::uint64_t offcore_request,
+                      const Counts &) const;
 
  private:
   struct Counter {
@@ -63,7 +64,7 @@ class Pmu {
 
   unsigned general_, fixed_;
   bool present_;
-  std::uint64_t mask_;         // of a counter's width
+  std::uint64_t mask_;  // of a counter's width
   double cycles_per_ps_, tsc_per_ps_;
   std::vector<Counter> counters_;  // general_, then fixed_
   std::vector<std::uint64_t> evtsel_;

@@ -27,9 +27,12 @@ class Prefetcher {
   /// Lines to have at hand after a use of this one.
   Wanted train(Line line) {
     switch (shape_.kind) {
-      case PrefetchShape::Kind::none: break;
-      case PrefetchShape::Kind::next_line: return ahead(line, 1);
-      case PrefetchShape::Kind::stride: return stride(line);
+      case PrefetchShape::Kind::none:
+        break;
+      case PrefetchShape::Kind::next_line:
+        return ahead(line, 1);
+      case PrefetchShape::Kind::stride:
+        return stride(line);
     }
     return {};
   }
@@ -40,7 +43,7 @@ class Prefetcher {
     Line page = ~Line{0};
     Line last = 0;
     std::int64_t step = 0;
-    bool sure = false;       ///< the step was seen twice
+    bool sure = false;  ///< the step was seen twice
     std::uint64_t used = 0;
   };
 

@@ -32,9 +32,14 @@ double share_at(Throttle t, unsigned delay_percent) {
 }
 
 Rdt::Rdt(const RdtShape &s, unsigned cores, unsigned ways)
-    : shape_(s), all_ways_(static_cast<unsigned>(low_bits(ways))), evtsel_(cores), pqr_(cores),
-      mask_(s.l3_closes, low_bits(s.cbm_bits)), delay_(s.mba_closes),
-      ways_(std::max(1u, s.l3_closes), all_ways_), wait_(std::max(1u, s.mba_closes), 0.0),
+    : shape_(s),
+      all_ways_(static_cast<unsigned>(low_bits(ways))),
+      evtsel_(cores),
+      pqr_(cores),
+      mask_(s.l3_closes, low_bits(s.cbm_bits)),
+      delay_(s.mba_closes),
+      ways_(std::max(1u, s.l3_closes), all_ways_),
+      wait_(std::max(1u, s.mba_closes), 0.0),
       lines_(std::max(1u, s.rmids)) {}
 
 Class Rdt::assigned(unsigned core) const {
@@ -53,7 +58,8 @@ Msr Rdt::counter(std::uint64_t evtsel, const SharedCache &cache, std::uint64_t *
   return Msr::handled;
 }
 
-Msr Rdt::read(unsigned core, std::uint32_t m, const SharedCache &cache, std::uint64_t *value) const {
+Msr Rdt::read(unsigned core, std::uint32_t m, const SharedCache &cache,
+              std::uint64_t *value) const {
   if (m == msr::kPqrAssoc && (monitors() || allocates())) {
     *value = pqr_[core];
   } else if (m == msr::kQmEvtsel && monitors()) {

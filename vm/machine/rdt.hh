@@ -72,7 +72,7 @@ class Rdt {
   std::vector<std::uint64_t> mask_, delay_;  // of each class, as written
   std::vector<std::uint32_t> ways_;
   std::vector<double> wait_;
-  std::vector<std::uint64_t> lines_;         // of each monitoring id
+  std::vector<std::uint64_t> lines_;  // of each monitoring id
 };
 
 }  // namespace drfq::machine

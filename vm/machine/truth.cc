@@ -36,8 +36,11 @@ void write_memory(std::ostream &out, const Memory &m) {
 }  // namespace
 
 Truth::Truth(const Description &d)
-    : cycles_per_ps_(static_cast<double>(d.clock_hz) / 1e12), cores_(d.cores), by_core_(d.cores),
-      by_rmid_(d.rdt.rmids), by_pid_(kPids) {}
+    : cycles_per_ps_(static_cast<double>(d.clock_hz) / 1e12),
+      cores_(d.cores),
+      by_core_(d.cores),
+      by_rmid_(d.rdt.rmids),
+      by_pid_(kPids) {}
 
 void Truth::write_core(std::ostream &out, unsigned core, const Sources &now, const Moved &moved) {
   const Counts kernel = now.ring[0] - cores_[core].ring[0];
@@ -48,15 +51,17 @@ void Truth::write_core(std::ostream &out, unsigned core, const Sources &now, con
   const auto cycles = [this](std::uint64_t ps) {
     return static_cast<std::uint64_t>(static_cast<double>(ps) * cycles_per_ps_);
   };
-  out << (core ? "," : "") << "{\"core\":" << core << ",\"instructions\":{\"kernel\":"
-      << kernel[Source::insns] << ",\"user\":" << user[Source::insns] << "},\"cycles\":{\"kernel\":"
-      << cycles(kernel[Source::busy_ps]) << ",\"user\":" << cycles(user[Source::busy_ps])
+  out << (core ? "," : "") << "{\"core\":" << core
+      << ",\"instructions\":{\"kernel\":" << kernel[Source::insns]
+      << ",\"user\":" << user[Source::insns]
+      << "},\"cycles\":{\"kernel\":" << cycles(kernel[Source::busy_ps])
+      << ",\"user\":" << cycles(user[Source::busy_ps])
       << "},\"stall_cycles\":" << cycles(all[Source::stall_ps])
-      << ",\"llc_references\":{\"kernel\":" << kernel.references() << ",\"user\":"
-      << user.references() << "},\"llc_misses\":{\"kernel\":"
-      << kernel.misses() << ",\"user\":" << user.misses()
-      << "},\"prefetches\":" << all[Source::prefetch_miss]
-      << ",\"write_backs\":" << all[Source::write_back] << "," << since(&by_core_[core], moved) << "}";
+      << ",\"llc_references\":{\"kernel\":" << kernel.references()
+      << ",\"user\":" << user.references() << "},\"llc_misses\":{\"kernel\":" << kernel.misses()
+      << ",\"user\":" << user.misses() << "},\"prefetches\":" << all[Source::prefetch_miss]
+      << ",\"write_backs\":" << all[Source::write_back] << "," << since(&by_core_[core], moved)
+      << "}";
 }
 
 void Truth::write_ids(std::ostream &out, const Hierarchy &h) {

@@ -18,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t siz
     std::uint64_t insns = 0;
     for (unsigned i = 0; i < 400; i++) {
       const unsigned core = i % std::min(d.cores, 3u);
-      m.access(core, insns, i * 4160 % 100000, 8, i % 3 ? Use::load : Use::store, drfq::machine::Ring::user);
+      m.access(core, insns, i * 4160 % 100000, 8, i % 3 ? Use::load : Use::store,
+               drfq::machine::Ring::user);
       insns += i % 7;
       if (i % 50 == 0) m.settle(core, {insns, 0});
     }

@@ -31,7 +31,8 @@ class Input {
   bool empty() const { return at_ >= size_; }
   std::uint64_t take(unsigned bytes) {
     std::uint64_t v = 0;
-    for (unsigned i = 0; i < bytes; i++) v |= std::uint64_t{at_ < size_ ? data_[at_++] : 0u} << (8 * i);
+    for (unsigned i = 0; i < bytes; i++)
+      v |= std::uint64_t{at_ < size_ ? data_[at_++] : 0u} << (8 * i);
     return v;
   }
 
@@ -40,9 +41,9 @@ class Input {
   std::size_t size_, at_ = 0;
 };
 
-constexpr std::uint32_t kMsrs[] = {0xC1, 0xC4, 0xC5, 0x186, 0x189, 0x1A6, 0x309, 0x30B, 0x345, 0x38D,
-                                   0x38E, 0x38F, 0x390, 0x4C1, 0xC8D, 0xC8E, 0xC8F, 0xC90, 0xC97,
-                                   0xC98, 0xD50, 0xD57, 0xD58};
+constexpr std::uint32_t kMsrs[] = {0xC1,  0xC4,  0xC5,  0x186, 0x189, 0x1A6, 0x309, 0x30B,
+                                   0x345, 0x38D, 0x38E, 0x38F, 0x390, 0x4C1, 0xC8D, 0xC8E,
+                                   0xC8F, 0xC90, 0xC97, 0xC98, 0xD50, 0xD57, 0xD58};
 constexpr std::uint64_t kBar = std::uint64_t{1} << 40;
 
 }  // namespace
@@ -60,23 +61,38 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t siz
     Progress &p = done[core];
     std::uint64_t value = 0;
     switch (what & 15) {
-      case 0: case 1: case 2: case 3: {
+      case 0:
+      case 1:
+      case 2:
+      case 3: {
         const std::uint64_t address = in.take(3);
         m.access(core, p.all(), address, 1u << (address & 6), what & 16 ? Use::store : Use::load,
                  what & 32 ? drfq::machine::Ring::user : drfq::machine::Ring::kernel);
         break;
       }
-      case 4: p.user += in.take(2); break;
-      case 5: p.kernel += in.take(1); break;
-      case 6: m.sync(core, p); break;
-      case 7: m.flush(core, p.all(), in.take(3)); break;
-      case 8: m.rdmsr(core, p, kMsrs[in.take(1) % std::size(kMsrs)], &value); break;
+      case 4:
+        p.user += in.take(2);
+        break;
+      case 5:
+        p.kernel += in.take(1);
+        break;
+      case 6:
+        m.sync(core, p);
+        break;
+      case 7:
+        m.flush(core, p.all(), in.take(3));
+        break;
+      case 8:
+        m.rdmsr(core, p, kMsrs[in.take(1) % std::size(kMsrs)], &value);
+        break;
       case 9: {
         const std::uint32_t msr = kMsrs[in.take(1) % std::size(kMsrs)];
         m.wrmsr(core, p, msr, in.take(what & 16 ? 8 : 1) << (what & 32 ? 32 : 0));
         break;
       }
-      case 10: m.rdpmc(core, p, static_cast<std::uint32_t>(in.take(4)), &value); break;
+      case 10:
+        m.rdpmc(core, p, static_cast<std::uint32_t>(in.take(4)), &value);
+        break;
       case 11: {
         const std::uint64_t offset = in.take(3) % Machine::kBarBytes;
         m.stored(core, p.all(), kBar + offset, 1u << (what >> 4 & 3), in.take(8));
@@ -87,9 +103,15 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t siz
         m.loaded(core, p.all(), kBar + offset, 8, in.take(2));
         break;
       }
-      case 13: m.sleep(core, p); break;
-      case 14: m.wake(core, in.take(5)); break;
-      case 15: m.spend(core, p, in.take(3)); break;
+      case 13:
+        m.sleep(core, p);
+        break;
+      case 14:
+        m.wake(core, in.take(5));
+        break;
+      case 15:
+        m.spend(core, p, in.take(3));
+        break;
     }
   }
   std::stringstream line;

@@ -26,7 +26,8 @@
 enum { EVENTS = 4 };
 static const uint64_t config[EVENTS] = {PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_CPU_CYCLES,
                                         PERF_COUNT_HW_CACHE_REFERENCES, PERF_COUNT_HW_CACHE_MISSES};
-static const char *const name[EVENTS] = {"instructions", "cycles", "cache_references", "cache_misses"};
+static const char *const name[EVENTS] = {"instructions", "cycles", "cache_references",
+                                         "cache_misses"};
 
 static void die(const char *what) {
   fprintf(stderr, "counted: %s: %s\n", what, strerror(errno));
@@ -46,7 +47,8 @@ static uint32_t open_event(uint64_t what) {
   const struct perf_event_mmap_page *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
   if (page == MAP_FAILED) die("mmap of an event");
   if (!page->cap_user_rdpmc || page->index == 0) {
-    fprintf(stderr, "counted: the kernel does not let user mode read the counters (index %u)\n", page->index);
+    fprintf(stderr, "counted: the kernel does not let user mode read the counters (index %u)\n",
+            page->index);
     exit(1);
   }
   return page->index - 1;
@@ -90,14 +92,16 @@ int main(int argc, char **argv) {
   CPU_SET(atoi(argv[1]), &set);
   if (sched_setaffinity(0, sizeof set, &set) != 0) die("this CPU");
   const size_t mib = (size_t)atol(argv[3]), bytes = (mib ? mib : 1) << 20;
-  uint64_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  uint64_t *memory =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) die("memory");
   uint32_t selector[EVENTS];
   for (unsigned i = 0; i < EVENTS; i++) selector[i] = open_event(config[i]);
   const uint64_t mask = (UINT64_C(1) << 48) - 1;
   printf("{\"op\":\"%s\",\"mib\":%zu", argv[2], mib);
   for (unsigned i = 0; i < EVENTS; i++)
-    printf(",\"%s\":%llu", name[i], (unsigned long long)(count(selector[i], argv[2], memory, mib) & mask));
+    printf(",\"%s\":%llu", name[i],
+           (unsigned long long)(count(selector[i], argv[2], memory, mib) & mask));
   printf("}\n");
   return 0;
 }

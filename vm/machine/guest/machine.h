@@ -18,7 +18,8 @@
 #define MACHINE_CONTROLLER_DEVICE 0x1110u
 #define MACHINE_CONTROLLER_BAR 2
 #define MACHINE_CONTROLLER_BYTES 0x80000u
-/* RW: guest-physical address of the shadow page, 0 for none. In it: pid_coreId, then virtualTime_coreId, of so many cores. */
+/* RW: guest-physical address of the shadow page, 0 for none. In it: pid_coreId, then
+ * virtualTime_coreId, of so many cores. */
 #define MACHINE_SHADOW_REGISTER 0x50000u
 #define MACHINE_SHADOW_CORES 256u
 

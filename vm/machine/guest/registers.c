@@ -54,14 +54,16 @@ static uint64_t number(const char *text) {
 static uint64_t offset(const char *text) {
   const uint64_t value = number(text);
   if (value % 8 == 0 && value < MACHINE_CONTROLLER_BYTES) return value;
-  fprintf(stderr, "registers: %s: offsets are multiples of 8 below %#x\n", text, MACHINE_CONTROLLER_BYTES);
+  fprintf(stderr, "registers: %s: offsets are multiples of 8 below %#x\n", text,
+          MACHINE_CONTROLLER_BYTES);
   exit(2);
 }
 
 static uint64_t physical(const void *p) {
   uint64_t entry = 0;
   const int fd = open("/proc/self/pagemap", O_RDONLY);
-  if (fd < 0 || pread(fd, &entry, sizeof entry, (off_t)((uintptr_t)p / 4096 * 8)) != sizeof entry) die("pagemap");
+  if (fd < 0 || pread(fd, &entry, sizeof entry, (off_t)((uintptr_t)p / 4096 * 8)) != sizeof entry)
+    die("pagemap");
   close(fd);
   return (entry & ((UINT64_C(1) << 55) - 1)) * 4096;
 }
@@ -69,7 +71,8 @@ static uint64_t physical(const void *p) {
 static volatile uint64_t *shadow_page(volatile uint64_t *registers) {
   // On a huge page no kernel thread moves it.
   const size_t huge = 2 << 20;
-  char *p = mmap(NULL, 2 * huge, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  char *p = mmap(NULL, 2 * huge, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE,
+                 -1, 0);
   if (p == MAP_FAILED || mlock(p, 4096) != 0) die("memory");
   memset(p, 0, 4096);
   registers[MACHINE_SHADOW_REGISTER / 8] = physical(p);
@@ -99,7 +102,8 @@ int main(int argc, char **argv) {
       registers[at / 8] = number(argv[i + 2]);
       i += 2;
     } else if (strcmp(argv[i], "share") == 0) {
-      const uint64_t core = number(argv[i + 1]), pid = number(argv[i + 2]), vtime = number(argv[i + 3]);
+      const uint64_t core = number(argv[i + 1]), pid = number(argv[i + 2]),
+                     vtime = number(argv[i + 3]);
       if (shadow == NULL) shadow = shadow_page(registers);
       if (core >= MACHINE_SHADOW_CORES) die("core");
       shadow[core] = pid;

@@ -68,7 +68,8 @@ static uint64_t copy(uint64_t *restrict to, const uint64_t *restrict from, size_
 static uint64_t read_all(const uint64_t *from, size_t n) {
   uint64_t sum = 0;
   for (size_t i = 0; i < n; i += 8) {
-    sum += from[i] + from[i + 1] + from[i + 2] + from[i + 3] + from[i + 4] + from[i + 5] + from[i + 6] + from[i + 7];
+    sum += from[i] + from[i + 1] + from[i + 2] + from[i + 3] + from[i + 4] + from[i + 5] +
+           from[i + 6] + from[i + 7];
     __asm__ volatile("" : "+r"(sum)::"memory");
   }
   return n * sizeof *from;
@@ -109,12 +110,14 @@ static void pin(int cpu) {
 }
 
 // One stream; begins when start's other end is closed.
-static void run(const struct options *o, const char *op, int cpu, const char *group, int ready, int start) {
+static void run(const struct options *o, const char *op, int cpu, const char *group, int ready,
+                int start) {
   pin(cpu);
   if (group != NULL) join(group);
   // A copy's two halves make up the working set.
   const size_t bytes = strcmp(op, "copy") == 0 ? o->bytes / 2 : o->bytes;
-  const size_t words = bytes / sizeof(uint64_t), step = words < WORDS_OF_CHECK ? words : WORDS_OF_CHECK;
+  const size_t words = bytes / sizeof(uint64_t),
+               step = words < WORDS_OF_CHECK ? words : WORDS_OF_CHECK;
   uint64_t *a = memory(bytes), *b = memory(bytes), moved = 0;
   for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
   char byte = 0;
@@ -128,19 +131,24 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
     i = i + 2 * step <= words ? i + step : 0;
   }
   if (o->truth) machine_ask(MACHINE_REPORT, 0, &live);
-  printf("{\"op\":\"%s\",\"cpu\":%d,\"bytes\":%llu,\"seconds\":%.9f,\"bytes_per_ns\":%.6f}\n", op, cpu,
-         (unsigned long long)moved, end - begin, (double)moved / (end - begin) / 1e9);
+  printf("{\"op\":\"%s\",\"cpu\":%d,\"bytes\":%llu,\"seconds\":%.9f,\"bytes_per_ns\":%.6f}\n", op,
+         cpu, (unsigned long long)moved, end - begin, (double)moved / (end - begin) / 1e9);
   fflush(stdout);
 }
 
 int main(int argc, char **argv) {
   struct options o = {.seconds = 0.2, .bytes = 16 * MEBI, .warm_up = 1};
   for (int c; (c = getopt(argc, argv, "s:k:w:t")) != -1;) {
-    if (c == 's') o.seconds = atof(optarg);
-    else if (c == 'k') o.bytes = (size_t)atol(optarg) * 1024;
-    else if (c == 'w') o.warm_up = (unsigned)atoi(optarg);
-    else if (c == 't') o.truth = 1;
-    else return 2;
+    if (c == 's')
+      o.seconds = atof(optarg);
+    else if (c == 'k')
+      o.bytes = (size_t)atol(optarg) * 1024;
+    else if (c == 'w')
+      o.warm_up = (unsigned)atoi(optarg);
+    else if (c == 't')
+      o.truth = 1;
+    else
+      return 2;
   }
   int ready[2], start[2];
   if (pipe(ready) != 0 || pipe(start) != 0) die("pipe");

@@ -24,9 +24,10 @@ struct Block {
 
 /// What translated code itself counts, in QEMU's per-vCPU memory.
 struct Hot {
-  std::uint64_t insns[2];  ///< retired since the machine went live, by Ring, and what is left of the block
-  std::uint64_t spent;     ///< counts up to kTurn
-  const Block *block;      ///< that runs
+  std::uint64_t
+      insns[2];  ///< retired since the machine went live, by Ring, and what is left of the block
+  std::uint64_t spent;  ///< counts up to kTurn
+  const Block *block;   ///< that runs
 };
 
 /// A vCPU asks for its turn when Hot::spent gets here.
@@ -37,17 +38,32 @@ struct Site {
   std::uint16_t block_offset;  ///< of the block's start in its page
   std::uint16_t offset;        ///< of the instruction in its page
   std::uint8_t bytes;
-  bool second_page;            ///< of the block
+  bool second_page;  ///< of the block
   Ring ring;
-  bool last;                   ///< of the block
-  bool counted;                ///< by the block; code from before the machine went live is not
-  std::uint16_t left;          ///< instructions of the block from this one on
+  bool last;           ///< of the block
+  bool counted;        ///< by the block; code from before the machine went live is not
+  std::uint16_t left;  ///< instructions of the block from this one on
   std::uint8_t operand_base = 16;
   std::int32_t operand_displacement = 0;
 };
 
 /// General registers in the order of their encoding, and then these.
-enum Reg : unsigned { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r15 = 15, rip, eflags, cr4, reg_count };
+enum Reg : unsigned {
+  rax,
+  rcx,
+  rdx,
+  rbx,
+  rsp,
+  rbp,
+  rsi,
+  rdi,
+  r8,
+  r15 = 15,
+  rip,
+  eflags,
+  cr4,
+  reg_count
+};
 
 struct Core {
   unsigned index = 0;

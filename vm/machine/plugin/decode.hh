@@ -30,7 +30,8 @@ struct Operand {
 
 namespace detail {
 /// Index of the first byte after legacy and REX prefixes; *rex gets the latter.
-inline std::size_t skip_prefixes(const std::uint8_t *b, std::size_t n, std::uint8_t *rex, bool *repeat) {
+inline std::size_t skip_prefixes(const std::uint8_t *b, std::size_t n, std::uint8_t *rex,
+                                 bool *repeat) {
   std::size_t i = 0;
   while (i < n && (b[i] == 0x66 || b[i] == 0x67 || b[i] == 0xf2 || b[i] == 0xf3 || b[i] == 0x2e ||
                    b[i] == 0x36 || b[i] == 0x3e || b[i] == 0x26 || b[i] == 0x64 || b[i] == 0x65)) {
@@ -45,18 +46,27 @@ inline Special two_byte(const std::uint8_t *b, std::size_t n) {
   const std::uint8_t modrm = n > 2 ? b[2] : 0;
   const unsigned reg = modrm >> 3 & 7;
   switch (b[1]) {
-    case 0xa2: return Special::cpuid;
-    case 0x32: return Special::rdmsr;
-    case 0x30: return Special::wrmsr;
-    case 0x33: return Special::rdpmc;
-    case 0x31: return Special::rdtsc;
-    case 0x22: return reg == 0 || reg == 3 || reg == 4 ? Special::translation : Special::none;
+    case 0xa2:
+      return Special::cpuid;
+    case 0x32:
+      return Special::rdmsr;
+    case 0x30:
+      return Special::wrmsr;
+    case 0x33:
+      return Special::rdpmc;
+    case 0x31:
+      return Special::rdtsc;
+    case 0x22:
+      return reg == 0 || reg == 3 || reg == 4 ? Special::translation : Special::none;
     case 0x01:
       if (modrm == 0xf9) return Special::rdtscp;
       return reg == 7 && modrm < 0xc0 ? Special::translation : Special::none;
-    case 0x38: return modrm == 0x82 ? Special::translation : Special::none;
-    case 0xae: return reg == 7 && modrm < 0xc0 ? Special::clflush : Special::none;
-    default: return Special::none;
+    case 0x38:
+      return modrm == 0x82 ? Special::translation : Special::none;
+    case 0xae:
+      return reg == 7 && modrm < 0xc0 ? Special::clflush : Special::none;
+    default:
+      return Special::none;
   }
 }
 }  // namespace detail

@@ -12,8 +12,9 @@ constexpr std::uint64_t kPceOfCr4 = 1u << 8, kIfOfEflags = 1u << 9;
 
 /// Whether reading or writing it is only right when everything up to now has been played.
 bool counts(std::uint32_t msr) {
-  return (msr >= 0xc1 && msr <= 0xc8) || (msr >= 0x186 && msr <= 0x18d) || (msr >= 0x309 && msr <= 0x30b) ||
-         (msr >= 0x38d && msr <= 0x390) || (msr >= 0x4c1 && msr <= 0x4c8) || msr == 0xc8e;
+  return (msr >= 0xc1 && msr <= 0xc8) || (msr >= 0x186 && msr <= 0x18d) ||
+         (msr >= 0x309 && msr <= 0x30b) || (msr >= 0x38d && msr <= 0x390) ||
+         (msr >= 0x4c1 && msr <= 0x4c8) || msr == 0xc8e;
 }
 
 /// Address of the instruction. Code is translated for any place, so the page comes from
@@ -25,8 +26,12 @@ std::uint64_t address(const Core &core, const Site &s) {
   return at;
 }
 
-Progress before(const Core &core, const Site &s) { return core.progress(s.counted ? s.left : 0, s.ring); }
-Progress behind(const Core &core, const Site &s) { return core.progress(s.counted ? s.left - 1 : 0, s.ring); }
+Progress before(const Core &core, const Site &s) {
+  return core.progress(s.counted ? s.left : 0, s.ring);
+}
+Progress behind(const Core &core, const Site &s) {
+  return core.progress(s.counted ? s.left - 1 : 0, s.ring);
+}
 
 void answer(Core &core, std::uint64_t value) {
   core.set(rax, static_cast<std::uint32_t>(value));
@@ -52,21 +57,31 @@ void Emulator::again(Core &core, const Site &s) {
 
 void Emulator::run(Special what, Core &core, const Site &s) {
   switch (what) {
-    case Special::cpuid: return cpuid(core, s);
-    case Special::rdmsr: return rdmsr(core, s);
-    case Special::wrmsr: return wrmsr(core, s);
-    case Special::rdpmc: return rdpmc(core, s);
-    case Special::rdtsc: return rdtsc(core, s, false);
-    case Special::rdtscp: return rdtsc(core, s, true);
-    case Special::hlt: return hlt(core, s);
-    case Special::clflush: return clflush(core, s);
-    case Special::translation: return core.forget_pages();
+    case Special::cpuid:
+      return cpuid(core, s);
+    case Special::rdmsr:
+      return rdmsr(core, s);
+    case Special::wrmsr:
+      return wrmsr(core, s);
+    case Special::rdpmc:
+      return rdpmc(core, s);
+    case Special::rdtsc:
+      return rdtsc(core, s, false);
+    case Special::rdtscp:
+      return rdtsc(core, s, true);
+    case Special::hlt:
+      return hlt(core, s);
+    case Special::clflush:
+      return clflush(core, s);
+    case Special::translation:
+      return core.forget_pages();
     case Special::pause:
       core.pauses++;
       // A core that spins gives the others their turn early.
       core.hot->spent += kPauseInsns;
       return;
-    case Special::none: return;
+    case Special::none:
+      return;
   }
 }
 
@@ -98,8 +113,8 @@ void Emulator::amend_cpuid(Core &core) {
   constexpr Reg order[] = {rax, rbx, rcx, rdx};
   std::uint32_t qemu[4];
   for (unsigned i = 0; i < 4; i++) qemu[i] = static_cast<std::uint32_t>(core.get(order[i]));
-  const machine::Cpuid a =
-      machine_.cpuid(core.index, core.cpuid_leaf, core.cpuid_subleaf, {qemu[0], qemu[1], qemu[2], qemu[3]});
+  const machine::Cpuid a = machine_.cpuid(core.index, core.cpuid_leaf, core.cpuid_subleaf,
+                                          {qemu[0], qemu[1], qemu[2], qemu[3]});
   const std::uint32_t ours[] = {a.eax, a.ebx, a.ecx, a.edx};
   for (unsigned i = 0; i < 4; i++)
     if (ours[i] != qemu[i]) core.set(order[i], ours[i]);
@@ -144,7 +159,8 @@ void Emulator::wrmsr(Core &core, const Site &s) {
   const std::uint64_t value = static_cast<std::uint32_t>(core.get(rax)) | core.get(rdx) << 32;
   if (msr == kMsrTscAux) core.tsc_aux = static_cast<std::uint32_t>(value);
   if (counts(msr)) settle(core, s);
-  if (machine_.wrmsr(core.index, behind(core, s), msr, value) == machine::Msr::handled) skip(core, s);
+  if (machine_.wrmsr(core.index, behind(core, s), msr, value) == machine::Msr::handled)
+    skip(core, s);
 }
 
 void Emulator::rdpmc(Core &core, const Site &s) {
@@ -165,8 +181,8 @@ void Emulator::hlt(Core &core, const Site &s) {
 
 void Emulator::clflush(Core &core, const Site &s) {
   if (!host_.live() || s.operand_base >= 16) return;
-  const std::uint64_t virtual_address =
-      core.get(static_cast<Reg>(s.operand_base)) + static_cast<std::int64_t>(s.operand_displacement);
+  const std::uint64_t virtual_address = core.get(static_cast<Reg>(s.operand_base)) +
+                                        static_cast<std::int64_t>(s.operand_displacement);
   std::uint64_t physical = 0;
   if (!qemu_plugin_translate_vaddr(virtual_address, &physical)) return;
   core.last_load = core.last_store = Core::kNoPage;

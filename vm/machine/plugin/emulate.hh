@@ -13,7 +13,8 @@ namespace drfq::plugin {
 
 /// CPUID leaves by which the guest's helper talks to the plugin. All answer
 /// kMagicAnswer in EBX, and in EAX whether the machine is live.
-inline constexpr std::uint32_t kMagicLive = 0x40d0d0d0;    ///< go live; RCX: where the controller's BAR is, 0: nowhere
+inline constexpr std::uint32_t kMagicLive =
+    0x40d0d0d0;  ///< go live; RCX: where the controller's BAR is, 0: nowhere
 inline constexpr std::uint32_t kMagicReport = 0x40d0d0d1;  ///< write a line of truth now
 inline constexpr std::uint32_t kMagicAnswer = 0x71667264;  // "drfq"
 

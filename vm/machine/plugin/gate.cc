@@ -126,14 +126,16 @@ void Gate::turn(Core &core, const Progress &progress) {
     std::unique_lock<std::mutex> lock(mutex_);
     arrive(core);
     if (pauses != 0)
-      machine_.spend(core.index, progress, pauses * kPauseInsns * machine_.description().fs_per_insn() / 1000);
+      machine_.spend(core.index, progress,
+                     pauses * kPauseInsns * machine_.description().fs_per_insn() / 1000);
     const machine::Turn t = machine_.sync(core.index, progress);
     wake_ready(core.index);
     report_until(machine_.horizon());
     if (t == machine::Turn::wait) {
       Seat &s = seats_[core.index];
       s.waiting = true;
-      const bool ready = s.go.wait_for(lock, kPatience, [&] { return machine_.may_run(core.index); });
+      const bool ready =
+          s.go.wait_for(lock, kPatience, [&] { return machine_.may_run(core.index); });
       s.waiting = false;
       if (!ready) {
         core.hot->spent = kTurn;
@@ -184,12 +186,13 @@ bool Gate::halt(Core &core, const Progress &progress) {
     const Ps due = next_due(core.index);
     const Ps left = due > now ? due - now : 0;
     const auto begin = HostClock::now();
-    const auto step = std::min<std::chrono::nanoseconds>(kIdleStep, std::chrono::nanoseconds(
-        left == kNever ? Ps{1} << 40 : left / kPsPerNs));
+    const auto step = std::min<std::chrono::nanoseconds>(
+        kIdleStep, std::chrono::nanoseconds(left == kNever ? Ps{1} << 40 : left / kPsPerNs));
     s.waiting = true;
     s.go.wait_for(lock, step, [&] { return awake_ > 1; });
     s.waiting = false;
-    const Ps passed = static_cast<Ps>(std::chrono::nanoseconds(HostClock::now() - begin).count()) * kPsPerNs;
+    const Ps passed =
+        static_cast<Ps>(std::chrono::nanoseconds(HostClock::now() - begin).count()) * kPsPerNs;
     // Asleep in between, so that no cycles are counted.
     machine_.sleep(core.index, progress);
     machine_.wake(core.index, now + std::min(passed, left));

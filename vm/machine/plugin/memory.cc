@@ -8,11 +8,16 @@ namespace {
 std::uint64_t value_of(qemu_plugin_meminfo_t info) {
   const qemu_plugin_mem_value v = qemu_plugin_mem_get_value(info);
   switch (v.type) {
-    case 0: return v.data.u8;
-    case 1: return v.data.u16;
-    case 2: return v.data.u32;
-    case 3: return v.data.u64;
-    default: return v.data.u128.low;
+    case 0:
+      return v.data.u8;
+    case 1:
+      return v.data.u16;
+    case 2:
+      return v.data.u32;
+    case 3:
+      return v.data.u64;
+    default:
+      return v.data.u128.low;
   }
 }
 
@@ -37,11 +42,12 @@ void DataPath::slow(Core &core, qemu_plugin_meminfo_t info, std::uint64_t addres
   // What runs over the page's end is on another physical page: not worth a second look-up.
   const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
   const unsigned room = 0x1000 - (address & 0xfff);
-  if (machine_.access(core.index, insns, physical, bytes < room ? bytes : room, use, ring)) core.hot->spent = kTurn;
+  if (machine_.access(core.index, insns, physical, bytes < room ? bytes : room, use, ring))
+    core.hot->spent = kTurn;
 }
 
-void DataPath::watched(Core &core, qemu_plugin_meminfo_t info, std::uint64_t physical, machine::Use use,
-                       std::uint64_t insns) {
+void DataPath::watched(Core &core, qemu_plugin_meminfo_t info, std::uint64_t physical,
+                       machine::Use use, std::uint64_t insns) {
   const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
   const std::uint64_t value = value_of(info);
   if (use == machine::Use::load) return machine_.loaded(core.index, insns, physical, bytes, value);

@@ -15,8 +15,8 @@ class DataPath {
   DataPath(machine::Machine &m, Gate &g) : machine_(m), gate_(g) {}
 
   /// One access; insns: retired by then, this instruction among them.
-  void access(Core &core, qemu_plugin_meminfo_t info, std::uint64_t address, machine::Use use, std::uint64_t insns,
-              Ring ring) {
+  void access(Core &core, qemu_plugin_meminfo_t info, std::uint64_t address, machine::Use use,
+              std::uint64_t insns, Ring ring) {
     const std::uint64_t line = address / machine::kLineBytes;
     std::uint64_t &last = use == machine::Use::store ? core.last_store : core.last_load;
     // Nothing but a hit can follow; 16 bytes are the longest access.
@@ -34,8 +34,10 @@ class DataPath {
   std::uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
  private:
-  void slow(Core &, qemu_plugin_meminfo_t, std::uint64_t address, machine::Use, std::uint64_t insns, Ring);
-  void watched(Core &, qemu_plugin_meminfo_t, std::uint64_t physical, machine::Use, std::uint64_t insns);
+  void slow(Core &, qemu_plugin_meminfo_t, std::uint64_t address, machine::Use, std::uint64_t insns,
+            Ring);
+  void watched(Core &, qemu_plugin_meminfo_t, std::uint64_t physical, machine::Use,
+               std::uint64_t insns);
 
   machine::Machine &machine_;
   Gate &gate_;

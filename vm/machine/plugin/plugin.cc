@@ -30,7 +30,9 @@ namespace {
 
 using Options = std::map<std::string, std::string>;
 
-std::runtime_error failed(const std::string &what) { return std::runtime_error(what + ": " + std::strerror(errno)); }
+std::runtime_error failed(const std::string &what) {
+  return std::runtime_error(what + ": " + std::strerror(errno));
+}
 
 machine::Description read_description(const std::string &path) {
   std::ifstream in(path);
@@ -42,7 +44,8 @@ machine::Description read_description(const std::string &path) {
 void *map_bar(const std::string &path) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) throw failed(path);
-  void *page = mmap(nullptr, machine::Machine::kBarBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void *page =
+      mmap(nullptr, machine::Machine::kBarBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   if (page == MAP_FAILED) throw failed(path);
   return page;
@@ -51,18 +54,25 @@ void *map_bar(const std::string &path) {
 class Plugin final : public Emulator::Host {
  public:
   Plugin(qemu_plugin_id_t id, unsigned cores, const Options &o)
-      : id_(id), machine_(read_description(o.at("machine"))), gate_(machine_, cores), data_(machine_, gate_),
-        emulator_(machine_, gate_, *this), cores_(cores), generations_(cores),
+      : id_(id),
+        machine_(read_description(o.at("machine"))),
+        gate_(machine_, cores),
+        data_(machine_, gate_),
+        emulator_(machine_, gate_, *this),
+        cores_(cores),
+        generations_(cores),
         score_(qemu_plugin_scoreboard_new(sizeof(Hot))) {
     if (cores != machine_.description().cores)
-      throw std::runtime_error("the description has " + std::to_string(machine_.description().cores) +
-                               " cores and QEMU " + std::to_string(cores));
+      throw std::runtime_error("the description has " +
+                               std::to_string(machine_.description().cores) + " cores and QEMU " +
+                               std::to_string(cores));
     if (const auto f = o.find("stats"); f != o.end()) {
       stats_.open(f->second);
       if (!stats_) throw failed(f->second);
     }
     if (const auto f = o.find("bar"); f != o.end()) bar_ = map_bar(f->second);
-    if (const auto f = o.find("interval_ms"); f != o.end()) interval_ = std::stoull(f->second) * kPsPerMs;
+    if (const auto f = o.find("interval_ms"); f != o.end())
+      interval_ = std::stoull(f->second) * kPsPerMs;
     for (unsigned c = 0; c < cores; c++) cores_[c].index = c;
     register_callbacks();
   }
@@ -78,20 +88,22 @@ class Plugin final : public Emulator::Host {
     if (stats_.is_open()) gate_.write_report(stats_);
   }
   std::uint64_t boot_tsc() const override {
-    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(host_ns()) * machine_.description().tsc_hz /
-                                      1'000'000'000);
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(host_ns()) *
+                                      machine_.description().tsc_hz / 1'000'000'000);
   }
 
  private:
   static Plugin &of(void *self) { return *static_cast<Plugin *>(self); }
 
   std::uint64_t host_ns() const {
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin_).count());
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                          std::chrono::steady_clock::now() - begin_)
+                                          .count());
   }
 
   void register_callbacks() {
-    qemu_plugin_register_vcpu_init_cb(id_, [](unsigned c, void *self) { of(self).vcpu_init(c); }, this);
+    qemu_plugin_register_vcpu_init_cb(
+        id_, [](unsigned c, void *self) { of(self).vcpu_init(c); }, this);
     qemu_plugin_register_vcpu_tb_trans_cb(
         id_, [](qemu_plugin_tb *tb, void *self) { of(self).translate(tb); }, this);
     qemu_plugin_register_flush_cb(id_, [](void *self) { of(self).forget_code(); }, this);
@@ -99,7 +111,10 @@ class Plugin final : public Emulator::Host {
     if (live_)
       qemu_plugin_register_vcpu_discon_cb(
           id_, QEMU_PLUGIN_DISCON_EXCEPTION,
-          [](unsigned c, int, std::uint64_t from, std::uint64_t, void *self) { of(self).exception(c, from); }, this);
+          [](unsigned c, int, std::uint64_t from, std::uint64_t, void *self) {
+            of(self).exception(c, from);
+          },
+          this);
   }
 
   /// From now on time is simulated. All vCPUs stand still meanwhile.
@@ -124,8 +139,9 @@ class Plugin final : public Emulator::Host {
     Core &core = cores_[c];
     core.hot = static_cast<Hot *>(qemu_plugin_scoreboard_find(score_, c));
     core.buffer = g_byte_array_new();
-    static const char *const names[] = {"rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8",     "r9",
-                                        "r10", "r11", "r12", "r13", "r14", "r15", "rip", "eflags", "cr4"};
+    static const char *const names[] = {"rax", "rcx", "rdx", "rbx",    "rsp", "rbp", "rsi",
+                                        "rdi", "r8",  "r9",  "r10",    "r11", "r12", "r13",
+                                        "r14", "r15", "rip", "eflags", "cr4"};
     GArray *all = qemu_plugin_get_registers();
     for (unsigned i = 0; i < all->len; i++) {
       const auto &d = reinterpret_cast<const qemu_plugin_reg_descriptor *>(all->data)[i];
@@ -171,7 +187,8 @@ class Plugin final : public Emulator::Host {
   }
 
   void translate(qemu_plugin_tb *tb);
-  void instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, std::size_t i, std::size_t n);
+  void instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, std::size_t i,
+                  std::size_t n);
   template <Special what>
   void emulate_with(qemu_plugin_insn *insn, int flags, Site *site) {
     qemu_plugin_register_vcpu_insn_exec_cb(
@@ -188,7 +205,8 @@ class Plugin final : public Emulator::Host {
   static void on_data(unsigned c, qemu_plugin_meminfo_t info, std::uint64_t address, void *left) {
     Plugin &p = *instance;
     Core &core = p.cores_[c];
-    const std::uint64_t insns = core.hot->insns[0] + core.hot->insns[1] - reinterpret_cast<std::uintptr_t>(left);
+    const std::uint64_t insns =
+        core.hot->insns[0] + core.hot->insns[1] - reinterpret_cast<std::uintptr_t>(left);
     p.data_.access(core, info, address, use, insns, ring);
   }
 
@@ -219,21 +237,33 @@ Plugin *Plugin::instance = nullptr;
 
 void Plugin::emulate(qemu_plugin_insn *insn, Special what, Site *site) {
   switch (what) {
-    case Special::cpuid: return emulate_with<Special::cpuid>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::rdmsr: return emulate_with<Special::rdmsr>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::wrmsr: return emulate_with<Special::wrmsr>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::rdpmc: return emulate_with<Special::rdpmc>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::rdtsc: return emulate_with<Special::rdtsc>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::rdtscp: return emulate_with<Special::rdtscp>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::hlt: return emulate_with<Special::hlt>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::clflush: return emulate_with<Special::clflush>(insn, QEMU_PLUGIN_CB_R_REGS, site);
-    case Special::translation: return emulate_with<Special::translation>(insn, QEMU_PLUGIN_CB_NO_REGS, site);
-    case Special::pause: return emulate_with<Special::pause>(insn, QEMU_PLUGIN_CB_NO_REGS, site);
-    case Special::none: return;
+    case Special::cpuid:
+      return emulate_with<Special::cpuid>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
+    case Special::rdmsr:
+      return emulate_with<Special::rdmsr>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
+    case Special::wrmsr:
+      return emulate_with<Special::wrmsr>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
+    case Special::rdpmc:
+      return emulate_with<Special::rdpmc>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
+    case Special::rdtsc:
+      return emulate_with<Special::rdtsc>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
+    case Special::rdtscp:
+      return emulate_with<Special::rdtscp>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
+    case Special::hlt:
+      return emulate_with<Special::hlt>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
+    case Special::clflush:
+      return emulate_with<Special::clflush>(insn, QEMU_PLUGIN_CB_R_REGS, site);
+    case Special::translation:
+      return emulate_with<Special::translation>(insn, QEMU_PLUGIN_CB_NO_REGS, site);
+    case Special::pause:
+      return emulate_with<Special::pause>(insn, QEMU_PLUGIN_CB_NO_REGS, site);
+    case Special::none:
+      return;
   }
 }
 
-void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, std::size_t i, std::size_t n) {
+void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, std::size_t i,
+                        std::size_t n) {
   const std::uint64_t address = qemu_plugin_insn_vaddr(insn);
   const std::uint64_t start = qemu_plugin_tb_vaddr(tb);
   if (live_) {
@@ -242,11 +272,11 @@ void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, s
     const bool user = ring == Ring::user;
     using machine::Use;
     qemu_plugin_register_vcpu_mem_cb(
-        insn, user ? on_data<Use::load, Ring::user> : on_data<Use::load, Ring::kernel>, QEMU_PLUGIN_CB_NO_REGS,
-        QEMU_PLUGIN_MEM_R, left);
+        insn, user ? on_data<Use::load, Ring::user> : on_data<Use::load, Ring::kernel>,
+        QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, left);
     qemu_plugin_register_vcpu_mem_cb(
-        insn, user ? on_data<Use::store, Ring::user> : on_data<Use::store, Ring::kernel>, QEMU_PLUGIN_CB_NO_REGS,
-        QEMU_PLUGIN_MEM_W, left);
+        insn, user ? on_data<Use::store, Ring::user> : on_data<Use::store, Ring::kernel>,
+        QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, left);
   }
   std::uint8_t bytes[16];
   const std::size_t size = qemu_plugin_insn_data(insn, bytes, sizeof bytes);
@@ -274,8 +304,8 @@ void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, s
   if (what == Special::cpuid && i + 1 < n)
     qemu_plugin_register_vcpu_insn_exec_cb(
         qemu_plugin_tb_get_insn(tb, i + 1),
-        [](unsigned c, void *) { instance->emulator_.amend_cpuid(instance->cores_[c]); }, QEMU_PLUGIN_CB_RW_REGS,
-        nullptr);
+        [](unsigned c, void *) { instance->emulator_.amend_cpuid(instance->cores_[c]); },
+        QEMU_PLUGIN_CB_RW_REGS, nullptr);
 }
 
 void Plugin::translate(qemu_plugin_tb *tb) {
@@ -283,8 +313,8 @@ void Plugin::translate(qemu_plugin_tb *tb) {
   // Kernel and user addresses lie in different halves; a block belongs to one ring.
   const Ring ring = qemu_plugin_tb_vaddr(tb) >> 63 != 0 ? Ring::kernel : Ring::user;
   qemu_plugin_register_vcpu_tb_exec_cond_cb(
-      tb, [](unsigned c, void *) { instance->turn(c); }, QEMU_PLUGIN_CB_RW_REGS, QEMU_PLUGIN_COND_GE,
-      {score_, offsetof(Hot, spent)}, kTurn, nullptr);
+      tb, [](unsigned c, void *) { instance->turn(c); }, QEMU_PLUGIN_CB_RW_REGS,
+      QEMU_PLUGIN_COND_GE, {score_, offsetof(Hot, spent)}, kTurn, nullptr);
   if (live_) {
     Block block{ring, {}};
     for (std::size_t i = 0; i < n; i++)
@@ -294,10 +324,12 @@ void Plugin::translate(qemu_plugin_tb *tb) {
       const std::lock_guard<std::mutex> lock(code_mutex_);
       kept = &blocks_.emplace_back(std::move(block));
     }
-    const std::size_t insns = offsetof(Hot, insns) + static_cast<unsigned>(ring) * sizeof(std::uint64_t);
-    qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64, {score_, insns}, n);
-    qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64, {score_, offsetof(Hot, spent)},
-                                                      n);
+    const std::size_t insns =
+        offsetof(Hot, insns) + static_cast<unsigned>(ring) * sizeof(std::uint64_t);
+    qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64,
+                                                      {score_, insns}, n);
+    qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64,
+                                                      {score_, offsetof(Hot, spent)}, n);
     qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_STORE_U64,
                                                       {score_, offsetof(Hot, block)},
                                                       reinterpret_cast<std::uintptr_t>(kept));
@@ -312,7 +344,8 @@ extern "C" {
 __attribute__((visibility("default"))) int qemu_plugin_version = 7;
 }
 
-EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv) {
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
+                               char **argv) {
   using drfq::plugin::Plugin;
   try {
     drfq::plugin::Options options;

@@ -63,7 +63,12 @@ struct qemu_plugin_mem_value {
   } data;
 };
 
-enum { QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_CB_R_REGS, QEMU_PLUGIN_CB_RW_REGS, QEMU_PLUGIN_CB_RW_REGS_PC };
+enum {
+  QEMU_PLUGIN_CB_NO_REGS,
+  QEMU_PLUGIN_CB_R_REGS,
+  QEMU_PLUGIN_CB_RW_REGS,
+  QEMU_PLUGIN_CB_RW_REGS_PC
+};
 enum { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W = 2 };
 enum { QEMU_PLUGIN_COND_GE = 7 };
 enum { QEMU_PLUGIN_INLINE_ADD_U64 = 0, QEMU_PLUGIN_INLINE_STORE_U64 = 1 };
@@ -71,26 +76,28 @@ enum { QEMU_PLUGIN_DISCON_EXCEPTION = 2 };
 
 using qemu_plugin_udata_cb_t = void (*)(void *userdata);
 using qemu_plugin_vcpu_udata_cb_t = void (*)(unsigned vcpu, void *userdata);
-using qemu_plugin_vcpu_mem_cb_t = void (*)(unsigned vcpu, qemu_plugin_meminfo_t, std::uint64_t vaddr,
-                                           void *userdata);
+using qemu_plugin_vcpu_mem_cb_t = void (*)(unsigned vcpu, qemu_plugin_meminfo_t,
+                                           std::uint64_t vaddr, void *userdata);
 using qemu_plugin_vcpu_tb_trans_cb_t = void (*)(qemu_plugin_tb *, void *userdata);
 using qemu_plugin_vcpu_discon_cb_t = void (*)(unsigned vcpu, int type, std::uint64_t from_pc,
                                               std::uint64_t to_pc, void *userdata);
 
 void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t, qemu_plugin_vcpu_udata_cb_t, void *);
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, qemu_plugin_vcpu_tb_trans_cb_t, void *);
+void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, qemu_plugin_vcpu_tb_trans_cb_t,
+                                           void *);
 void qemu_plugin_register_vcpu_discon_cb(qemu_plugin_id_t, int types, qemu_plugin_vcpu_discon_cb_t,
                                          void *);
 void qemu_plugin_register_flush_cb(qemu_plugin_id_t, qemu_plugin_udata_cb_t, void *);
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t, qemu_plugin_udata_cb_t, void *);
-void qemu_plugin_register_vcpu_tb_exec_cond_cb(qemu_plugin_tb *, qemu_plugin_vcpu_udata_cb_t, int flags,
-                                               int cond, qemu_plugin_u64, std::uint64_t imm, void *);
+void qemu_plugin_register_vcpu_tb_exec_cond_cb(qemu_plugin_tb *, qemu_plugin_vcpu_udata_cb_t,
+                                               int flags, int cond, qemu_plugin_u64,
+                                               std::uint64_t imm, void *);
 void qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(qemu_plugin_tb *, int op, qemu_plugin_u64,
                                                        std::uint64_t imm);
-void qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_insn *, qemu_plugin_vcpu_udata_cb_t, int flags,
-                                            void *);
-void qemu_plugin_register_vcpu_mem_cb(qemu_plugin_insn *, qemu_plugin_vcpu_mem_cb_t, int flags, int rw,
-                                      void *);
+void qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_insn *, qemu_plugin_vcpu_udata_cb_t,
+                                            int flags, void *);
+void qemu_plugin_register_vcpu_mem_cb(qemu_plugin_insn *, qemu_plugin_vcpu_mem_cb_t, int flags,
+                                      int rw, void *);
 std::size_t qemu_plugin_tb_n_insns(const qemu_plugin_tb *);
 std::uint64_t qemu_plugin_tb_vaddr(const qemu_plugin_tb *);
 qemu_plugin_insn *qemu_plugin_tb_get_insn(const qemu_plugin_tb *, std::size_t);

@@ -48,7 +48,8 @@ Program copy_on(unsigned core, std::uint64_t bytes = 8 * kMiB) {
 }
 
 void classify(Rig *rig, unsigned core, std::uint64_t rmid, std::uint64_t clos) {
-  EXPECT_EQ(rig->machine.wrmsr(core, rig->progress(core), msr::kPqrAssoc, clos << 32 | rmid), Msr::handled);
+  EXPECT_EQ(rig->machine.wrmsr(core, rig->progress(core), msr::kPqrAssoc, clos << 32 | rmid),
+            Msr::handled);
 }
 
 constexpr Ps kWarm = 40 * kPsPerMs, kTime = 40 * kPsPerMs;
@@ -61,7 +62,8 @@ TEST(Traffic, HasTheRatiosOfWriteAllocate) {
   for (Rig *r : {&copy, &read, &write}) r->run_to(kWarm);
   const std::uint64_t before = copy.insns(0);
   const Share c = measure(&copy, kTime)[0];
-  const double copied = static_cast<double>(copy.insns(0) - before) / kCopyInsns * kLineBytes / (static_cast<double>(kTime) / 1e3);
+  const double copied = static_cast<double>(copy.insns(0) - before) / kCopyInsns * kLineBytes /
+                        (static_cast<double>(kTime) / 1e3);
   EXPECT_NEAR(c.rate() / copied, 3, 0.06);
   EXPECT_NEAR(c.read / c.write, 2, 0.04);
   const Share r = measure(&read, kTime)[0], w = measure(&write, kTime)[0];
@@ -182,7 +184,8 @@ TEST(Allocation, TwoMebibytesInTwoHalves) {
   rig.run_to(kWarm);
   for (const Share &s : measure(&rig, kTime)) EXPECT_EQ(s.rate(), 0);
   std::uint64_t held = 0;
-  EXPECT_EQ(rig.machine.wrmsr(0, rig.progress(0), msr::kQmEvtsel, std::uint64_t{1} << 32 | 1), Msr::handled);
+  EXPECT_EQ(rig.machine.wrmsr(0, rig.progress(0), msr::kQmEvtsel, std::uint64_t{1} << 32 | 1),
+            Msr::handled);
   EXPECT_EQ(rig.machine.rdmsr(0, rig.progress(0), msr::kQmCtr, &held), Msr::handled);
   EXPECT_EQ(held * rig.machine.description().rdt.upscale, kMiB);
 }
@@ -206,10 +209,14 @@ TEST(Monitoring, AgreesWithTheTruth) {
   for (unsigned c = 0; c < 2; c++) {
     const std::size_t at = text.find("{\"rmid\":" + std::to_string(5 + c));
     ASSERT_NE(at, std::string::npos);
-    const std::uint64_t read = std::strtoull(text.c_str() + text.find("read_bytes\":", at) + 12, nullptr, 10);
-    const std::uint64_t write = std::strtoull(text.c_str() + text.find("write_bytes\":", at) + 13, nullptr, 10);
+    const std::uint64_t read =
+        std::strtoull(text.c_str() + text.find("read_bytes\":", at) + 12, nullptr, 10);
+    const std::uint64_t write =
+        std::strtoull(text.c_str() + text.find("write_bytes\":", at) + 13, nullptr, 10);
     // Settling the second core may have moved the first one's lines on.
-    EXPECT_NEAR(static_cast<double>(count[c] * 64), static_cast<double>(read + write), 0.01 * static_cast<double>(read + write)) << c;
+    EXPECT_NEAR(static_cast<double>(count[c] * 64), static_cast<double>(read + write),
+                0.01 * static_cast<double>(read + write))
+        << c;
     EXPECT_GT(count[c], 1000u);
   }
 }

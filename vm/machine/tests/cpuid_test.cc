@@ -60,7 +60,8 @@ TEST(Cpuid, CachesHaveTheirSizes) {
     for (std::uint32_t s = 0; s < 8; s++) {
       const Cpuid c = leaf(d, 4, s);
       if ((c.eax & 0x1f) == 0) break;
-      const std::uint64_t bytes = std::uint64_t{(c.ebx >> 22) + 1} * ((c.ebx & 0xfff) + 1) * (c.ecx + 1);
+      const std::uint64_t bytes =
+          std::uint64_t{(c.ebx >> 22) + 1} * ((c.ebx & 0xfff) + 1) * (c.ecx + 1);
       const unsigned level = c.eax >> 5 & 7, shared = (c.eax >> 14 & 0xfff) + 1;
       if (level == 3) {
         l3 = true;

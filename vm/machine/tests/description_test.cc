@@ -10,18 +10,18 @@ namespace drfq::machine {
 namespace {
 
 const char *const kSmall =
-    "name = \"small\"\n"                     // 1
-    "scale = 2\n"                            // 2
-    "[cpu]\n"                                // 3
-    "clock_mhz = 100\n"                      // 4
-    "[l1]\n"                                 // 5
-    "kib = 4\n"                              // 6
-    "ways = 2\n"                             // 7
-    "[llc]\n"                                // 8
-    "kib = 64\n"                             // 9
-    "ways = 4\n"                             // 10
-    "[memory]\n"                             // 11
-    "dram = \"lpddr2-1066-x32\"\n";          // 12
+    "name = \"small\"\n"             // 1
+    "scale = 2\n"                    // 2
+    "[cpu]\n"                        // 3
+    "clock_mhz = 100\n"              // 4
+    "[l1]\n"                         // 5
+    "kib = 4\n"                      // 6
+    "ways = 2\n"                     // 7
+    "[llc]\n"                        // 8
+    "kib = 64\n"                     // 9
+    "ways = 4\n"                     // 10
+    "[memory]\n"                     // 11
+    "dram = \"lpddr2-1066-x32\"\n";  // 12
 
 Description small(const std::string &more = "") { return load_description("f", kSmall + more); }
 
@@ -54,25 +54,30 @@ TEST(Description, DefaultsAndScale) {
 }
 
 TEST(Description, ErrorsSayLineAndReason) {
-  EXPECT_EQ(wrong(replaced("ways = 4", "ways = 3")), "f:9: 'kib' must be a multiple of ways x 64 bytes");
+  EXPECT_EQ(wrong(replaced("ways = 4", "ways = 3")),
+            "f:9: 'kib' must be a multiple of ways x 64 bytes");
   EXPECT_EQ(wrong(replaced("kib = 64", "kib = 48")),
             "f:9: 'kib' and 'ways' must give a power of two of sets, not 192");
   EXPECT_EQ(wrong(replaced("[l1]", "[l2]")), "f:5: unknown table [l2]");
   EXPECT_EQ(wrong(replaced("ways = 2", "way = 2")), "f:5: [l1] needs kib and ways");
   EXPECT_EQ(wrong(replaced("clock_mhz = 100", "clock_mhz = 0")),
             "f:4: 'clock_mhz' must be a number above 0, at most 10000");
-  EXPECT_EQ(wrong(replaced("scale = 2", "scale = \"2\"")), "f:2: 'scale' must be an integer from 1 to 1000");
+  EXPECT_EQ(wrong(replaced("scale = 2", "scale = \"2\"")),
+            "f:2: 'scale' must be an integer from 1 to 1000");
   EXPECT_EQ(wrong("name = \"x\"\n"), "f:1: [cpu] is missing");
   EXPECT_EQ(wrong(replaced("name = \"small\"", "# no name")), "f:1: 'name' is missing");
   EXPECT_EQ(wrong(std::string(kSmall) + "burst_bytes = 8\nread_entries = 4\n"),
             "f:13: a packet of 64 bytes does not fit the queues: raise burst_bytes or the entries");
   const std::string rdt = std::string(kSmall) + "[rdt]\n";
-  EXPECT_EQ(wrong(rdt + "l3_closes = 4\ncbm_bits = 3\n"), "f:15: 'cbm_bits' must divide the 4 ways of [llc]");
+  EXPECT_EQ(wrong(rdt + "l3_closes = 4\ncbm_bits = 3\n"),
+            "f:15: 'cbm_bits' must divide the 4 ways of [llc]");
   EXPECT_EQ(wrong(rdt + "rmids = 1\n"), "f:14: 'rmids' must be 0 or at least 2");
   EXPECT_EQ(wrong(rdt + "upscale = 100\n"), "f:14: 'upscale' must be a multiple of 64");
-  EXPECT_EQ(wrong(rdt + "mba_closes = 2\nmba_step = 7\n"), "f:15: 'mba_step' must divide 'mba_max_delay'");
+  EXPECT_EQ(wrong(rdt + "mba_closes = 2\nmba_step = 7\n"),
+            "f:15: 'mba_step' must divide 'mba_max_delay'");
   EXPECT_EQ(wrong(rdt + "colour = 1\n"), "f:14: unknown key 'colour'");
-  EXPECT_EQ(wrong(std::string(kSmall) + "[pmu]\ncounters = 4\n"), "f:13: counters need 'version' 2");
+  EXPECT_EQ(wrong(std::string(kSmall) + "[pmu]\ncounters = 4\n"),
+            "f:13: counters need 'version' 2");
 }
 
 TEST(Description, ShippedMachinesAreWhatTheyClaim) {

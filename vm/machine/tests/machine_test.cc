@@ -17,7 +17,8 @@ constexpr std::uint64_t kMiB = 1 << 20;
 /// A number behind a name in a line of truth, from a place on.
 std::uint64_t figure(const std::string &line, const std::string &name, std::size_t from = 0) {
   const std::size_t at = line.find("\"" + name + "\":", from);
-  return at == std::string::npos ? ~0ull : std::strtoull(line.c_str() + at + name.size() + 3, nullptr, 10);
+  return at == std::string::npos ? ~0ull
+                                 : std::strtoull(line.c_str() + at + name.size() + 3, nullptr, 10);
 }
 
 std::string truth(Machine *m) {
@@ -42,7 +43,8 @@ TEST(Machine, AnIdleCoreCostsNothingAndWakesWhereItIsTold) {
   EXPECT_EQ(m.horizon(), 8 * kPsPerMs);
   const std::string line = truth(&m);
   const std::size_t core = line.find("\"core\":2");
-  EXPECT_EQ(figure(line, "kernel", line.find("\"cycles\"", core)), d.clock_hz / 1000) << "the millisecond at work";
+  EXPECT_EQ(figure(line, "kernel", line.find("\"cycles\"", core)), d.clock_hz / 1000)
+      << "the millisecond at work";
 }
 
 TEST(Machine, InstructionsTakeTheirTimeWithoutDrift) {
@@ -134,7 +136,9 @@ TEST(Machine, CountersAreExactToTheTruth) {
     EXPECT_EQ(misses * kLineBytes, figure(line, "read_bytes")) << name;
     EXPECT_EQ(references, figure(line, "user", line.find("\"llc_references\""))) << name;
     EXPECT_EQ(insns, figure(line, "user", line.find("\"instructions\""))) << name;
-    EXPECT_NEAR(static_cast<double>(cycles), static_cast<double>(figure(line, "user", line.find("\"cycles\""))), 1) << name;
+    EXPECT_NEAR(static_cast<double>(cycles),
+                static_cast<double>(figure(line, "user", line.find("\"cycles\""))), 1)
+        << name;
     EXPECT_GT(misses, 1000u) << name;
   }
 }
@@ -146,12 +150,14 @@ TEST(Machine, ClassesChangeInProgramOrder) {
   // What was logged before the change is of the old id, though nothing was played yet.
   for (std::uint64_t i = 0; i < 10; i++) m.access(0, i, i * 4096, 8, Use::load, Ring::user);
   EXPECT_EQ(m.wrmsr(0, {10, 0}, msr::kPqrAssoc, 1), Msr::handled);
-  for (std::uint64_t i = 0; i < 7; i++) m.access(0, 10 + i, kMiB + i * 4096, 8, Use::load, Ring::user);
+  for (std::uint64_t i = 0; i < 7; i++)
+    m.access(0, 10 + i, kMiB + i * 4096, 8, Use::load, Ring::user);
   m.settle(0, {20, 0});
   const std::string line = truth(&m);
   const unsigned lines = 1 + shipped("thesis").prefetch.degree;
   EXPECT_LE(figure(line, "read_bytes", line.find("\"rmid\":0")), 10 * lines * kLineBytes);
-  EXPECT_EQ(figure(line, "occupancy_bytes", line.find("\"rmid\":0")), figure(line, "read_bytes", line.find("\"rmid\":0")));
+  EXPECT_EQ(figure(line, "occupancy_bytes", line.find("\"rmid\":0")),
+            figure(line, "read_bytes", line.find("\"rmid\":0")));
   EXPECT_GE(figure(line, "read_bytes", line.find("\"rmid\":0")), 10 * kLineBytes);
   EXPECT_GE(figure(line, "read_bytes", line.find("\"rmid\":1")), 7 * kLineBytes);
 }

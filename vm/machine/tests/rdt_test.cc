@@ -95,7 +95,8 @@ TEST(Rdt, WhatIsAbsentIsNotThere) {
   Rdt none(s, 1, 8);
   SharedCache cache({64 * 8 * kLineBytes, 8, 0}, 0);
   std::uint64_t value = 0;
-  for (std::uint32_t m : {msr::kPqrAssoc, msr::kQmEvtsel, msr::kQmCtr, msr::kL3Mask, msr::kMbaDelay}) {
+  for (std::uint32_t m :
+       {msr::kPqrAssoc, msr::kQmEvtsel, msr::kQmCtr, msr::kL3Mask, msr::kMbaDelay}) {
     EXPECT_EQ(none.read(0, m, cache, &value), Msr::not_ours);
     EXPECT_EQ(none.write(0, m, 0), Msr::not_ours);
   }

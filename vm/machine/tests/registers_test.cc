@@ -98,7 +98,8 @@ TEST_F(RegistersTest, TrafficIsCountedOnceAndClearedByWhatWasRead) {
   EXPECT_EQ(at(mmio::kTraffic + 8 * 7), 0u);
   std::stringstream truth;
   m().report(truth);
-  EXPECT_NE(truth.str().find("{\"pid\":7,\"read_bytes\":" + std::to_string(sum) + ","), std::string::npos)
+  EXPECT_NE(truth.str().find("{\"pid\":7,\"read_bytes\":" + std::to_string(sum) + ","),
+            std::string::npos)
       << sum << " in " << truth.str();
 }
 
@@ -113,7 +114,7 @@ TEST_F(RegistersTest, ShadowStoresAreRegisterWritesInProgramOrder) {
     rig.run_to(pid * kPsPerMs);
   }
   shadow(0, 0);
-  shadow(8, 9000);  // no such pid
+  shadow(8, 9000);     // no such pid
   shadow(8 * 200, 1);  // no such core
   rig.run_to(4 * kPsPerMs);
   for (std::uint64_t pid = 1; pid <= 3; pid++)

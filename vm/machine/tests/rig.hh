@@ -89,7 +89,9 @@ inline Program spinner(std::uint64_t base) {
 class Rig {
  public:
   explicit Rig(const Description &d)
-      : machine(d), programs_(d.cores), done_(d.cores),
+      : machine(d),
+        programs_(d.cores),
+        done_(d.cores),
         chunk_(std::max<std::uint64_t>(1, d.quantum * 1000 / d.fs_per_insn())) {
     machine.start(0);
     for (unsigned i = 0; i < d.cores; i++) machine.sleep(i, {});
@@ -118,8 +120,7 @@ class Rig {
     const std::uint64_t end = done_[core] + chunk_;
     for (bool enough = false; !enough && done_[core] < end;) {
       const Step s = programs_[core]();
-      if (s.accesses)
-        enough = machine.access(core, done_[core], s.address, 8, s.use, Ring::user);
+      if (s.accesses) enough = machine.access(core, done_[core], s.address, 8, s.use, Ring::user);
       done_[core] += s.insns;
     }
     machine.sync(core, progress(core));
