@@ -40,7 +40,7 @@ test-host: test-rust test-cpp test-harness
 
 # Tests of the Rust workspace, the agent's with drfq-mc; just test-rust [CARGO TEST ARGUMENTS]
 test-rust *args: setup
-    cmake -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja > /dev/null
+    cmake --fresh -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja > /dev/null
     cmake --build '{{target}}/gem5-backend' --target drfq-mc -- -j "$(nproc)"
     cargo test --release --workspace "$@"
 
