@@ -8,8 +8,9 @@
  * its own former packet may have been the smallest, that is, not after V: with
  * c CPUs one switch in c. Wake-ups start behind V and would scan each time, so
  * scans are also V_LAG_MIN_NS apart, or V_LAG_PER_CPU_NS times c if that is more,
- * which bounds their cost to a few percent of one CPU. A scan that is left out for that is made up for at the
- * next change of any slot: V lags by one packet at most.
+ * which bounds their cost to a few percent of one CPU. A scan that is left out
+ * for that is made up for at the next change of any slot: V lags by two packets
+ * at most.
  */
 #ifndef DRFQ_CPU_BPF_H
 #define DRFQ_CPU_BPF_H

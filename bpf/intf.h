@@ -46,7 +46,7 @@ enum drfq_weights {
 	X(RELEASED_BOUND, "held tasks released by the bound of a hold")                            \
 	X(RESCUED, "starved tasks moved to the front of their queue")                              \
 	X(CAPPED, "packets whose start was capped (Algorithm 2)")                                  \
-	X(LIFTED, "packets whose start was raised to V less the wake credit")                      \
+	X(LIFTED, "packets whose start was raised to V, or to who waits, less the credit")         \
 	X(V_PULLED, "packets that pulled V along because others queued behind them")               \
 	X(YIELDS, "yields")                                                                        \
 	X(REENQUEUED, "times a CPU was taken by a higher class and its tasks were queued again")   \

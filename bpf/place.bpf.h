@@ -18,9 +18,9 @@ static __always_inline bool kick_idle_for(struct task_struct *p)
 }
 
 /*
- * A CPU left idleness, or was woken in vain: the task that it was woken for may
- * wait still, because another one took the CPU first. Then a further idle CPU is
- * woken for what waits.
+ * Wakes an idle CPU for what waits: after a CPU left idleness or was woken in
+ * vain, because another task may have taken it from the one it was woken for;
+ * and when a CPU falls idle, because what was queued just before saw no idle CPU.
  */
 static __noinline int pass_on(void)
 {
