@@ -12,7 +12,12 @@
 #ifndef DRFQ_HOLD_BPF_H
 #define DRFQ_HOLD_BPF_H
 
-/* Set when the held queue may have tasks: the only cost when it has none. */
+/*
+ * Set when the held queue may have tasks: the only cost when it has none. Set
+ * before the task is in its queue, because the kernel inserts it when ops.enqueue
+ * has returned; so only the watch timer, which sets it again at its next turn if
+ * it was too early, may clear it. A CPU that did so just then lost the task.
+ */
 static u32 held_hint;
 
 static s32 hold_init(void)
@@ -131,19 +136,19 @@ static bool hold_release(u64 dsq, bool alone)
 	return moved;
 }
 
-/* Clears the hint if the held queue is empty. Returns whether it has tasks. */
-static bool hold_any(void)
+/* Whether the held queue has tasks. */
+static __always_inline bool hold_any(void)
 {
-	if (!READ_ONCE(held_hint))
-		return false;
-	if (scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0)
-		return true;
-	WRITE_ONCE(held_hint, 0);
-	hold_fence();
-	if (scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) <= 0)
-		return false;
-	WRITE_ONCE(held_hint, 1);
-	return true;
+	return READ_ONCE(held_hint) && scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0;
+}
+
+/* From the watch timer: the same, whatever the hint says; the hint follows. */
+static bool hold_watch(void)
+{
+	bool any = scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0;
+
+	WRITE_ONCE(held_hint, any);
+	return any;
 }
 
 #endif /* DRFQ_HOLD_BPF_H */

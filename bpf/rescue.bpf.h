@@ -6,6 +6,9 @@
  * high ones less than once in the 30 s after which the kernel's watchdog ends
  * the scheduler. A task that has waited for rescue_ns goes to the front of its
  * queue once; it is charged as ever.
+ *
+ * And what waits while a CPU idles, held or queued, gets that CPU at the next
+ * turn at the latest, whatever raced with what.
  */
 #ifndef DRFQ_RESCUE_BPF_H
 #define DRFQ_RESCUE_BPF_H
@@ -80,8 +83,9 @@ static int watch_fire(void *map, int *key, struct bpf_timer *timer)
 {
 	/* Older verifiers take the callback for sleepable, as ops.init is. */
 	bpf_rcu_read_lock();
-	if (hold_any())
+	if (hold_watch())
 		hold_poll(!cpus_busy(-1));
+	pass_on();
 	if (++watch_periods % RESCUE_EVERY == 0)
 		rescue();
 	bpf_rcu_read_unlock();
