@@ -13,9 +13,8 @@ use std::{
 };
 
 use super::{
-    figures::{Clock, Figures},
+    figures::Figures,
     ids::{COMMON, IdTable},
-    image::Image,
     job::{Job, lock},
     ledger::traffic_read,
     machine::{Machine, Member, used},
@@ -23,6 +22,7 @@ use super::{
         Access, Fault, HwId, Registers, Size, identify, pid_core, register_vtime, traffic,
         vtime_core, vtime_pid,
     },
+    session::Session,
 };
 
 /// Time between two looks at all tasks: their virtual times, and who has ended.
@@ -46,10 +46,7 @@ pub struct Forwarder {
     interval: Duration,
     size: Size,
     ids: IdTable,
-    image: Image,
-    clock: Clock,
-    /// Cores have carried labels of ours; before that all traffic is inherited.
-    labelled: bool,
+    session: Session,
     /// What pid_coreId of each core holds.
     carried: Vec<HwId>,
     /// The next id to be swept.
@@ -70,9 +67,7 @@ impl Forwarder {
             interval,
             size: Size { pids: 3, cores: 1 },
             ids: IdTable::new(3),
-            image: Image::default(),
-            clock: Clock::default(),
-            labelled: false,
+            session: Session::default(),
             carried: Vec::new(),
             cursor: 0,
             last_batch: now,
@@ -87,23 +82,14 @@ impl Forwarder {
         self.size
     }
 
-    /// Carries out a batch and books what came of it, also if only part of it
-    /// was done.
     fn exchange(
         &mut self,
         registers: &mut dyn Registers,
         figures: &Mutex<Figures>,
         accesses: &mut [Access],
     ) -> Result<(), Fault> {
-        let result = registers.batch(accesses);
-        self.image.learn(accesses);
-        let mut figures = lock(figures);
-        if self.labelled {
-            self.owed.extend(figures.ledger.book(accesses, &self.ids));
-        } else {
-            figures.ledger.inherit(accesses);
-        }
-        figures.time_ps += self.clock.tick(result?);
+        self.session
+            .exchange(registers, figures, &self.ids, accesses, &mut self.owed)?;
         self.last_batch = Instant::now();
         Ok(())
     }
@@ -202,8 +188,7 @@ impl Job for Forwarder {
             self.ids = IdTable::new(size.pids);
             self.size = size;
         }
-        self.image.forget();
-        self.clock.restart();
+        self.session.restart();
         self.carried = vec![0; size.cores as usize];
         // What was counted before goes to those who had the ids then.
         let mut reads: Vec<Access> = (0..size.pids)
@@ -223,7 +208,7 @@ impl Job for Forwarder {
             wanted = self.roll_call(machine, figures);
         }
         let labels = self.labels(machine, &mut wanted);
-        let mut accesses = self.image.changes(&wanted);
+        let mut accesses = self.session.image.changes(&wanted);
         let writes = accesses.len() as u64;
         let idle = writes == 0
             && self.ids.leaving().is_empty()
@@ -231,12 +216,12 @@ impl Job for Forwarder {
         if !idle || self.last_batch.elapsed() >= IDLE {
             let ids = self.ids_to_read(&labels);
             accesses.extend(ids.into_iter().map(|id| Access::read(traffic(id))));
-            if !self.labelled {
+            if !self.session.labelled {
                 // The scheduler was being loaded since the greeting.
-                self.clock.restart();
+                self.session.clock.restart();
             }
             self.exchange(registers, figures, &mut accesses)?;
-            self.labelled = true;
+            self.session.labelled = true;
             self.free_read(&accesses, &labels);
             self.carried = labels;
         }

@@ -6,6 +6,7 @@
 //!   [`socket`] (with [`wire`]) and [`mmio`] (with [`pci`]) reach one.
 //! * [`ids`], [`image`] and [`ledger`] are the policies: who has which hardware
 //!   id, what has to be written, whose the bytes are. They do no I/O.
+//! * [`session`] is what a job knows of its controller.
 //! * [`forward`] and [`shadow`] are the two [`job`]s made of them, and [`link`]
 //!   does a job for as long as it is wanted, whatever becomes of the controller.
 
@@ -20,6 +21,7 @@ pub mod machine;
 pub mod mmio;
 pub mod pci;
 pub mod registers;
+pub mod session;
 pub mod shadow;
 pub mod socket;
 pub mod target;

@@ -13,15 +13,15 @@ use std::{
 };
 
 use super::{
-    figures::{Clock, Figures},
+    figures::Figures,
     ids::{COMMON, IdTable, Owner},
-    image::Image,
     job::{Job, lock},
     ledger::traffic_read,
     machine::{Machine, Member, used},
     registers::{
         Access, Demand, Fault, HwId, Registers, identify, register_vtime, traffic, vtime_pid,
     },
+    session::Session,
 };
 
 /// Ids in use, nobody's included: a server knows 256 owners of demands.
@@ -46,10 +46,7 @@ const RATE_MAX: u64 = 1_000_000_000_000;
 /// Asks a model for what the tasks of this machine move.
 pub struct Shadow {
     ids: IdTable,
-    image: Image,
-    clock: Clock,
-    /// It was greeted before.
-    met: bool,
+    session: Session,
     /// What the model was told of each id (bytes per second).
     told: BTreeMap<HwId, u64>,
     /// The roll call that rates are since.
@@ -60,9 +57,7 @@ impl Default for Shadow {
     fn default() -> Self {
         Self {
             ids: IdTable::new(IDS),
-            image: Image::default(),
-            clock: Clock::default(),
-            met: false,
+            session: Session::default(),
             told: BTreeMap::new(),
             before: None,
         }
@@ -146,16 +141,10 @@ impl Shadow {
         figures: &Mutex<Figures>,
         accesses: &mut [Access],
     ) -> Result<(), Fault> {
-        let result = registers.batch(accesses);
-        self.image.learn(accesses);
-        let mut figures = lock(figures);
-        if self.met {
-            figures.ledger.book(accesses, &self.ids);
-        } else {
-            figures.ledger.inherit(accesses);
-        }
-        figures.time_ps += self.clock.tick(result?);
-        Ok(())
+        // Only measured: nobody pays for it.
+        let booked = &mut Vec::new();
+        self.session
+            .exchange(registers, figures, &self.ids, accesses, booked)
     }
 
     /// Frees the ids whose demand had ended before they were read, and ends
@@ -205,10 +194,9 @@ impl Job for Shadow {
                 size.pids
             )));
         }
-        self.image.forget();
-        self.clock.restart();
+        self.session.restart();
         self.exchange(registers, figures, &mut reads().collect::<Vec<_>>())?;
-        self.met = true;
+        self.session.labelled = true;
         // Whatever it was told before, it is told again: 0 where nothing is wanted.
         let old: Vec<Demand> = self.told.keys().map(|&id| demand(id, 0)).collect();
         self.tell(registers, &old)
@@ -231,7 +219,7 @@ impl Job for Shadow {
         };
         let rates = rates(used(&before, &members), now.duration_since(since));
         self.allot(&members, &rates);
-        let mut accesses = self.image.changes(&self.vtimes(&members, &rates));
+        let mut accesses = self.session.image.changes(&self.vtimes(&members, &rates));
         let writes = accesses.len() as u64;
         accesses.extend(reads());
         self.exchange(registers, figures, &mut accesses)?;
