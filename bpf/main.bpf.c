@@ -131,12 +131,10 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /* A packet of @p starts at @start on the CPU of @slot. */
-static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start, bool contended,
-			 u64 reference)
+static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start)
 {
 	u64 old = slot->vtime_ns;
 
-	start = task_start_packet(p, start, contended, reference);
 	slot->claimed = false;
 	slot->reached_ns = start;
 	slot->reached_at_ns = scx_bpf_now();
@@ -156,8 +154,9 @@ static void keep(struct drfq_cpu *slot, struct task_struct *prev, bool contended
 	u64 v = vtime_now();
 
 	slot->yielded_pid = 0;
-	start_packet(slot, prev, slot->reached_ns, contended,
-		     contended ? drfq_earlier(v, head) : v);
+	start_packet(slot, prev,
+		     task_start_packet(prev, slot->reached_ns, contended,
+				       contended ? drfq_earlier(v, head) : v));
 	scx_bpf_task_set_slice(prev, slice_ns);
 	count(DRFQ_EV_KEPT);
 }
@@ -188,17 +187,30 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		pass_on();
 }
 
+/*
+ * S of a packet that starts further beyond V than the cap. It may have been taken
+ * out of order, while the task that was to run before it was on no queue: from
+ * ops.dispatch until the former task of that CPU is put back, for example. That
+ * one waits by now, and V must not be pulled past it.
+ */
+static __noinline u64 beyond_cap(struct task_struct *p, s32 cpu, u64 start)
+{
+	u64 dsq = DRFQ_DSQ_LLC + llc_of_cpu(cpu), head;
+
+	if (queue_head(dsq, cpu, &head) && drfq_before(head, start))
+		return start;
+	return task_start_packet(p, start, scx_bpf_dsq_nr_queued(dsq) > 0, start);
+}
+
 void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	u64 start = p->scx.dsq_vtime;
-	bool contended = false;
 
-	/* Matters to one case only, and is not free. */
 	if (drfq_before(vtime_now() + conf.cap_ns, start))
-		contended = scx_bpf_dsq_nr_queued(DRFQ_DSQ_LLC + llc_of_cpu(cpu)) > 0;
-	start_packet(slot, p, start, contended, start);
+		start = beyond_cap(p, cpu, start);
+	start_packet(slot, p, start);
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU; the counter's base then stays as it is, the task's own. */
 	if (cpu != bpf_get_smp_processor_id())

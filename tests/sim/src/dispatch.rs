@@ -104,7 +104,8 @@ impl Sim {
         self.cpus[cpu].slot.yielded = None;
         let start = self.cpus[cpu].slot.reached_ns;
         let reference = head_ns.map_or(self.v_ns, |head| ffi::earlier(self.v_ns, head));
-        self.start_packet(cpu, prev, start, head_ns.is_some(), reference);
+        let start = self.task_start_packet(prev, start, head_ns.is_some(), reference);
+        self.start_packet(cpu, start);
         self.cpus[cpu].slice_ns = self.config.slice_ns;
         self.counters.kept += 1;
     }
@@ -140,10 +141,27 @@ impl Sim {
 
     /// `ops.running`: the packet starts.
     pub(crate) fn running(&mut self, cpu: usize, task: TaskId) {
-        let start = self.tasks[task].key_ns;
-        let contended = !self.queues[self.cpus[cpu].llc].is_empty();
-        self.start_packet(cpu, task, start, contended, start);
+        let mut start = self.tasks[task].key_ns;
+        let cap_ns = self.config.conf.cap_ns;
+        if ffi::before(self.v_ns.wrapping_add(cap_ns), start) {
+            start = self.beyond_cap(cpu, task, start);
+        }
+        self.start_packet(cpu, start);
         self.counters.switches += 1;
+    }
+
+    /// `beyond_cap`: S of a packet that starts further beyond V than the cap. If
+    /// one that may run here waits with an earlier S, this one was taken out of
+    /// order.
+    fn beyond_cap(&mut self, cpu: usize, task: TaskId, start: u64) -> u64 {
+        let llc = self.cpus[cpu].llc;
+        match self.queue_first(cpu, llc) {
+            Some((head, _)) if ffi::before(head, start) => start,
+            _ => {
+                let contended = !self.queues[llc].is_empty();
+                self.task_start_packet(task, start, contended, start)
+            }
+        }
     }
 
     /// `ops.tick`.
@@ -221,17 +239,9 @@ impl Sim {
         self.counters.wakeups += 1;
     }
 
-    /// `start_packet`: the packet of `task` starts at `start_ns` on `cpu`.
-    fn start_packet(
-        &mut self,
-        cpu: usize,
-        task: TaskId,
-        start_ns: u64,
-        contended: bool,
-        reference_ns: u64,
-    ) {
+    /// `start_packet`: a packet starts at `start` on `cpu`.
+    fn start_packet(&mut self, cpu: usize, start: u64) {
         let old = self.cpus[cpu].slot.vtime_ns;
-        let start = self.task_start_packet(task, start_ns, contended, reference_ns);
         let slot = &mut self.cpus[cpu].slot;
         slot.claimed = false;
         slot.reached_ns = start;
@@ -268,5 +278,41 @@ impl Sim {
             return start_ns;
         }
         flow.start()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, MS, TaskSpec, Trace};
+
+    /// Three hogs on two CPUs; CPU 0 takes the third far beyond V, while the one
+    /// that it ran waits, `waits_at` ns after the third.
+    fn take_far_beyond_v(waits_at: i64) -> Sim {
+        let hogs = (0..3).map(|i| TaskSpec::new(format!("hog{i}"), Trace::hog()));
+        let mut sim = Sim::new(Config::new(2), hogs.collect());
+        sim.run_until(30 * MS);
+        let queued = (0..3).find(|t| matches!(sim.tasks[*t].state, State::Queued(_)));
+        let (taken, waits) = (queued.unwrap(), sim.cpus[0].current.unwrap());
+        let start = sim.v_ns.wrapping_add(sim.config.conf.cap_ns + 100 * MS);
+        sim.queues[0].remove(taken);
+        sim.tasks[taken].key_ns = start;
+        sim.queues[0].insert(start.wrapping_add_signed(waits_at), waits);
+        sim.running(0, taken);
+        assert_eq!(sim.counters.capped, 0);
+        sim
+    }
+
+    #[test]
+    fn a_packet_taken_out_of_order_does_not_pull_v() {
+        let sim = take_far_beyond_v(-(MS as i64));
+        assert_eq!(sim.v_ns, sim.cpus[1].slot.vtime_ns);
+    }
+
+    #[test]
+    fn a_packet_that_is_the_earliest_pulls_v() {
+        let sim = take_far_beyond_v(MS as i64);
+        let start = sim.cpus[0].slot.vtime_ns;
+        assert_eq!(sim.v_ns, start - sim.config.conf.cap_ns);
     }
 }

@@ -55,7 +55,7 @@ impl Sim {
     }
 
     /// The first task of `llc` that may run on `cpu`.
-    fn queue_first(&self, cpu: usize, llc: usize) -> Option<(u64, TaskId)> {
+    pub(crate) fn queue_first(&self, cpu: usize, llc: usize) -> Option<(u64, TaskId)> {
         self.queues[llc]
             .iter()
             .find(|(_, task)| self.tasks[*task].allowed.has(cpu))
