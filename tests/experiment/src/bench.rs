@@ -54,7 +54,7 @@ pub fn run(repeats: u32, dir: &Path) -> Result<()> {
                 .with_context(|| name.to_string())?;
         }
     }
-    let page = results.render(repeats);
+    let page = results.render(repeats, &programs);
     std::fs::write(dir.join("bench.md"), &page)?;
     println!("{page}");
     Ok(())
@@ -124,15 +124,18 @@ impl Results {
         Ok(())
     }
 
-    fn render(&self, repeats: u32) -> String {
+    fn render(&self, repeats: u32, programs: &Programs) -> String {
+        let measured = [Scheduler::ScxDrfq, Scheduler::ScxRusty].map(|s| programs.version(s));
         // SAFETY: sysconf has no preconditions.
         let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
         let mut text = format!(
             "# What scheduling costs\n\n\
              `./justw bench` on kernel {}, {cpus} CPUs, {repeats} repeats with the schedulers \
              interleaved; median ± half range. Default options everywhere. In the VM the CPU is \
-             emulated: compare the columns, not the figures with those of hardware.\n\n",
-            kernel_release()
+             emulated: compare the columns, not the figures with those of hardware. \
+             Measured: {}.\n\n",
+            kernel_release(),
+            measured.join(", ")
         );
         let names = SCHEDULERS.map(|(name, _)| name);
         table(&mut text, "benchmark", &names, &self.bench, 0);

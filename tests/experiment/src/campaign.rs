@@ -8,6 +8,7 @@ use crate::run::{Bench, kernel_release};
 use crate::scheduler::Programs;
 use crate::table::{Group, Heading, render};
 use anyhow::{Context, Result, ensure};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -79,11 +80,12 @@ pub fn run(plan: &Plan) -> Result<bool> {
     };
     let (groups, good) = judge(plan, &pairs, &records, &setting)?;
     let line = format!(
-        "Kernel {}, {} CPUs, {} runs of {} s each.",
+        "Kernel {}, {} CPUs, {} runs of {} s each. {}",
         kernel_release(),
         experiment.cpus,
         extent.repeats,
-        extent.duration_s
+        extent.duration_s,
+        versions(&records)
     );
     let heading = Heading {
         name: &experiment.name,
@@ -94,6 +96,16 @@ pub fn run(plan: &Plan) -> Result<bool> {
     std::fs::write(plan.out.join("table.md"), &page)?;
     println!("{page}");
     Ok(good)
+}
+
+/// The schedulers that were measured, in a sentence.
+fn versions(records: &[Record]) -> String {
+    let known: BTreeSet<&str> = records.iter().map(|r| r.version.as_str()).collect();
+    let known: Vec<&str> = known.into_iter().filter(|v| !v.is_empty()).collect();
+    match known[..] {
+        [] => String::new(),
+        _ => format!("Measured: {}.", known.join(", ")),
+    }
 }
 
 type Pair<'a> = (&'a Case, &'a Scheduler);

@@ -34,6 +34,7 @@ fn record(cpus: &[f64]) -> Record {
         repeat: 1,
         duration_s: 60.0,
         kernel: "k".into(),
+        version: String::new(),
         tasks: cpus.iter().enumerate().map(task).collect(),
         idle_cpus: 0.0,
         agent_cpus: 0.0,

@@ -23,6 +23,9 @@ pub struct Record {
     pub duration_s: f64,
     /// Release of the kernel.
     pub kernel: String,
+    /// What the scheduler's `--version` says; empty for the kernel's own.
+    #[serde(default)]
+    pub version: String,
     /// Its processes.
     pub tasks: Vec<TaskRecord>,
     /// CPUs that idled, on average; where the kernel says so.

@@ -70,6 +70,7 @@ impl Bench<'_> {
             repeat,
             duration_s: self.extent.duration_s,
             kernel: kernel_release(),
+            version: self.programs.version(scheduler.program),
             tasks: measured.tasks,
             idle_cpus: measured.idle_cpus,
             agent_cpus: measured.agent_cpus,

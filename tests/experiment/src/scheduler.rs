@@ -47,6 +47,18 @@ impl Programs {
         }
     }
 
+    /// What `program --version` says; empty for the kernel's own scheduler, and
+    /// if it says nothing.
+    pub fn version(&self, program: Program) -> String {
+        let output = self
+            .path(program)
+            .and_then(|path| Command::new(path).arg("--version").output().ok());
+        let text = output.map_or_else(String::new, |output| {
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        });
+        text.trim().replace("scx_rusty: ", "scx_rusty ")
+    }
+
     /// Whether `program` can be started.
     pub fn has(&self, program: Program) -> bool {
         self.path(program).is_none_or(|path| path.exists())
