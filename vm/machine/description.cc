@@ -100,6 +100,14 @@ void load_pmu(Reader r, PmuShape *p) {
   r.done();
 }
 
+/// The machine's own key in the controller's table, which is then without it.
+bool take_bank_hash(toml::Document *doc) {
+  toml::Table *memory = doc->find("memory");
+  const bool on = Reader(doc->file, memory).flag("bank_hash", true);
+  memory->values.erase("bank_hash");
+  return on;
+}
+
 /// A machine that is slower by a factor everywhere keeps every ratio.
 void slow_down(unsigned scale, Timing *t) {
   for (Ps Timing::*field :
@@ -119,7 +127,7 @@ std::uint64_t Description::fs_per_insn() const {
 }
 
 Description load_description(const std::string &file, const std::string &text) {
-  const toml::Document doc = toml::parse(file, text);
+  toml::Document doc = toml::parse(file, text);
   Description d;
   for (const toml::Table &t : doc.tables) {
     bool known = t.name.empty();
@@ -142,6 +150,7 @@ Description load_description(const std::string &file, const std::string &text) {
   load_prefetch(Reader(file, doc.find("prefetch")), &d.prefetch);
   load_rdt(Reader(file, doc.find("rdt")), d.llc, &d.rdt);
   load_pmu(Reader(file, doc.find("pmu")), &d.pmu);
+  d.bank_hash = take_bank_hash(&doc);
   d.memory = load_memory(doc);
   d.memory.controller.cores = d.cores;
   slow_down(d.scale, &d.memory.timing);

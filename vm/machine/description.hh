@@ -72,7 +72,8 @@ struct Description {
   PrefetchShape prefetch;
   RdtShape rdt;
   PmuShape pmu;
-  MemoryOptions memory;  ///< its timing is scaled already
+  MemoryOptions memory;   ///< its timing is scaled already
+  bool bank_hash = true;  ///< which bank depends on the row too (bank_hash.hh)
 
   /// Instruction time, in femtoseconds so that odd clocks do not drift.
   std::uint64_t fs_per_insn() const;

@@ -3,7 +3,7 @@
 
 namespace drfq::machine {
 Channel::Channel(const Description &d, Client *client)
-    : memory_(d.memory), client_(client), waiting_(d.cores) {
+    : memory_(d.memory), hash_(d.memory.timing, d.bank_hash), client_(client), waiting_(d.cores) {
   memory_.listen(this);
 }
 
@@ -29,7 +29,7 @@ void Channel::advance(Ps to) {
 
 bool Channel::offer(unsigned core, Line line, Dir dir, Ps now) {
   Packet p;
-  p.address = line * kLineBytes;
+  p.address = hash_(line * kLineBytes);
   p.bytes = kLineBytes;
   p.dir = dir;
   p.label = Label::of_core(core);

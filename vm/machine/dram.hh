@@ -9,6 +9,7 @@
 #include <queue>
 #include <vector>
 
+#include "bank_hash.hh"
 #include "cache.hh"
 #include "description.hh"
 
@@ -70,6 +71,7 @@ class Channel : private Listener {
   bool offer(unsigned core, Line, Dir, Ps now);
 
   Memory memory_;
+  BankHash hash_;
   Client *client_;
   std::vector<Waiting> waiting_;
   std::priority_queue<Request, std::vector<Request>, std::greater<Request>> later_;

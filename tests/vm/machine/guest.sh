@@ -74,9 +74,9 @@ section_ratios() {
 }
 
 section_contention() {
-	stream -s "$seconds" copy@1
-	stream -s "$seconds" copy@1 copy@2
-	stream -s "$seconds" copy@0 copy@1 copy@2 copy@3
+	stream -r -s "$seconds" copy@1
+	stream -r -s "$seconds" copy@1 copy@2
+	stream -r -s "$seconds" copy@0 copy@1 copy@2 copy@3
 }
 
 section_mba() {
@@ -84,7 +84,7 @@ section_mba() {
 	mkdir "$resctrl/g"
 	for level in 10 20 30 40 50 60 70 80 90 100; do
 		echo "MB:0=$level" > "$resctrl/g/schemata"
-		stream -s "$seconds" -w 0 -k 8192 "copy@1@$resctrl/g"
+		stream -r -s "$seconds" -w 0 -k 8192 "copy@1@$resctrl/g"
 		stream -s 0.05 "spin@1@$resctrl/g"
 	done
 	rmdir "$resctrl/g"

@@ -2,10 +2,12 @@
 // Memory streams on chosen CPUs at the same time, each a process of its own, as
 // mbw does for one. Prints a line of JSON for each: what it moved in its time.
 //
-//   stream [-s SECONDS] [-k KIB] [-w WARM-UP PASSES] [-t] OP@CPU[@RESCTRL GROUP] ...
+//   stream [-s SECONDS] [-k KIB] [-w WARM-UP PASSES] [-r] [-t] OP@CPU[@RESCTRL GROUP] ...
 //
 // OP: copy, read, write, or spin (no memory). A group (a directory) is joined
-// before the pages are touched. -t: the first one has the machine write a line of
+// before the pages are touched. -r: on small pages in an order of chance, as memory is
+// on a system that has run for a while: a stream's place among the DRAM's banks is then
+// an average over its pages and not one draw. -t: the first one has the machine write a line of
 // truth when its time begins and ends. Times are of the monotonic clock.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,7 +29,7 @@ struct options {
   double seconds;
   size_t bytes;
   unsigned warm_up;
-  int truth;
+  int scattered, truth;
 };
 
 static void die(const char *what) {
@@ -41,14 +43,32 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Zeroed memory on huge pages, so that where it lies in the cache is not chance.
-static uint64_t *memory(size_t bytes) {
+// Touches every page once, in an order that is always the same and looks like chance.
+static void touch_scattered(char *p, size_t bytes, size_t page) {
+  const size_t pages = (bytes + page - 1) / page;
+  size_t *order = malloc(pages * sizeof *order);
+  if (order == NULL) die("memory");
+  for (size_t i = 0; i < pages; i++) order[i] = i;
+  uint64_t random = 1;
+  for (size_t i = pages; i > 1; i--) {
+    random = random * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX
+    const size_t other = (random >> 33) % i, last = order[i - 1];
+    order[i - 1] = order[other], order[other] = last;
+  }
+  for (size_t i = 0; i < pages; i++) p[order[i] * page] = 1;
+  free(order);
+}
+
+// Memory that is there. Unless scattered, on huge pages, so that where it lies in the cache
+// is not chance.
+static uint64_t *memory(size_t bytes, int scattered) {
   const size_t huge = 2 * MEBI;
   const size_t whole = (bytes + huge - 1) / huge * huge;
   char *p = mmap(NULL, whole + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) die("memory");
   p += (huge - (uintptr_t)p % huge) % huge;
-  madvise(p, whole, MADV_HUGEPAGE);
+  madvise(p, whole, scattered ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+  if (scattered) touch_scattered(p, bytes, (size_t)sysconf(_SC_PAGESIZE));
   memset(p, 1, bytes);
   return (uint64_t *)p;
 }
@@ -118,7 +138,7 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
   const size_t bytes = strcmp(op, "copy") == 0 ? o->bytes / 2 : o->bytes;
   const size_t words = bytes / sizeof(uint64_t),
                step = words < WORDS_OF_CHECK ? words : WORDS_OF_CHECK;
-  uint64_t *a = memory(bytes), *b = memory(bytes), moved = 0;
+  uint64_t *a = memory(bytes, o->scattered), *b = memory(bytes, o->scattered), moved = 0;
   for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
   char byte = 0;
   if (write(ready, &byte, 1) != 1 || read(start, &byte, 1) != 0) die("start");
@@ -138,13 +158,15 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
 
 int main(int argc, char **argv) {
   struct options o = {.seconds = 0.2, .bytes = 16 * MEBI, .warm_up = 1};
-  for (int c; (c = getopt(argc, argv, "s:k:w:t")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "s:k:w:rt")) != -1;) {
     if (c == 's')
       o.seconds = atof(optarg);
     else if (c == 'k')
       o.bytes = (size_t)atol(optarg) * 1024;
     else if (c == 'w')
       o.warm_up = (unsigned)atoi(optarg);
+    else if (c == 'r')
+      o.scattered = 1;
     else if (c == 't')
       o.truth = 1;
     else

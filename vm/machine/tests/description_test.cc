@@ -51,6 +51,8 @@ TEST(Description, DefaultsAndScale) {
   EXPECT_EQ(d.memory.controller.cores, d.cores);
   EXPECT_EQ(d.rdt.rmids, 0u);
   EXPECT_EQ(d.pmu.version, 0u);
+  EXPECT_TRUE(d.bank_hash);
+  EXPECT_FALSE(small("bank_hash = false\n").bank_hash);
 }
 
 TEST(Description, ErrorsSayLineAndReason) {
@@ -68,6 +70,8 @@ TEST(Description, ErrorsSayLineAndReason) {
   EXPECT_EQ(wrong(replaced("name = \"small\"", "# no name")), "f:1: 'name' is missing");
   EXPECT_EQ(wrong(std::string(kSmall) + "burst_bytes = 8\nread_entries = 4\n"),
             "f:13: a packet of 64 bytes does not fit the queues: raise burst_bytes or the entries");
+  EXPECT_EQ(wrong(std::string(kSmall) + "bank_hash = 1\n"),
+            "f:13: 'bank_hash' must be true or false");
   const std::string rdt = std::string(kSmall) + "[rdt]\n";
   EXPECT_EQ(wrong(rdt + "l3_closes = 4\ncbm_bits = 3\n"),
             "f:15: 'cbm_bits' must divide the 4 ways of [llc]");

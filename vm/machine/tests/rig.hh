@@ -4,9 +4,12 @@
 #ifndef DRFQ_MACHINE_RIG_HH
 #define DRFQ_MACHINE_RIG_HH
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -82,6 +85,33 @@ inline Program spinner(std::uint64_t base) {
     Step s;
     s.accesses = n++ % 3 == 0;
     s.address = base + n % 64 * 64;
+    return s;
+  };
+}
+
+/// The same program on physical pages of 4 KiB in an order of chance, as on a system
+/// that has run for a while; addresses below 1 GiB.
+inline Program scattered(Program program) {
+  static const std::vector<std::uint32_t> frames = [] {
+    std::vector<std::uint32_t> f(1u << 18);
+    std::iota(f.begin(), f.end(), 0);
+    std::shuffle(f.begin(), f.end(), std::mt19937_64(1));
+    return f;
+  }();
+  return [program = std::move(program)] {
+    Step s = program();
+    s.address = std::uint64_t{frames[s.address >> 12]} << 12 | (s.address & 0xfff);
+    return s;
+  };
+}
+
+/// Waits for so many instructions before it begins.
+inline Program delayed(std::uint64_t insns, Program program) {
+  return [insns, program = std::move(program)]() mutable {
+    if (insns == 0) return program();
+    Step s;
+    s.insns = std::min<std::uint64_t>(insns, 1000);
+    insns -= s.insns;
     return s;
   };
 }
