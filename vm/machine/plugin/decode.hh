@@ -42,7 +42,7 @@ inline std::size_t skip_prefixes(const std::uint8_t *b, std::size_t n, std::uint
   return i;
 }
 
-inline Special two_byte(const std::uint8_t *b, std::size_t n) {
+inline Special two_byte(const std::uint8_t *b, std::size_t n, std::uint8_t rex) {
   const std::uint8_t modrm = n > 2 ? b[2] : 0;
   const unsigned reg = modrm >> 3 & 7;
   switch (b[1]) {
@@ -57,7 +57,9 @@ inline Special two_byte(const std::uint8_t *b, std::size_t n) {
     case 0x31:
       return Special::rdtsc;
     case 0x22:
-      return reg == 0 || reg == 3 || reg == 4 ? Special::translation : Special::none;
+      // With REX.R it is CR8, the task priority.
+      return (rex & 4) == 0 && (reg == 0 || reg == 3 || reg == 4) ? Special::translation
+                                                                  : Special::none;
     case 0x01:
       if (modrm == 0xf9) return Special::rdtscp;
       return reg == 7 && modrm < 0xc0 ? Special::translation : Special::none;
@@ -79,7 +81,7 @@ inline Special decode(const std::uint8_t *b, std::size_t n) {
   if (i >= n) return Special::none;
   if (b[i] == 0xf4) return Special::hlt;
   if (b[i] == 0x90) return repeat ? Special::pause : Special::none;
-  return b[i] == 0x0f && i + 1 < n ? detail::two_byte(b + i, n - i) : Special::none;
+  return b[i] == 0x0f && i + 1 < n ? detail::two_byte(b + i, n - i, rex) : Special::none;
 }
 
 /// The operand of an instruction that decode() calls clflush.
