@@ -14,7 +14,7 @@ kernels: an alias below, an upstream version (7.0.13) or a release (7.0.13+deb13
 {aliases}
 
 exit status of `run`: that of the command (128+N when signal N ended it), or
-  123  the VM ended by a defect of QEMU's emulation with several CPUs, once in some 500 loads; try again
+  123  the VM ended by a defect of QEMU's emulation of several CPUs, seldom, on busy hosts; try again
   124  the time given by --timeout has passed
   125  the VM could not start or ended before the command did (the console's log is shown)
   130  interrupted

@@ -2,7 +2,8 @@
 """The QEMU that VMs run under: Debian trixie's, or a newer one for modelled machines, unpacked in the cache.
 
 Not the machine's own, which may be too old: before 8.2 a guest that patches its own code (each load of a sched_ext
-scheduler does) now and then executes a stale translation and panics, and 7.2 loses timers with `-icount`. The package
+scheduler does) often executes a stale translation and panics, and 7.2 loses timers with `-icount`. Trixie's does so
+seldom, on busy hosts: what run.end_status() is for. The package
 and all it needs are unpacked beside each other and started through their own dynamic loader, so nothing is installed.
 
 Machines of vm/machine need the plugin interface in its version 7 (QEMU 11), which trixie-backports has.

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 from . import kernels, machine as shape, model, qemu, tools
 from .common import VmError, cache_root, say
@@ -207,6 +207,10 @@ class Run:
                     sys.stderr.buffer.write(block)
                     sys.stderr.buffer.flush()
 
+    def started(self) -> bool:
+        """Whether the command has started."""
+        return (self.control / "started").exists()
+
     def _follow(self) -> Optional[int]:
         """Copies output until the command has ended (its status) or the VM has (None)."""
         status_file = self.control / "status"
@@ -220,7 +224,7 @@ class Run:
                 return int(status_file.read_text(encoding="ascii")) if status_file.exists() else None
             if end is not None and time.monotonic() > end:
                 raise TimedOut(f"timed out after {self._timeout_s:g} s")
-            if time.monotonic() > boot_end and not (self.control / "started").exists():
+            if time.monotonic() > boot_end and not self.started():
                 raise TimedOut(f"the VM did not boot within {_BOOT_S} s")
             time.sleep(_POLL_S)
 
@@ -240,7 +244,7 @@ class Run:
         """Says what went wrong, with the end of the console's log, which is kept. The status for a VM that ended."""
         log = self.control / "console.log"
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        if not (self.control / "started").exists():
+        if not self.started():
             what += " (during boot)"
         panic = re.search(r"Kernel panic.*", text)
         if panic:
@@ -272,6 +276,18 @@ def end_status(console: str, *, emulated: bool) -> int:
     """
     stale = emulated and re.search(r"\bOops: int3\b", console)
     return EMULATION_STATUS if stale else VM_FAILED_STATUS
+
+
+def until_started(boot: Callable[[], Tuple[int, bool]]) -> int:
+    """Boots again, twice at most, while the emulation fails before the command has started: then nothing was done yet.
+
+    `boot` returns the exit status, and whether the command had started."""
+    for _ in range(2):
+        status, started = boot()
+        if status != EMULATION_STATUS or started:
+            return status
+        say("the command had not started; booting again")
+    return boot()[0]
 
 
 def _keep_log(text: str) -> pathlib.Path:
@@ -306,10 +322,17 @@ def run(machine: shape.Machine, command: List[str], *, out: Optional[str], env: 
     release = kernels.resolve(machine.kernel)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
-    one = Run(machine, release, timeout_s, verbose, modelled)
+
+    def boot() -> Tuple[int, bool]:
+        one = Run(machine, release, timeout_s, verbose, modelled)
+        try:
+            one.prepare(command, out, env)
+            return one.run(), one.started()
+        finally:
+            one.close()
+
     try:
-        one.prepare(command, out, env)
-        return one.run()
+        return until_started(boot)
     except KeyboardInterrupt:
         return INTERRUPTED_STATUS
     except Stopped:
@@ -318,8 +341,6 @@ def run(machine: shape.Machine, command: List[str], *, out: Optional[str], env: 
         # Nobody reads the output any more (`| head`); what is still buffered must not fail at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    finally:
-        one.close()
 
 
 def shell(machine: shape.Machine) -> int:

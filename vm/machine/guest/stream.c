@@ -43,32 +43,32 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Touches every page once, in an order that is always the same and looks like chance.
-static void touch_scattered(char *p, size_t bytes, size_t page) {
+// Touches every page once, in an order of chance; random: its state, so that no two orders are
+// alike and yet every run has the same.
+static void touch_scattered(char *p, size_t bytes, size_t page, uint64_t *random) {
   const size_t pages = (bytes + page - 1) / page;
   size_t *order = malloc(pages * sizeof *order);
   if (order == NULL) die("memory");
   for (size_t i = 0; i < pages; i++) order[i] = i;
-  uint64_t random = 1;
   for (size_t i = pages; i > 1; i--) {
-    random = random * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX
-    const size_t other = (random >> 33) % i, last = order[i - 1];
+    *random = *random * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX
+    const size_t other = (*random >> 33) % i, last = order[i - 1];
     order[i - 1] = order[other], order[other] = last;
   }
   for (size_t i = 0; i < pages; i++) p[order[i] * page] = 1;
   free(order);
 }
 
-// Memory that is there. Unless scattered, on huge pages, so that where it lies in the cache
-// is not chance.
-static uint64_t *memory(size_t bytes, int scattered) {
+// Memory that is there. Unless random is given, on huge pages, so that where it lies in the
+// cache is not chance.
+static uint64_t *memory(size_t bytes, uint64_t *random) {
   const size_t huge = 2 * MEBI;
   const size_t whole = (bytes + huge - 1) / huge * huge;
   char *p = mmap(NULL, whole + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) die("memory");
   p += (huge - (uintptr_t)p % huge) % huge;
-  madvise(p, whole, scattered ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
-  if (scattered) touch_scattered(p, bytes, (size_t)sysconf(_SC_PAGESIZE));
+  madvise(p, whole, random != NULL ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+  if (random != NULL) touch_scattered(p, bytes, (size_t)sysconf(_SC_PAGESIZE), random);
   memset(p, 1, bytes);
   return (uint64_t *)p;
 }
@@ -138,7 +138,8 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
   const size_t bytes = strcmp(op, "copy") == 0 ? o->bytes / 2 : o->bytes;
   const size_t words = bytes / sizeof(uint64_t),
                step = words < WORDS_OF_CHECK ? words : WORDS_OF_CHECK;
-  uint64_t *a = memory(bytes, o->scattered), *b = memory(bytes, o->scattered), moved = 0;
+  uint64_t seed = (uint64_t)cpu + 1, *random = o->scattered ? &seed : NULL;
+  uint64_t *a = memory(bytes, random), *b = memory(bytes, random), moved = 0;
   for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
   char byte = 0;
   if (write(ready, &byte, 1) != 1 || read(start, &byte, 1) != 0) die("start");
