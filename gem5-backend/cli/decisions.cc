@@ -111,8 +111,7 @@ struct LoggedBanks {
   Ps column_at(const Entry &e, Dir d) const { return s.column_at[index(d)][e.bank]; }
   Ps activate_at(const Entry &e) const { return s.activate_at[e.bank]; }
   Ps row_to_column() const { return rcd; }
-  unsigned hits(Dir) const { return kUnknown; }
-  unsigned miss_banks(Dir) const { return kUnknown; }
+  BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
 };
 
 ControllerOptions options_of(const Line &l) {

@@ -81,9 +81,9 @@ class Controller {
   }
 
   /// Queues one burst of an accepted packet, with the virtual time its owner
-  /// had on arrival.
-  void enqueue(Dir d, const Owner &owner, Ps now, std::uint16_t bank, std::uint32_t row,
-               std::uint16_t handle) {
+  /// had on arrival. Returns its slot in the queue.
+  Queue::Slot enqueue(Dir d, const Owner &owner, Ps now, std::uint16_t bank, std::uint32_t row,
+                      std::uint16_t handle) {
     Entry e;
     e.vtime = options_.policy == Policy::lvtf ? owner.vtime : 0;
     e.seq = next_seq_++;
@@ -91,8 +91,8 @@ class Controller {
     e.bank = bank;
     e.row = row;
     e.handle = handle;
-    queues_[index(d)].insert(e);
     if (now < oldest_bound_) oldest_bound_ = now;
+    return queues_[index(d)].insert(e);
   }
 
   /// Direction of the next burst. drain: the host empties the write queue.
@@ -118,7 +118,7 @@ class Controller {
     } else {
       const Ps extra = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
       const Ps min_col = bus_free + extra > now ? bus_free + extra : now;
-      c.place = pick_frfcfs(q, lowest(q), c.dir, view, min_col, now);
+      c.place = pick_frfcfs(q, c.dir, view, min_col, now);
     }
     c.found = c.place < q.size();
     return c;

@@ -23,8 +23,9 @@ struct CallbackView {
   }
   drfq::Ps activate_at(const drfq::Entry &e) const { return v.activate_at(v.context, e.bank); }
   drfq::Ps row_to_column() const { return v.row_to_column_ps; }
-  unsigned hits(drfq::Dir) const { return drfq::kUnknown; }
-  unsigned miss_banks(drfq::Dir) const { return drfq::kUnknown; }
+  drfq::BankHeads heads(const drfq::Queue &q, drfq::Dir, unsigned bank) const {
+    return drfq::search_heads(q, bank, *this);
+  }
 };
 
 bool in_range(uint32_t v, uint32_t most) { return v >= 1 && v <= most; }

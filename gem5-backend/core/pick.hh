@@ -7,124 +7,150 @@
 //   Ps column_at(const Entry &, Dir)   earliest column command its bank allows
 //   Ps activate_at(const Entry &)      earliest activate of its row, precharge included
 //   Ps row_to_column()                 tRCD
-//   unsigned hits(Dir)                 waiting entries whose row is open, or more
-//   unsigned miss_banks(Dir)           banks that other entries wait for, or more
-// The last two only end a search early; a host that does not count says kUnknown.
+//   BankHeads heads(const Queue &, Dir, unsigned bank)
+// A host that does not keep the heads of its banks answers search_heads().
+// Entries of one bank that hit, and those that miss, differ in nothing but their
+// age: to look at the first of each is enough.
 #ifndef DRFQ_PICK_HH
 #define DRFQ_PICK_HH
 
 #include <algorithm>
-#include <bitset>
 
 #include "queue.hh"
 
 namespace drfq {
 
-/// The most banks (over all ranks) that pick_frfcfs tells apart.
-inline constexpr unsigned kBanksMax = 256;
+/// Of the entries that wait for a bank, in service order: the first whose row
+/// is open and the first whose row is not. Slots; Queue::kNone: there is none.
+struct BankHeads {
+  Queue::Slot hit = Queue::kNone;
+  Queue::Slot miss = Queue::kNone;
+};
 
-inline constexpr unsigned kUnknown = ~0u;
+/// The heads of a bank by looking at its entries.
+template <class View>
+BankHeads search_heads(const Queue &q, unsigned bank, const View &view) {
+  BankHeads h;
+  for (Queue::Slot s = q.first_of(bank); s != Queue::kNone; s = q.next_of(s)) {
+    Queue::Slot &first = view.row_hit(q.in(s)) ? h.hit : h.miss;
+    if (first == Queue::kNone) first = s;
+    if (h.hit != Queue::kNone && h.miss != Queue::kNone) break;
+  }
+  return h;
+}
 
 /// First-ready, lowest-virtual-time-first (thesis 4.4): the first row hit in
 /// queue order, else the first entry that is ready. Place in the queue, or
 /// q.size() when nothing is ready.
 template <class View>
 unsigned pick_first_ready(const Queue &q, Dir dir, const View &view) {
-  unsigned first = q.size();
-  const bool no_hit = view.hits(dir) == 0;
-  for (unsigned i = 0; i < q.size(); i++) {
-    const Entry &e = q.at(i);
-    if (!view.ready(e)) continue;
-    if (no_hit || view.row_hit(e)) return i;
-    if (first == q.size()) first = i;
-  }
+  if (!q.empty() && view.row_hit(q.head()) && view.ready(q.head())) return 0;
+  Queue::Slot hit = Queue::kNone;
+  q.each_bank([&](unsigned bank) {
+    const Queue::Slot s = view.heads(q, dir, bank).hit;
+    if (s == Queue::kNone || !view.ready(q.in(s))) return;
+    if (hit == Queue::kNone || before(q.in(s), q.in(hit))) hit = s;
+  });
+  if (hit != Queue::kNone) return q.place_of(hit);
+  unsigned first = 0;
+  while (first < q.size() && !view.ready(q.at(first))) first++;
   return first;
 }
 
 namespace detail {
 
-struct BankPrep {
-  std::bitset<kBanksMax> banks;  ///< those that can be prepared earliest
-  bool hidden = false;           ///< their preparation hides behind the current bursts
+/// The oldest row hits of the lowest virtual time.
+struct Hits {
+  const Entry *seamless = nullptr;  ///< that leave no gap on the bus
+  const Entry *late = nullptr;      ///< that leave one
 };
 
-/// The banks with waiting entries whose activate would cost least.
-template <class View>
-BankPrep earliest_banks(const Queue &q, unsigned first, Dir dir, const View &view, Ps min_col_at,
-                        Ps now) {
-  BankPrep best;
-  std::bitset<kBanksMax> seen;
-  Ps min_act = kNever;
-  bool seamless = false;
-  const Ps rcd = view.row_to_column();
-  const Ps hidden_before = std::max(min_col_at > rcd ? min_col_at - rcd : 0, now);
-  unsigned left = view.miss_banks(dir);
-  for (unsigned i = 0; i < first && left != 0; i++) {
-    const Entry &e = q.at(i);
-    if (seen[e.bank] || !view.ready(e) || view.row_hit(e)) continue;
-    seen[e.bank] = true;
-    left--;
-    const Ps act = view.activate_at(e);
-    const bool fits = std::max(view.column_at(e, dir), act + rcd) <= min_col_at;
-    if (!fits && (seamless || act > min_act)) continue;
-    if (!seamless && (fits || act < min_act)) best.banks.reset();
-    seamless = seamless || fits;
-    best.hidden = act <= hidden_before;
-    best.banks[e.bank] = true;
-    min_act = act;
+inline void keep_older(const Entry **kept, const Entry &e) {
+  if (*kept == nullptr || e.seq < (*kept)->seq) *kept = &e;
+}
+
+/// The banks whose next activate costs least, one look at each.
+class EarliestBanks {
+ public:
+  EarliestBanks(Ps min_col_at, Ps now, Ps row_to_column)
+      : min_col_at_(min_col_at),
+        row_to_column_(row_to_column),
+        hidden_before_(std::max(min_col_at > row_to_column ? min_col_at - row_to_column : 0, now)) {
   }
-  return best;
+
+  /// e: the oldest miss of its bank; act: its activate; column: what the bank allows besides.
+  void consider(const Entry &e, Ps act, Ps column) {
+    const bool fits = std::max(column, act + row_to_column_) <= min_col_at_;
+    if (!fits && (seamless_ || act > act_)) return;
+    if (!seamless_ && (fits || act < act_)) oldest_ = newest_ = nullptr;
+    seamless_ = seamless_ || fits;
+    act_ = act;
+    keep_older(&oldest_, e);
+    // Of several, the one whose oldest miss is the newest says whether it hides: gem5 looks at it
+    // last.
+    if (newest_ != nullptr && e.seq < newest_->seq) return;
+    newest_ = &e;
+    hidden_ = act <= hidden_before_;
+  }
+
+  const Entry *oldest() const { return oldest_; }
+  bool hidden() const { return hidden_; }
+
+ private:
+  Ps min_col_at_, row_to_column_, hidden_before_;
+  Ps act_ = kNever;
+  bool seamless_ = false, hidden_ = false;
+  const Entry *oldest_ = nullptr, *newest_ = nullptr;
+};
+
+/// The head in a slot, unless there is none or others have a lower virtual time.
+inline const Entry *lowest_in(const Queue &q, Queue::Slot slot) {
+  return slot != Queue::kNone && q.in(slot).vtime == q.head().vtime ? &q.in(slot) : nullptr;
+}
+
+template <class View>
+Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at) {
+  Hits h;
+  q.each_bank([&](unsigned bank) {
+    const Entry *e = lowest_in(q, view.heads(q, dir, bank).hit);
+    if (e == nullptr || !view.ready(*e)) return;
+    keep_older(view.column_at(*e, dir) <= min_col_at ? &h.seamless : &h.late, *e);
+  });
+  return h;
+}
+
+template <class View>
+EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now) {
+  EarliestBanks earliest(min_col_at, now, view.row_to_column());
+  q.each_bank([&](unsigned bank) {
+    const Entry *e = lowest_in(q, view.heads(q, dir, bank).miss);
+    if (e == nullptr || !view.ready(*e)) return;
+    earliest.consider(*e, view.activate_at(*e), view.column_at(*e, dir));
+  });
+  return earliest;
 }
 
 }  // namespace detail
 
-/// How many entries at the front share the head's virtual time.
-inline unsigned lowest(const Queue &q) {
-  unsigned lo = 0, hi = q.size();
-  while (lo < hi) {
-    const unsigned mid = (lo + hi) / 2;
-    if (q.at(mid).vtime == q.head().vtime)
-      lo = mid + 1;
-    else
-      hi = mid;
-  }
-  return lo;
-}
-
 /// FR-FCFS with the refinements of a modern controller: the oldest row hit
 /// that continues the data bus without a gap; else a row miss whose bank can be
 /// prepared behind the current bursts; else the oldest row hit; else the oldest
-/// entry of the banks that are ready earliest. Looks at the first entries of the
-/// queue only, which must share one virtual time. min_col_at: when the bus is
-/// next free. Place in the queue, or q.size().
+/// entry of the banks that are ready earliest. Looks at the entries of the lowest
+/// virtual time only. min_col_at: when the bus is next free. Place in the queue, or
+/// q.size().
 template <class View>
-unsigned pick_frfcfs(const Queue &q, unsigned first, Dir dir, const View &view, Ps min_col_at,
-                     Ps now) {
-  unsigned chosen = q.size();
-  bool have_hit = false, have_miss = false, hidden_miss = false, prepared = false;
-  detail::BankPrep prep;
-  unsigned hits_left = view.hits(dir);
-  for (unsigned i = 0; i < first && !(have_miss && hits_left == 0); i++) {
-    const Entry &e = q.at(i);
-    if (!view.ready(e)) continue;
-    if (view.row_hit(e)) {
-      hits_left--;
-      if (view.column_at(e, dir) <= min_col_at) return i;
-      if (!hidden_miss && !have_hit) {
-        chosen = i;
-        have_hit = true;
-      }
-      continue;
-    }
-    if (have_miss) continue;
-    if (!prepared) prep = detail::earliest_banks(q, first, dir, view, min_col_at, now);
-    prepared = true;
-    if (!prep.banks[e.bank]) continue;
-    have_miss = true;
-    hidden_miss = prep.hidden;
-    if (hidden_miss || !have_hit) chosen = i;
+unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now) {
+  if (q.empty()) return 0;
+  const Entry &head = q.head();
+  if (view.row_hit(head) && view.column_at(head, dir) <= min_col_at && view.ready(head)) return 0;
+  const detail::Hits hits = detail::oldest_hits(q, dir, view, min_col_at);
+  const Entry *chosen = hits.seamless;
+  if (chosen == nullptr) {
+    const auto earliest = detail::earliest_banks(q, dir, view, min_col_at, now);
+    const bool open_row = hits.late == nullptr || earliest.hidden();
+    chosen = open_row && earliest.oldest() != nullptr ? earliest.oldest() : hits.late;
   }
-  return chosen;
+  return chosen != nullptr ? q.place_of(q.slot_of(*chosen)) : q.size();
 }
 
 }  // namespace drfq

@@ -99,8 +99,9 @@ struct DrfqMemCtrl::View {
 
   ::drfq::Ps activate_at(const ::drfq::Entry &e) const { return activate_at(e.bank); }
   ::drfq::Ps row_to_column() const { return ctrl.rowToColumn; }
-  unsigned hits(Dir) const { return ::drfq::kUnknown; }
-  unsigned miss_banks(Dir) const { return ::drfq::kUnknown; }
+  ::drfq::BankHeads heads(const ::drfq::Queue &q, Dir, unsigned bank) const {
+    return ::drfq::search_heads(q, bank, *this);
+  }
 };
 
 DrfqMemCtrl::AgentPort::AgentPort(DrfqMemCtrl &ctrl_, PortID number_)

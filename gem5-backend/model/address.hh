@@ -17,29 +17,30 @@ class AddressDecoder {
  public:
   explicit AddressDecoder(const Timing &t)
       : burst_(log2(t.burst_bytes)),
-        column_(log2(t.row_bytes / t.burst_bytes)),
-        group_(log2(t.groups)),
-        bank_(log2(t.banks / t.groups)),
-        rank_(log2(t.ranks)),
-        row_mask_(t.rows - 1),
-        low_groups_(t.map == AddressMap::row_bank_column_group) {}
+        group_bits_(log2(t.groups)),
+        rank_shift_(log2(t.banks)),
+        group_mask_(t.groups - 1),
+        bank_mask_(t.banks / t.groups - 1),
+        rank_mask_(t.ranks - 1),
+        row_mask_(t.rows - 1) {
+    const unsigned column_bits = log2(t.row_bytes / t.burst_bytes);
+    const bool low_groups = t.map == AddressMap::row_bank_column_group;
+    group_at_ = low_groups ? 0 : column_bits;
+    bank_at_ = column_bits + group_bits_;
+    rank_at_ = column_bits + rank_shift_;
+    row_at_ = rank_at_ + log2(t.ranks);
+  }
 
   std::uint64_t burst_of(std::uint64_t address) const { return address >> burst_; }
 
   Place decode(std::uint64_t burst) const {
-    std::uint64_t a = burst;
-    std::uint32_t bank = 0;
-    if (low_groups_) {
-      const std::uint32_t group = take(&a, group_);
-      take(&a, column_);
-      bank = take(&a, bank_) << group_ | group;
-    } else {
-      take(&a, column_);
-      bank = take(&a, bank_ + group_);
-    }
-    const std::uint32_t rank = take(&a, rank_);
-    return {static_cast<std::uint32_t>(a) & row_mask_,
-            static_cast<std::uint16_t>(rank << (bank_ + group_) | bank)};
+    const auto field = [burst](unsigned at, std::uint32_t mask) {
+      return static_cast<std::uint32_t>(burst >> at) & mask;
+    };
+    const std::uint32_t bank =
+        field(bank_at_, bank_mask_) << group_bits_ | field(group_at_, group_mask_);
+    return {field(row_at_, row_mask_),
+            static_cast<std::uint16_t>(field(rank_at_, rank_mask_) << rank_shift_ | bank)};
   }
 
  private:
@@ -49,15 +50,9 @@ class AddressDecoder {
     return n;
   }
 
-  static std::uint32_t take(std::uint64_t *a, unsigned bits) {
-    const std::uint64_t field = *a & ((std::uint64_t{1} << bits) - 1);
-    *a >>= bits;
-    return static_cast<std::uint32_t>(field);
-  }
-
-  unsigned burst_, column_, group_, bank_, rank_;
-  std::uint32_t row_mask_;
-  bool low_groups_;
+  unsigned burst_, group_bits_, rank_shift_;
+  unsigned group_at_, bank_at_, rank_at_, row_at_;  // lowest bit of each field of a burst address
+  std::uint32_t group_mask_, bank_mask_, rank_mask_, row_mask_;
 };
 
 }  // namespace drfq

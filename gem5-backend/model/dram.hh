@@ -23,14 +23,22 @@ class Dram {
   };
 
   explicit Dram(const Timing &t)
-      : t_(t),
-        banks_(t.banks * t.ranks),
-        groups_(t.groups * t.ranks),
-        ranks_(t.ranks),
-        bank_mask_(t.banks - 1),
-        group_mask_(t.groups - 1) {
-    while ((1u << rank_shift_) < t.banks) rank_shift_++;
+      : t_(t), banks_(t.banks * t.ranks), groups_(t.groups * t.ranks), ranks_(t.ranks) {
+    for (unsigned i = 0; i < banks_.size(); i++) {
+      const unsigned rank = i / t.banks;
+      banks_[i].rank = static_cast<std::uint16_t>(rank);
+      banks_[i].group = static_cast<std::uint16_t>(rank * t.groups + i % t.groups);
+    }
     for (Rank &r : ranks_) r.refresh_due = t.refi;
+    next_refresh_ = t.refi;
+    const Ps read_to_write = t.cl + t.burst + t.rtw - t.cwl, write_to_data_end = t.cwl + t.burst;
+    in_group_[0][0] = t.ccd_l, in_group_[0][1] = read_to_write;
+    in_group_[1][0] = write_to_data_end + t.wtr_l, in_group_[1][1] = t.ccd_l_wr;
+    in_rank_[0][0] = t.burst, in_rank_[0][1] = read_to_write;
+    in_rank_[1][0] = write_to_data_end + t.wtr, in_rank_[1][1] = t.burst;
+    // Another rank sees only the data bus change hands.
+    far_[0][0] = far_[1][1] = t.burst + t.cs;
+    far_[0][1] = gap(t.cl, t.cwl), far_[1][0] = gap(t.cwl, t.cl);
   }
 
   const Timing &timing() const { return t_; }
@@ -38,11 +46,16 @@ class Dram {
   std::uint64_t refreshes() const { return refreshes_; }
   std::uint64_t activates() const { return activates_; }
 
-  /// Starts the refreshes that are due. Call before looking at the banks.
-  void refresh(Ps now) {
-    for (unsigned i = 0; i < t_.ranks; i++)
-      while (ranks_[i].refresh_due <= now) refresh_rank(i, now);
+  /// Starts the refreshes that are due; whether any was. Call before looking at the banks.
+  bool refresh(Ps now) {
     now_ = now;
+    if (now < next_refresh_) return false;
+    next_refresh_ = kNever;
+    for (unsigned i = 0; i < t_.ranks; i++) {
+      while (ranks_[i].refresh_due <= now) refresh_rank(i, now);
+      next_refresh_ = std::min(next_refresh_, ranks_[i].refresh_due);
+    }
+    return true;
   }
 
   /// When the next rank that is being refreshed is available again; kNever: none is.
@@ -104,6 +117,7 @@ class Dram {
     std::uint32_t row = kClosed;
     unsigned accesses = 0;
     Ps act_at = 0, precharge_at = 0, column_at = 0;
+    std::uint16_t group = 0, rank = 0;
   };
   struct Group {
     Ps act_at = 0;
@@ -118,19 +132,18 @@ class Dram {
     unsigned seen = 0;
   };
 
-  const Rank &rank_of(unsigned bank) const { return ranks_[bank >> rank_shift_]; }
-  Rank &rank_of(unsigned bank) { return ranks_[bank >> rank_shift_]; }
-  unsigned group_of(unsigned bank) const {
-    return (bank >> rank_shift_) * t_.groups + (bank & bank_mask_ & group_mask_);
-  }
+  const Rank &rank_of(unsigned bank) const { return ranks_[banks_[bank].rank]; }
+  Rank &rank_of(unsigned bank) { return ranks_[banks_[bank].rank]; }
+  const Group &group_of(unsigned bank) const { return groups_[banks_[bank].group]; }
+  Group &group_of(unsigned bank) { return groups_[banks_[bank].group]; }
 
   Ps column_at(unsigned bank, Dir d) const {
-    return std::max({banks_[bank].column_at, groups_[group_of(bank)].column_at[index(d)],
+    return std::max({banks_[bank].column_at, group_of(bank).column_at[index(d)],
                      rank_of(bank).column_at[index(d)]});
   }
 
   Ps act_at(unsigned bank) const {
-    return std::max({banks_[bank].act_at, groups_[group_of(bank)].act_at, rank_of(bank).act_at});
+    return std::max({banks_[bank].act_at, group_of(bank).act_at, rank_of(bank).act_at});
   }
 
   void precharge(Bank *b, Ps at) {
@@ -149,7 +162,7 @@ class Dram {
     b.accesses = 0;
     b.precharge_at = at + t_.ras;
     b.column_at = std::max(b.column_at, at + t_.rcd);
-    groups_[group_of(bank)].act_at = std::max(groups_[group_of(bank)].act_at, at + t_.rrd_l);
+    group_of(bank).act_at = std::max(group_of(bank).act_at, at + t_.rrd_l);
     r.act_at = std::max(r.act_at, at + t_.rrd);
     if (t_.activation_limit == 0) return;
     r.window[r.next] = at;
@@ -160,23 +173,16 @@ class Dram {
   }
 
   void constrain_columns(unsigned bank, Dir d, Ps at) {
-    const auto raise = [](Ps *t, Ps to) { *t = std::max(*t, to); };
-    const Ps read_to_write = t_.cl + t_.burst + t_.rtw - t_.cwl;
-    const Ps write_to_data_end = t_.cwl + t_.burst;
-    const bool read = d == Dir::read;
-    Group &g = groups_[group_of(bank)];
-    raise(&g.column_at[0], at + (read ? t_.ccd_l : write_to_data_end + t_.wtr_l));
-    raise(&g.column_at[1], at + (read ? read_to_write : t_.ccd_l_wr));
-    for (Rank &r : ranks_) {
-      const bool same = &r == &rank_of(bank);
-      const Ps to_read = read ? t_.burst : write_to_data_end + t_.wtr;
-      const Ps to_write = read ? read_to_write : t_.burst;
-      // Another rank sees only the data bus change hands.
-      const Ps far_read = read ? t_.burst + t_.cs : gap(t_.cwl, t_.cl);
-      const Ps far_write = read ? gap(t_.cl, t_.cwl) : t_.burst + t_.cs;
-      raise(&r.column_at[0], at + (same ? to_read : far_read));
-      raise(&r.column_at[1], at + (same ? to_write : far_write));
-    }
+    const unsigned done = index(d);
+    const auto both = [at](Ps(&column_at)[2], const Ps(&after)[2]) {
+      column_at[0] = std::max(column_at[0], at + after[0]);
+      column_at[1] = std::max(column_at[1], at + after[1]);
+    };
+    Rank &own = rank_of(bank);
+    both(group_of(bank).column_at, in_group_[done]);
+    both(own.column_at, in_rank_[done]);
+    for (Rank &r : ranks_)
+      if (&r != &own) both(r.column_at, far_[done]);
   }
 
   /// From a column command with latency first to one of another rank with
@@ -219,8 +225,11 @@ class Dram {
   std::vector<Bank> banks_;
   std::vector<Group> groups_;
   std::vector<Rank> ranks_;
-  unsigned bank_mask_, group_mask_, rank_shift_ = 0;
+  // From a column command to the next one, by direction of both: in its bank group, in its rank,
+  // in another.
+  Ps in_group_[2][2], in_rank_[2][2], far_[2][2];
   Ps now_ = 0;
+  Ps next_refresh_;
   std::uint64_t refreshes_ = 0;
   std::uint64_t activates_ = 0;
 };

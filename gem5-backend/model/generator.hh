@@ -54,7 +54,8 @@ class Generator {
   explicit Generator(const AgentOptions &o)
       : o_(o),
         random_(o.seed),
-        lines_(o.array_bytes / kLineBytes ? o.array_bytes / kLineBytes : 1) {
+        lines_(o.array_bytes / kLineBytes ? o.array_bytes / kLineBytes : 1),
+        mask_((lines_ & (lines_ - 1)) == 0 ? lines_ - 1 : 0) {
     // Runs that differ by the seed alone start at different rows and banks.
     if (o.seed != 0) position_ = random_.below(lines_);
   }
@@ -83,7 +84,8 @@ class Generator {
 
  private:
   std::uint64_t line(unsigned array, std::uint64_t i) const {
-    return o_.base + array * o_.array_bytes + (i % lines_) * kLineBytes;
+    const std::uint64_t within = mask_ != 0 ? i & mask_ : i % lines_;
+    return o_.base + array * o_.array_bytes + within * kLineBytes;
   }
 
   Access next_copy() {
@@ -123,6 +125,7 @@ class Generator {
   AgentOptions o_;
   Random random_;
   std::uint64_t lines_;
+  std::uint64_t mask_;  // of lines_ when that is a power of two above 1, for a division is slow
   std::uint64_t position_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t sent_ = 0;

@@ -23,7 +23,7 @@
 #include "address.hh"
 #include "dram.hh"
 #include "ring.hh"
-#include "row_counts.hh"
+#include "row_heads.hh"
 #include "stats.hh"
 #include "write_index.hh"
 
@@ -80,16 +80,17 @@ class Memory {
  public:
   explicit Memory(const MemoryOptions &o)
       : ports_(o.ports),
-        decoder_(o.timing),
+        decoder_(checked(o.timing)),
         dram_(o.timing),
         controller_(o.controller),
-        rows_{RowCounts(dram_.banks()), RowCounts(dram_.banks())} {
-    const std::string wrong = check(o.timing);
-    if (!wrong.empty()) throw std::invalid_argument(wrong);
+        rows_{RowHeads(dram_.banks()), RowHeads(dram_.banks())} {
     for (unsigned i = 0; i < kSlots; i++) free_[i] = static_cast<std::uint16_t>(i);
     const Timing &t = o.timing;
     turnaround_[index(Dir::read)] = std::min(t.wtr, t.cs);
     turnaround_[index(Dir::write)] = std::min(t.rtw, t.cs);
+    const unsigned entries =
+        std::min(controller_.queue(Dir::read).capacity(), controller_.queue(Dir::write).capacity());
+    max_packet_bytes_ = (entries > 1 ? entries - 1 : 1) * t.burst_bytes;
   }
 
   void listen(Listener *l) { listener_ = l; }
@@ -102,11 +103,7 @@ class Memory {
   Ps now() const { return now_; }
 
   /// Largest packet that every queue state can admit in the end.
-  std::uint32_t max_packet_bytes() const {
-    const unsigned entries =
-        std::min(controller_.queue(Dir::read).capacity(), controller_.queue(Dir::write).capacity());
-    return (entries > 1 ? entries - 1 : 1) * dram_.timing().burst_bytes;
-  }
+  std::uint32_t max_packet_bytes() const { return max_packet_bytes_; }
 
   /// While set, frfcfs also serves writes below its low watermark.
   void drain(bool on) {
@@ -117,7 +114,7 @@ class Memory {
   /// Offers a packet at time now. Throws std::length_error when its bytes are
   /// 0 or too many: such a packet could be refused for ever.
   Admission submit(const Packet &p, Ps now) {
-    if (p.bytes == 0 || p.bytes > max_packet_bytes())
+    if (p.bytes == 0 || p.bytes > max_packet_bytes_)
       throw std::length_error("packet size out of range");
     if (now > now_) advance(now);
     const Admission a = offer(p);
@@ -131,14 +128,22 @@ class Memory {
 
   /// When something happens next; kNever when idle.
   Ps next_event() const {
-    return std::min(std::min(data_.front_time(), replies_.front_time()),
+    // Data that lands matters to nobody unless a read waits for its buffer.
+    const Ps landing = refused_[index(Dir::read)] ? data_.front_time() : kNever;
+    return std::min(std::min(landing, replies_.front_time()),
                     std::min(acks_.front_time(), decide_at_));
+  }
+
+  /// Runs what happens next alone; there is something.
+  void run_next() {
+    now_ = std::max(now_, next_event());
+    step();
   }
 
   /// Runs everything up to and including time to.
   void advance(Ps to) {
     for (Ps t = next_event(); t <= to && t != kNever; t = next_event()) {
-      if (t > now_) now_ = t;
+      now_ = std::max(now_, t);
       step();
     }
     if (to > now_) now_ = to;
@@ -155,8 +160,14 @@ class Memory {
     unsigned left = 0;        ///< reads: bursts that are not on the bus yet
   };
 
+  static const Timing &checked(const Timing &t) {
+    const std::string wrong = check(t);
+    if (!wrong.empty()) throw std::invalid_argument(wrong);
+    return t;
+  }
+
   void step() {
-    if (data_.front_time() <= now_) {
+    if (refused_[index(Dir::read)] && data_.front_time() <= now_) {
       data_.pop();
       offer_room(Dir::read);
     } else if (replies_.front_time() <= now_) {
@@ -190,7 +201,13 @@ class Memory {
     if (listener_ != nullptr) listener_->room(d, now_);
   }
 
+  /// Frees the buffers of reads whose data has passed.
+  void land() {
+    while (data_.front_time() <= now_) data_.pop();
+  }
+
   Admission offer(const Packet &p) {
+    land();
     if (holder_ != kNobody && holder_ != p.port) return Admission::blocked;
     const std::uint64_t first = decoder_.burst_of(p.address);
     const std::uint64_t last = decoder_.burst_of(p.address + p.bytes - 1);
@@ -252,8 +269,8 @@ class Memory {
 
   void enqueue(Dir d, const Owner &owner, std::uint64_t burst, std::uint16_t handle) {
     const Place place = decoder_.decode(burst);
-    rows_[index(d)].added(place.bank, dram_.is_open(place.bank, place.row));
-    controller_.enqueue(d, owner, now_, place.bank, place.row, handle);
+    const Queue::Slot slot = controller_.enqueue(d, owner, now_, place.bank, place.row, handle);
+    rows_[index(d)].added(controller_.queue(d), slot, dram_.is_open(place.bank, place.row));
   }
 
   void wake(Ps at) {
@@ -263,23 +280,21 @@ class Memory {
   /// The View of core/pick.hh.
   struct View {
     const Dram &dram;
-    const RowCounts (&rows)[2];
+    RowHeads (&rows)[2];
     bool ready(const Entry &e) const { return dram.ready(e); }
     bool row_hit(const Entry &e) const { return dram.row_hit(e); }
     Ps column_at(const Entry &e, Dir d) const { return dram.column_at(e, d); }
     Ps activate_at(const Entry &e) const { return dram.activate_at(e); }
     Ps row_to_column() const { return dram.row_to_column(); }
-    unsigned hits(Dir d) const { return rows[index(d)].hits(); }
-    unsigned miss_banks(Dir d) const { return rows[index(d)].miss_banks(); }
+    const BankHeads &heads(const Queue &q, Dir d, unsigned bank) const {
+      return rows[index(d)].of(q, bank);
+    }
   };
 
   void refresh() {
-    const std::uint64_t before = dram_.refreshes();
-    dram_.refresh(now_);
-    if (dram_.refreshes() == before) return;
+    if (!dram_.refresh(now_)) return;
     for (unsigned b = 0; b < dram_.banks(); b++)
-      if (!dram_.is_open(b))
-        for (RowCounts &r : rows_) r.closed(b);
+      if (!dram_.is_open(b)) row_closed(b);
   }
 
   /// The data bus wants its next burst.
@@ -300,6 +315,8 @@ class Memory {
 
   void serve(const Choice &c) {
     const bool turned = c.dir != controller_.direction();
+    const Queue &q = controller_.queue(c.dir);
+    rows_[index(c.dir)].removing(q, q.slot_at(c.place));
     const Entry e = controller_.serve(c);
     const Dram::Burst burst = dram_.issue(e, c.dir, bus_free_);
     keep_rows(e, c.dir, burst.row_hit);
@@ -325,17 +342,17 @@ class Memory {
       replies_.push(burst.data_end + t.frontend + t.backend, e.handle);
   }
 
-  /// Counts after a burst, and its effect on the open row of its bank.
+  /// Heads after a burst, and its effect on the open row of its bank.
   void keep_rows(const Entry &e, Dir d, bool hit) {
-    RowCounts &mine = rows_[index(d)];
-    mine.removed(e.bank, hit);
     if (!hit)
-      for (Dir q : {Dir::read, Dir::write}) {
-        rows_[index(q)].closed(e.bank);
-        rows_[index(q)].opened(controller_.queue(q), e.bank, e.row);
-      }
-    if (dram_.settle(e.bank, mine.hits(e.bank) != 0, mine.misses(e.bank) != 0))
-      for (RowCounts &r : rows_) r.closed(e.bank);
+      for (RowHeads &r : rows_) r.opened(e.bank, e.row);
+    const BankHeads &mine = rows_[index(d)].of(controller_.queue(d), e.bank);
+    if (dram_.settle(e.bank, mine.hit != Queue::kNone, mine.miss != Queue::kNone))
+      row_closed(e.bank);
+  }
+
+  void row_closed(unsigned bank) {
+    for (Dir q : {Dir::read, Dir::write}) rows_[index(q)].closed(controller_.queue(q), bank);
   }
 
   std::uint16_t acquire() { return free_[used_++]; }
@@ -347,11 +364,12 @@ class Memory {
   AddressDecoder decoder_;
   Dram dram_;
   Controller controller_;
-  RowCounts rows_[2];
+  RowHeads rows_[2];
   Stats stats_;
   Listener *listener_ = nullptr;
   Observer *observer_ = nullptr;
   Ps turnaround_[2];
+  std::uint32_t max_packet_bytes_;
   Ps now_ = 0;
   Ps bus_free_ = 0;        ///< earliest column command for the data bus
   Ps next_request_ = 0;    ///< earliest decision

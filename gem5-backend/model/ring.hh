@@ -17,18 +17,22 @@ class Ring {
  public:
   unsigned size() const { return tail_ - head_; }
   bool empty() const { return head_ == tail_; }
-  Ps front_time() const { return empty() ? kNever : items_[head_ % N].at; }
+  /// kNever when empty.
+  Ps front_time() const { return front_; }
 
   /// Times never decrease, so the front is always the earliest.
   void push(Ps at, const T &value) {
     assert(size() < N);
     assert(empty() || at >= items_[(tail_ - 1) % N].at);
+    if (empty()) front_ = at;
     items_[tail_++ % N] = {at, value};
   }
 
   T pop() {
     assert(!empty());
-    return items_[head_++ % N].value;
+    const T value = items_[head_++ % N].value;
+    front_ = empty() ? kNever : items_[head_ % N].at;
+    return value;
   }
 
  private:
@@ -38,6 +42,7 @@ class Ring {
   };
   std::array<Item, N> items_{};
   unsigned head_ = 0, tail_ = 0;  // free-running
+  Ps front_ = kNever;
 };
 
 }  // namespace drfq

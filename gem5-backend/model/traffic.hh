@@ -29,7 +29,7 @@ class Traffic final : private Listener {
   /// Adds an agent; returns its number.
   std::size_t add(const AgentOptions &o) {
     agents_.emplace_back(o, static_cast<std::uint32_t>(agents_.size()));
-    issue_at_.push_back(kNever);
+    issue_at_.resize(agents_.size(), kNever);
     waiting_.reserve(agents_.size());
     retry_.reserve(agents_.size());
     schedule(agents_.size() - 1);
@@ -54,35 +54,32 @@ class Traffic final : private Listener {
   }
 
   /// When something happens next; kNever when nothing ever does.
-  Ps next_event() const {
-    Ps t = memory_.next_event();
-    for (Ps at : issue_at_) t = std::min(t, at);
-    return t;
-  }
+  Ps next_event() const { return std::min(memory_.next_event(), issue_at_[first_]); }
 
   /// Runs everything up to and including time to.
   void run_until(Ps to) {
     for (;;) {
-      std::size_t first = 0;
-      Ps at = kNever;
-      for (std::size_t i = 0; i < issue_at_.size(); i++)
-        if (issue_at_[i] < at) {
-          at = issue_at_[i];
-          first = i;
-        }
       // Memory goes first on a tie, so that an answer can free a line.
-      const Ps memory_at = memory_.next_event();
+      const Ps at = issue_at_[first_], memory_at = memory_.next_event();
       if (std::min(at, memory_at) > to || std::min(at, memory_at) == kNever) break;
       if (memory_at <= at)
-        memory_.advance(memory_at);
+        memory_.run_next();
       else
-        issue(first, at);
+        issue(first_, at);
     }
     memory_.advance(to);
   }
 
  private:
-  void schedule(std::size_t i) { issue_at_[i] = agents_[i].next_issue(now()); }
+  void schedule(std::size_t i) {
+    const Ps at = agents_[i].next_issue(now());
+    if (at == issue_at_[i]) return;
+    issue_at_[i] = at;
+    // Of agents that want to send at the same time the first one does.
+    first_ = 0;
+    for (std::size_t k = 1; k < issue_at_.size(); k++)
+      if (issue_at_[k] < issue_at_[first_]) first_ = k;
+  }
 
   void issue(std::size_t i, Ps at) {
     agents_[i].issue(at);
@@ -116,8 +113,9 @@ class Traffic final : private Listener {
 
   Memory memory_;
   std::vector<Agent> agents_;
-  std::vector<Ps> issue_at_;          // by agent
-  std::vector<std::size_t> waiting_;  // refused, oldest first
+  std::vector<Ps> issue_at_ = {kNever};  // by agent; never empty
+  std::size_t first_ = 0;                // whose is the earliest
+  std::vector<std::size_t> waiting_;     // refused, oldest first
   std::vector<std::size_t> retry_;
 };
 

@@ -28,8 +28,7 @@ struct Banks {
   Ps column_at(const Entry &e, Dir d) const { return s.column_at[index(d)][e.bank]; }
   Ps activate_at(const Entry &e) const { return s.activate_at[e.bank]; }
   Ps row_to_column() const { return 15000; }
-  unsigned hits(Dir) const { return kUnknown; }
-  unsigned miss_banks(Dir) const { return kUnknown; }
+  BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
 };
 
 /// A random run of a controller, logged.

@@ -38,8 +38,7 @@ struct FakeBanks {
   Ps column_at(const Entry &e, Dir) const { return column[e.bank]; }
   Ps activate_at(const Entry &e) const { return activate[e.bank]; }
   Ps row_to_column() const { return 15000; }
-  unsigned hits(Dir) const { return kUnknown; }
-  unsigned miss_banks(Dir) const { return kUnknown; }
+  BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
 };
 
 TEST(QueueOrder, VirtualTimeThenArrival) {
@@ -140,16 +139,16 @@ TEST(PickBaseline, SeamlessHitHiddenPreparationHitEarliestBank) {
   const Ps bus = 100000;
   // No row open: the bank that is ready first.
   banks.activate[0] = 200000, banks.activate[1] = 150000, banks.activate[2] = 160000;
-  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, bus, 0), 1u);
+  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 1u);
   // A hit that would leave a gap beats a miss that costs more.
   banks.row[2] = 1, banks.column[2] = 110000;
-  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, bus, 0), 2u);
+  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 2u);
   // A miss whose activate hides behind the current bursts beats that hit.
   banks.activate[0] = 80000;
-  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, bus, 0), 0u);
+  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 0u);
   // A seamless hit beats all.
   banks.column[2] = bus;
-  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, bus, 0), 2u);
+  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, bus, 0), 2u);
 }
 
 TEST(PickBaseline, LooksNoFurtherThanTheLowestVirtualTime) {
@@ -157,13 +156,14 @@ TEST(PickBaseline, LooksNoFurtherThanTheLowestVirtualTime) {
   q.insert(entry(3, 0, 0, 1));
   q.insert(entry(3, 1, 1, 1));
   q.insert(entry(4, 2, 2, 1));
-  EXPECT_EQ(lowest(q), 2u);
-  EXPECT_EQ(lowest(Queue(128)), 0u);
   FakeBanks banks;
   banks.row[2] = 1;  // a seamless hit of a higher virtual time
   banks.activate[0] = 300000, banks.activate[1] = 200000;
-  EXPECT_EQ(pick_frfcfs(q, lowest(q), Dir::read, banks, 100000, 0), 1u);
-  EXPECT_EQ(pick_frfcfs(q, q.size(), Dir::read, banks, 100000, 0), 2u);
+  EXPECT_EQ(pick_frfcfs(q, Dir::read, banks, 100000, 0), 1u);
+  Queue same(128);
+  for (unsigned i = 0; i < 3; i++) same.insert(entry(3, i, static_cast<std::uint16_t>(i), 1));
+  EXPECT_EQ(pick_frfcfs(same, Dir::read, banks, 100000, 0), 2u);
+  EXPECT_EQ(pick_frfcfs(Queue(128), Dir::read, banks, 100000, 0), 0u);
 }
 
 class ControllerTest : public ::testing::Test {
