@@ -3,7 +3,7 @@
 //! scheduler, found by its name.
 
 use std::{
-    io,
+    io::{self, BufRead, Write},
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     ptr,
 };
@@ -15,17 +15,19 @@ use libbpf_rs::{
     query::ProgInfoIter,
 };
 
-use crate::bpf_intf::drfq_dma_arg;
+use crate::{bpf_intf::drfq_dma_arg, cli::CHARGE_MAX};
 
 /// The kernel keeps 15 characters of a name; these are all of it.
 const PROGRAM: &str = "drfq_charge_dma";
 
-/// Charges `bytes` to the task `pid`.
+/// Charges `bytes` to the task `pid`, or if there are none what each line of the
+/// standard input says.
 ///
 /// # Errors
-/// No scheduler is running, it does not know the task, or the caller may not
-/// (CAP_SYS_ADMIN finds programs, CAP_BPF runs them).
-pub fn run(pid: u32, bytes: u64) -> Result<()> {
+/// No scheduler is running, it does not know the task, the caller may not
+/// (CAP_SYS_ADMIN finds programs, CAP_BPF runs them), or a line is no number of
+/// bytes; what was charged before stays so.
+pub fn run(pid: u32, bytes: Option<u64>) -> Result<()> {
     let missing = caps::has_cap(
         None,
         caps::CapSet::Effective,
@@ -38,10 +40,38 @@ pub fn run(pid: u32, bytes: u64) -> Result<()> {
         .find(|program| program.ty == ProgramType::Syscall && program.name == PROGRAM)
         .context("no scx_drfq is running (its program drfq_charge_dma is not loaded)")?;
     let fd = Program::fd_from_id(program.id).context("cannot open the scheduler's program")?;
-    match charge(fd.as_fd(), pid, Mover::Device, bytes).context("cannot charge the traffic")? {
+    let one = |bytes| match charge(fd.as_fd(), pid, Mover::Device, bytes)
+        .context("cannot charge the traffic")?
+    {
         true => Ok(()),
         false => bail!("no task {pid} that scx_drfq schedules"),
+    };
+    match bytes {
+        Some(bytes) => one(bytes),
+        None => charge_lines(io::stdin().lock(), &mut io::stdout(), one),
     }
+}
+
+/// One charge for each line of `input`; `output` gets the line when it is done.
+fn charge_lines(
+    input: impl BufRead,
+    output: &mut impl Write,
+    mut one: impl FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    for (i, line) in input.lines().enumerate() {
+        let line = line.context("cannot read standard input")?;
+        let bytes = line.trim().parse().ok();
+        let Some(bytes) = bytes.filter(|bytes| (1..=CHARGE_MAX).contains(bytes)) else {
+            bail!(
+                "line {}: {line:?} is no number of bytes from 1 to 1 TB",
+                i + 1
+            );
+        };
+        one(bytes)?;
+        writeln!(output, "{bytes}").context("cannot write to standard output")?;
+        output.flush().context("cannot write to standard output")?;
+    }
+    Ok(())
 }
 
 /// Who moved the bytes of a charge.
@@ -77,5 +107,36 @@ pub fn charge(program: BorrowedFd, pid: u32, mover: Mover, bytes: u64) -> io::Re
         (0, refused) if refused == -libc::ESRCH => Ok(false),
         (0, refused) => Err(io::Error::from_raw_os_error(-refused)),
         (error, _) => Err(io::Error::from_raw_os_error(-error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(input: &str) -> (Vec<u64>, String, Result<()>) {
+        let (mut charged, mut output) = (Vec::new(), Vec::new());
+        let result = charge_lines(input.as_bytes(), &mut output, |bytes| {
+            charged.push(bytes);
+            Ok(())
+        });
+        (charged, String::from_utf8(output).unwrap(), result)
+    }
+
+    #[test]
+    fn each_line_is_a_charge_and_is_answered() {
+        let (charged, output, result) = lines("1\n 4096\n1000000000000\n");
+        assert!(result.is_ok());
+        assert_eq!(charged, [1, 4096, CHARGE_MAX]);
+        assert_eq!(output, "1\n4096\n1000000000000\n");
+    }
+
+    #[test]
+    fn a_bad_line_ends_it_after_those_before() {
+        for bad in ["0", "-1", "", "x", "1000000000001"] {
+            let (charged, _, result) = lines(&format!("7\n{bad}\n8\n"));
+            assert_eq!(charged, [7]);
+            assert!(result.unwrap_err().to_string().starts_with("line 2: "));
+        }
     }
 }

@@ -89,6 +89,9 @@ pub struct Top {
     pub rows: u32,
 }
 
+/// Bytes of the largest charge.
+pub const CHARGE_MAX: u64 = 1_000_000_000_000;
+
 /// Options of `charge-dma`.
 #[derive(Args, Debug)]
 pub struct ChargeDma {
@@ -96,9 +99,10 @@ pub struct ChargeDma {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: u32,
 
-    /// Bytes that were moved for it [1 to 1 TB]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
-    pub bytes: u64,
+    /// Bytes that were moved for it [1 to 1 TB; default: each line of standard
+    /// input is a charge, and is printed when it is done]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=CHARGE_MAX))]
+    pub bytes: Option<u64>,
 }
 
 /// A time of 0.1 to 3600 seconds.

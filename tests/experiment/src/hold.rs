@@ -5,10 +5,11 @@
 use crate::loads::Load;
 use crate::process::{Stat, cpu_ns, now_ns};
 use crate::stats::Stats;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// How often V is looked at during a hold.
@@ -83,12 +84,13 @@ impl Injector<'_> {
     /// Goes on until `end_ns` (`CLOCK_MONOTONIC`).
     pub fn run(&self, load: &Load, end_ns: u64) -> Result<Vec<Debt>> {
         let mut debts = Vec::new();
+        let mut charger = Charger::start(self.program, load.pid())?;
         let mut loaded = LoadTime {
             earliest_ns: 0,
             latest_ns: u64::MAX,
         };
         while wait_asleep(load.pid(), end_ns)? {
-            if let Some(debt) = self.one(load.pid(), end_ns, &mut loaded)? {
+            if let Some(debt) = self.one(&mut charger, end_ns, &mut loaded)? {
                 debts.push(debt);
             }
         }
@@ -102,8 +104,14 @@ impl Injector<'_> {
     /// One debt, from its injection until the task has run with it; `None` if
     /// it was charged before S was asked for, or not before the end. Times of V
     /// are uptimes.
-    fn one(&self, pid: u32, end_ns: u64, loaded: &mut LoadTime) -> Result<Option<Debt>> {
-        self.inject(pid)?;
+    fn one(
+        &self,
+        charger: &mut Charger,
+        end_ns: u64,
+        loaded: &mut LoadTime,
+    ) -> Result<Option<Debt>> {
+        let pid = charger.pid;
+        charger.charge(self.bytes)?;
         let injected_ns = now_ns();
         let stats = Stats::ask()?;
         let cpu_before_ns = cpu_ns(pid)?;
@@ -131,19 +139,51 @@ impl Injector<'_> {
         };
         Ok((charged && now_ns() < end_ns).then_some(debt))
     }
+}
 
-    fn inject(&self, pid: u32) -> Result<()> {
-        let status = Command::new(self.program)
-            .args([
-                "charge-dma",
-                "--pid",
-                &pid.to_string(),
-                "--bytes",
-                &self.bytes.to_string(),
-            ])
-            .status()?;
-        ensure!(status.success(), "scx_drfq charge-dma ended with {status}");
+/// `scx_drfq charge-dma`, once for all charges: to start a program reads files,
+/// and with a clock that skips idle time such a wait may last until the task
+/// that is alone wakes up.
+struct Charger {
+    pid: u32,
+    child: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Charger {
+    fn start(program: &Path, pid: u32) -> Result<Self> {
+        let mut child = Command::new(program)
+            .args(["charge-dma", "--pid", &pid.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let requests = child.stdin.take().context("no pipe to charge-dma")?;
+        let answers = child.stdout.take().context("no pipe from charge-dma")?;
+        let answers = BufReader::new(answers);
+        Ok(Self {
+            pid,
+            child,
+            requests,
+            answers,
+        })
+    }
+
+    /// Returns when it is done.
+    fn charge(&mut self, bytes: u64) -> Result<()> {
+        writeln!(self.requests, "{bytes}")?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer)?;
+        ensure!(!answer.is_empty(), "scx_drfq charge-dma ended");
         Ok(())
+    }
+}
+
+impl Drop for Charger {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
