@@ -125,10 +125,12 @@ ControllerOptions options_of(const Line &l) {
   o.tie_bursts = static_cast<unsigned>(l.number("tie_bursts", 1u << 30));
   o.prepare = l.number("prepare", 1) != 0;
   o.aging = l.number("aging_ps", kPsPerMs * 1000);
-  const auto &drain = l.list("drain", 3);
+  const auto &drain = l.list("drain", 0);
+  if (drain.size() != 3 && drain.size() != 4) l.fail("'drain' has another length");
   o.drain.high_percent = static_cast<unsigned>(drain[0]);
   o.drain.low_percent = static_cast<unsigned>(drain[1]);
   o.drain.min_writes = static_cast<unsigned>(drain[2]);
+  if (drain.size() == 4) o.drain.min_reads = static_cast<unsigned>(drain[3]);
   return o;
 }
 

@@ -86,6 +86,7 @@ std::string describe(const MemoryOptions &m) {
       {"drain_high_percent", c.drain.high_percent},
       {"drain_low_percent", c.drain.low_percent},
       {"drain_min_writes", c.drain.min_writes},
+      {"drain_min_reads", c.drain.min_reads},
   };
   for (const auto &n : numbers) number(n.first, n.second);
   out += std::string(",\"map\":\"") + kMaps[static_cast<std::size_t>(t.map)] + "\",\"page\":\"" +
@@ -129,6 +130,7 @@ MemoryOptions load_memory(const toml::Document &doc) {
   c.drain.high_percent = static_cast<unsigned>(r.whole("drain_high_percent", 85, 1, 99));
   c.drain.low_percent = static_cast<unsigned>(r.whole("drain_low_percent", 50, 0, 99));
   c.drain.min_writes = static_cast<unsigned>(r.whole("drain_min_writes", 16, 1, 256));
+  c.drain.min_reads = static_cast<unsigned>(r.whole("drain_min_reads", 16, 1, 256));
   r.done();
   const std::string wrong = check(m.timing);
   if (!wrong.empty()) r.fail(table != nullptr ? table->line : 0, "[memory]: " + wrong);

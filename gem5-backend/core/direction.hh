@@ -23,11 +23,12 @@ inline Dir lower_head(const Queue &reads, const Queue &writes, Dir now, unsigned
 }
 
 /// The baseline's rule: reads are served until many writes wait, then a run of
-/// writes is drained. The fractions and the minimum are gem5's defaults.
+/// writes is drained. The fractions and both minima are gem5's defaults.
 struct WriteDrain {
   unsigned high_percent = 85;  ///< of the write queue: drain even while reads wait
   unsigned low_percent = 50;   ///< of the write queue: drain when no read waits
   unsigned min_writes = 16;    ///< bursts of one drain, and the hysteresis below low
+  unsigned min_reads = 16;     ///< bursts read before a drain, unless no read waits any more
 
   unsigned high(const Queue &writes) const { return writes.capacity() * high_percent / 100; }
   unsigned low(const Queue &writes) const { return writes.capacity() * low_percent / 100; }
@@ -36,7 +37,7 @@ struct WriteDrain {
   /// served in the direction now.
   Dir next(const Queue &reads, const Queue &writes, Dir now, unsigned run) const {
     if (now == Dir::read) {
-      if (writes.size() > high(writes) && run > 0) return Dir::write;
+      if (writes.size() > high(writes) && run >= min_reads) return Dir::write;
       if (reads.empty() && writes.size() > low(writes)) return Dir::write;
       return Dir::read;
     }

@@ -60,6 +60,7 @@ DRAMInterface *dramOf(const DrfqMemCtrlParams &p) {
   o.drain.high_percent = p.write_high_thresh_perc;
   o.drain.low_percent = p.write_low_thresh_perc;
   o.drain.min_writes = p.min_writes_per_switch;
+  o.drain.min_reads = p.min_reads_per_switch;
   return o;
 }
 

@@ -35,8 +35,9 @@ class DecisionWriter {
          << "\",\"cores\":" << o.cores << ",\"read_entries\":" << o.read_entries
          << ",\"write_entries\":" << o.write_entries << ",\"tie_bursts\":" << o.tie_bursts
          << ",\"prepare\":" << (o.prepare ? 1 : 0) << ",\"aging_ps\":" << o.aging << ",\"drain\":["
-         << o.drain.high_percent << "," << o.drain.low_percent << "," << o.drain.min_writes
-         << "],\"banks\":" << banks << ",\"row_to_column_ps\":" << row_to_column << "}\n";
+         << o.drain.high_percent << "," << o.drain.low_percent << "," << o.drain.min_writes << ","
+         << o.drain.min_reads << "],\"banks\":" << banks
+         << ",\"row_to_column_ps\":" << row_to_column << "}\n";
   }
 
   /// False once the log is complete; nothing is written any more.

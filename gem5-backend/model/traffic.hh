@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Agents in closed loops around one memory: each sends its generator's packets
 // with a bounded number outstanding, and sends a refused one again when there
-// is room, in the order in which they were refused.
+// is room, in the order in which they were refused. Behind one port those that want
+// to send at the same time take turns, as a crossbar's do.
 #ifndef DRFQ_TRAFFIC_HH
 #define DRFQ_TRAFFIC_HH
 
@@ -16,7 +17,7 @@ class Traffic final : private Listener {
  public:
   using Counters = Agent::Counters;
 
-  explicit Traffic(const MemoryOptions &o) : memory_(o) { memory_.listen(this); }
+  explicit Traffic(const MemoryOptions &o) : memory_(o), ports_(o.ports) { memory_.listen(this); }
   Traffic(const Traffic &) = delete;
   Traffic &operator=(const Traffic &) = delete;
 
@@ -30,6 +31,7 @@ class Traffic final : private Listener {
   std::size_t add(const AgentOptions &o) {
     agents_.emplace_back(o, static_cast<std::uint32_t>(agents_.size()));
     issue_at_.resize(agents_.size(), kNever);
+    sent_.resize(agents_.size(), 0);
     waiting_.reserve(agents_.size());
     retry_.reserve(agents_.size());
     schedule(agents_.size() - 1);
@@ -75,10 +77,15 @@ class Traffic final : private Listener {
     const Ps at = agents_[i].next_issue(now());
     if (at == issue_at_[i]) return;
     issue_at_[i] = at;
-    // Of agents that want to send at the same time the first one does.
+    find_first();
+  }
+
+  void find_first() {
     first_ = 0;
     for (std::size_t k = 1; k < issue_at_.size(); k++)
-      if (issue_at_[k] < issue_at_[first_]) first_ = k;
+      if (issue_at_[k] < issue_at_[first_] ||
+          (issue_at_[k] == issue_at_[first_] && sent_[k] < sent_[first_]))
+        first_ = k;
   }
 
   void issue(std::size_t i, Ps at) {
@@ -89,6 +96,10 @@ class Traffic final : private Listener {
 
   bool send(std::size_t i, Ps at) {
     const bool accepted = memory_.submit(agents_[i].pending(), at) == Admission::accepted;
+    if (accepted && ports_ == Ports::single) {
+      sent_[i] = ++turns_;
+      find_first();
+    }
     agents_[i].offered(accepted, at);
     return accepted;
   }
@@ -112,10 +123,13 @@ class Traffic final : private Listener {
   }
 
   Memory memory_;
+  const Ports ports_;
   std::vector<Agent> agents_;
-  std::vector<Ps> issue_at_ = {kNever};  // by agent; never empty
-  std::size_t first_ = 0;                // whose is the earliest
-  std::vector<std::size_t> waiting_;     // refused, oldest first
+  std::vector<Ps> issue_at_ = {kNever};    // by agent; never empty
+  std::vector<std::uint64_t> sent_ = {0};  // by agent: the turn it took last
+  std::uint64_t turns_ = 0;
+  std::size_t first_ = 0;             // whose is the earliest
+  std::vector<std::size_t> waiting_;  // refused, oldest first
   std::vector<std::size_t> retry_;
 };
 

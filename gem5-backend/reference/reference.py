@@ -204,7 +204,7 @@ class Controller:
             return "W"
         high, low = self.entries * 85 // 100, self.entries * 50 // 100
         if self.dir == "R":
-            drain = len(writes) > high and self.run > 0 or not reads and len(writes) > low
+            drain = len(writes) > high and self.run >= 16 or not reads and len(writes) > low
             return "W" if drain else "R"
         if not writes:
             return "R"

@@ -54,7 +54,7 @@ def controller(memory, log, decisions):
         dram=dram(memory), frfcfs=memory["policy"] == "frfcfs", cores=memory["cores"],
         tie_bursts=memory["tie_bursts"], prepare=bool(memory["prepare"]), aging=f"{memory['aging_ps']}ps",
         write_high_thresh_perc=memory["drain_high_percent"], write_low_thresh_perc=memory["drain_low_percent"],
-        min_writes_per_switch=memory["drain_min_writes"],
+        min_writes_per_switch=memory["drain_min_writes"], min_reads_per_switch=memory["drain_min_reads"],
         static_frontend_latency=f"{memory['frontend_ps']}ps", static_backend_latency=f"{memory['backend_ps']}ps",
         decision_log=log, decisions=decisions, version=_m5.core.gem5Version)
 

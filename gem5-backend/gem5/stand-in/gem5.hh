@@ -248,7 +248,8 @@ struct DRAMInterfaceParams : public ClockedObjectParams {
 };
 struct MemCtrlParams : public ClockedObjectParams {
   memory::MemInterface *dram;
-  unsigned write_high_thresh_perc, write_low_thresh_perc, min_writes_per_switch;
+  unsigned write_high_thresh_perc, write_low_thresh_perc;
+  unsigned min_writes_per_switch, min_reads_per_switch;
 };
 
 namespace memory {
