@@ -111,6 +111,7 @@ struct LoggedBanks {
   Ps column_at(const Entry &e, Dir d) const { return s.column_at[index(d)][e.bank]; }
   Ps activate_at(const Entry &e) const { return s.activate_at[e.bank]; }
   Ps row_to_column() const { return rcd; }
+  bool fits_before(const Entry &, const Entry &, Dir, Ps) const { return false; }
   BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
 };
 

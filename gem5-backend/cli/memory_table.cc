@@ -82,6 +82,7 @@ std::string describe(const MemoryOptions &m) {
       {"write_entries", c.write_entries},
       {"tie_bursts", c.tie_bursts},
       {"prepare", c.prepare ? 1 : 0},
+      {"fill", c.fill ? 1 : 0},
       {"aging_ps", c.aging},
       {"drain_high_percent", c.drain.high_percent},
       {"drain_low_percent", c.drain.low_percent},
@@ -126,6 +127,7 @@ MemoryOptions load_memory(const toml::Document &doc) {
       static_cast<unsigned>(r.whole("write_entries", c.write_entries, 4, Queue::kMax));
   c.tie_bursts = static_cast<unsigned>(r.whole("tie_bursts", c.tie_bursts, 0, 1u << 30));
   c.prepare = r.flag("prepare", c.prepare);
+  c.fill = r.flag("fill", c.fill);
   c.aging = r.whole("aging_ns", 0, 0, 1000000000) * kPsPerNs;
   c.drain.high_percent = static_cast<unsigned>(r.whole("drain_high_percent", 85, 1, 99));
   c.drain.low_percent = static_cast<unsigned>(r.whole("drain_low_percent", 50, 0, 99));

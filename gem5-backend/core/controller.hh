@@ -32,6 +32,7 @@ struct ControllerOptions {
   unsigned write_entries = 128;
   unsigned tie_bursts = 64;  ///< shortest run of one direction while virtual times tie
   bool prepare = false;  ///< lvtf: among the lowest virtual time pick as frfcfs does; thesis: no
+  bool fill = false;     ///< lvtf: use the bus while a row opens, at no delay; thesis: no
   Ps aging = 0;          ///< an entry older than this goes first; 0: never (thesis)
   WriteDrain drain;      ///< of frfcfs
 };
@@ -113,14 +114,14 @@ class Controller {
     if (c.found) return c;
     c.dir = choose_direction(drain);
     const Queue &q = queue(c.dir);
-    if (options_.policy == Policy::lvtf && !options_.prepare) {
-      c.place = pick_first_ready(q, c.dir, view);
-    } else {
-      const Ps extra = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
-      const Ps min_col = bus_free + extra > now ? bus_free + extra : now;
-      c.place = pick_frfcfs(q, c.dir, view, min_col, now);
-    }
+    const Ps extra = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
+    const Ps min_col = bus_free + extra > now ? bus_free + extra : now;
+    const bool lvtf = options_.policy == Policy::lvtf;
+    c.place = lvtf && !options_.prepare ? pick_first_ready(q, c.dir, view)
+                                        : pick_frfcfs(q, c.dir, view, min_col, now);
     c.found = c.place < q.size();
+    if (c.found && lvtf && options_.fill)
+      c.place = fill_gap(q, queue(other(c.dir)), c.place, c.dir, view, min_col);
     return c;
   }
 

@@ -23,6 +23,9 @@ struct CallbackView {
   }
   drfq::Ps activate_at(const drfq::Entry &e) const { return v.activate_at(v.context, e.bank); }
   drfq::Ps row_to_column() const { return v.row_to_column_ps; }
+  bool fits_before(const drfq::Entry &, const drfq::Entry &, drfq::Dir, drfq::Ps) const {
+    return false;
+  }
   drfq::BankHeads heads(const drfq::Queue &q, drfq::Dir, unsigned bank) const {
     return drfq::search_heads(q, bank, *this);
   }

@@ -8,7 +8,10 @@
 //   Ps activate_at(const Entry &)      earliest activate of its row, precharge included
 //   Ps row_to_column()                 tRCD
 //   BankHeads heads(const Queue &, Dir, unsigned bank)
-// A host that does not keep the heads of its banks answers search_heads().
+//   bool fits_before(const Entry &f, const Entry &e, Dir, Ps min_col_at)
+//                                      f can be served now and e is not later for it
+// A host that does not keep the heads of its banks answers search_heads(); one that
+// cannot tell what fits answers false.
 // Entries of one bank that hit, and those that miss, differ in nothing but their
 // age: to look at the first of each is enough.
 #ifndef DRFQ_PICK_HH
@@ -151,6 +154,31 @@ unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, P
     chosen = open_row && earliest.oldest() != nullptr ? earliest.oldest() : hits.late;
   }
   return chosen != nullptr ? q.place_of(q.slot_of(*chosen)) : q.size();
+}
+
+/// What the data bus takes while the row of the chosen entry opens: the first in
+/// queue order that does not delay it. A row is opened for it only in a bank that no
+/// entry before it waits for; ahead: the queue of the other direction. Place in the
+/// queue, the chosen one when nothing fits.
+template <class View>
+unsigned fill_gap(const Queue &q, const Queue &ahead, unsigned chosen, Dir dir, const View &view,
+                  Ps min_col_at) {
+  const Entry &e = q.at(chosen);
+  const Entry *best = nullptr;
+  const auto consider = [&](const Entry &f) {
+    if (best != nullptr && before(*best, f)) return;
+    if (view.ready(f) && view.fits_before(f, e, dir, min_col_at)) best = &f;
+  };
+  q.each_bank([&](unsigned bank) {
+    if (bank == e.bank) return;
+    const BankHeads h = view.heads(q, dir, bank);
+    if (h.hit != Queue::kNone) consider(q.in(h.hit));
+    if (h.miss == Queue::kNone || h.miss != q.first_of(bank)) return;
+    const Queue::Slot rival = ahead.first_of(bank);
+    if (rival == Queue::kNone || ahead.in(rival).vtime >= q.in(h.miss).vtime)
+      consider(q.in(h.miss));
+  });
+  return best != nullptr ? q.place_of(q.slot_of(*best)) : chosen;
 }
 
 }  // namespace drfq

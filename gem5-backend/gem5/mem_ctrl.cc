@@ -100,6 +100,9 @@ struct DrfqMemCtrl::View {
 
   ::drfq::Ps activate_at(const ::drfq::Entry &e) const { return activate_at(e.bank); }
   ::drfq::Ps row_to_column() const { return ctrl.rowToColumn; }
+  bool fits_before(const ::drfq::Entry &, const ::drfq::Entry &, Dir, ::drfq::Ps) const {
+    return false;
+  }
   ::drfq::BankHeads heads(const ::drfq::Queue &q, Dir, unsigned bank) const {
     return ::drfq::search_heads(q, bank, *this);
   }

@@ -78,6 +78,19 @@ class Dram {
     return std::max({precharged, act_at(e.bank), now_});
   }
 
+  /// Whether f can be served now and e, of another bank and the same direction, is not later for
+  /// it.
+  bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at) const {
+    const Bank &mine = banks_[f.bank], &its = banks_[e.bank];
+    const bool same_group = mine.group == its.group, same_rank = mine.rank == its.rank;
+    const unsigned i = index(d);
+    const Ps gap = std::max((same_rank ? in_rank_ : far_)[i][i], same_group ? in_group_[i][i] : 0);
+    if (std::max(served_at(f, d), min_col_at) + gap > std::max(served_at(e, d), min_col_at))
+      return false;
+    return row_hit(f) || row_hit(e) || !same_rank ||
+           activate_after(f, same_group) <= activate_at(e);
+  }
+
   bool is_open(unsigned bank) const { return banks_[bank].row != kClosed; }
   bool is_open(unsigned bank, std::uint32_t row) const { return banks_[bank].row == row; }
 
@@ -144,6 +157,22 @@ class Dram {
 
   Ps act_at(unsigned bank) const {
     return std::max({banks_[bank].act_at, group_of(bank).act_at, rank_of(bank).act_at});
+  }
+
+  /// Its column command if it is next, whatever the data bus does.
+  Ps served_at(const Entry &e, Dir d) const {
+    const Ps column = column_at(e, d);
+    return row_hit(e) ? column : std::max(column, activate_at(e) + t_.rcd);
+  }
+
+  /// When its rank, or its bank group, allows another activate if f's row is opened first.
+  Ps activate_after(const Entry &f, bool same_group) const {
+    const Rank &r = rank_of(f.bank);
+    const unsigned limit = t_.activation_limit;
+    const Ps at = activate_at(f), next = at + (same_group ? t_.rrd_l : t_.rrd);
+    if (limit == 0 || r.seen + 1 < limit) return next;
+    const Ps oldest = limit == 1 ? at : r.window[(r.next + 1) % limit];
+    return std::max(next, oldest + t_.xaw);
   }
 
   void precharge(Bank *b, Ps at) {

@@ -286,6 +286,9 @@ class Memory {
     Ps column_at(const Entry &e, Dir d) const { return dram.column_at(e, d); }
     Ps activate_at(const Entry &e) const { return dram.activate_at(e); }
     Ps row_to_column() const { return dram.row_to_column(); }
+    bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at) const {
+      return dram.fits_before(f, e, d, min_col_at);
+    }
     const BankHeads &heads(const Queue &q, Dir d, unsigned bank) const {
       return rows[index(d)].of(q, bank);
     }

@@ -19,13 +19,13 @@ def options(rng):
     return dict(dram=rng.choice(["lpddr2-1066-x32", "lpddr2-1066-x32", "ddr4-2400"]),
                 policy=rng.choice(["lvtf", "lvtf", "frfcfs"]), entries=rng.choice([8, 16, 32, 128]),
                 tie=rng.choice([0, 1, 16, 64]), prepare=rng.choice([False, False, True]),
-                aging=rng.choice([0, 0, 500000]))
+                aging=rng.choice([0, 0, 500000]), fill=rng.choice([False, False, True]))
 
 
 def memory_table(o):
     return (f'[memory]\ndram = "{o["dram"]}"\npolicy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
             f'write_entries = {o["entries"]}\ntie_bursts = {o["tie"]}\nprepare = {str(o["prepare"]).lower()}\n'
-            f'aging_ns = {o["aging"] // 1000}\n')
+            f'fill = {str(o["fill"]).lower()}\naging_ns = {o["aging"] // 1000}\n')
 
 
 def trace(rng):

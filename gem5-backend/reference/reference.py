@@ -127,10 +127,11 @@ class Dram:
 
 
 class Controller:
-    def __init__(self, t, policy="lvtf", entries=128, tie=64, prepare=False, aging=0, cores=4):
+    def __init__(self, t, policy="lvtf", entries=128, tie=64, prepare=False, fill=False, aging=0,
+                 cores=4):
         self.dram, self.t = Dram(t), t
         self.policy, self.entries, self.tie, self.prepare = policy, entries, tie, prepare
-        self.aging, self.cores = aging, cores
+        self.fill, self.aging, self.cores = fill, aging, cores
         self.vt_pid, self.vt_core, self.pid_core = [0] * PIDS, [0] * cores, [0] * cores
         self.waiting = []  # all entries of both directions, in arrival order
         self.flying = []  # ends of data of reads
@@ -247,6 +248,45 @@ class Controller:
         miss = next(e for e in misses if e["bank"] in best)
         return miss if hidden or not hits else hits[0]
 
+    def served_at(self, e, d, free):
+        """Column command and activate (None for a hit) of an entry if it is next."""
+        t, column = self.t, self.dram.column_ok(e["bank"], d)
+        if self.hit(e):
+            return max(column, free), None
+        closed = self.dram.row[e["bank"]] is None
+        act = max(self.dram.activate_ok(e["bank"]), self.now,
+                  0 if closed else max(self.dram.pre_ok[e["bank"]], self.now) + t["rp"])
+        return max(column, act + t["rcd"], free), act
+
+    def fits(self, f, e, d, free):
+        """Whether serving f first leaves e's commands where they are: by serving f in a copy."""
+        column, act = self.served_at(f, d, free)
+        want = self.served_at(e, d, free)
+        dram = self.dram
+        acts, cols = dram.acts, dram.cols
+        dram.cols = cols + [(column, f["bank"], d)]
+        if act is not None:
+            dram.acts = acts + [(act, f["bank"])]
+        got = self.served_at(e, d, free)
+        dram.acts, dram.cols = acts, cols
+        return got == want
+
+    def filled(self, e, queue, rivals, d):
+        """What is served while e's row opens."""
+        t = self.t
+        turn = 0 if d == self.dir else min(t["wtr"], t["cs"]) if d == "R" else min(t["rtw"], t["cs"])
+        free = max(self.bus_free + turn, self.now)
+        for f in queue:
+            if f["bank"] == e["bank"]:
+                continue
+            if not self.hit(f):
+                bank = [g for g in queue if g["bank"] == f["bank"]]
+                if f is not bank[0] or any(g["bank"] == f["bank"] and g["vt"] < f["vt"] for g in rivals):
+                    continue
+            if self.fits(f, e, d, free):
+                return f
+        return e
+
     def decide(self):
         self.decide_at = NEVER
         self.dram.refresh(self.now)
@@ -265,7 +305,10 @@ class Controller:
                 chosen, d, aged = oldest, oldest["dir"], True
         if chosen is None:
             d = self.direction(reads, writes)
-            chosen = self.pick(reads if d == "R" else writes, d)
+            queue, rivals = (reads, writes) if d == "R" else (writes, reads)
+            chosen = self.pick(queue, d)
+            if chosen is not None and self.fill and self.policy == "lvtf":
+                chosen = self.filled(chosen, queue, rivals, d)
         if chosen is None:
             if self.dram.busy > self.now:
                 self.decide_at = self.dram.busy

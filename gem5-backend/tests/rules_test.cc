@@ -33,11 +33,13 @@ struct FakeBanks {
   bool busy[8] = {};
   Ps column[8] = {};
   Ps activate[8] = {};
+  bool fits[8] = {};
   bool ready(const Entry &e) const { return !busy[e.bank]; }
   bool row_hit(const Entry &e) const { return row[e.bank] == e.row; }
   Ps column_at(const Entry &e, Dir) const { return column[e.bank]; }
   Ps activate_at(const Entry &e) const { return activate[e.bank]; }
   Ps row_to_column() const { return 15000; }
+  bool fits_before(const Entry &f, const Entry &, Dir, Ps) const { return fits[f.bank]; }
   BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
 };
 
@@ -165,6 +167,27 @@ TEST(PickBaseline, LooksNoFurtherThanTheLowestVirtualTime) {
   for (unsigned i = 0; i < 3; i++) same.insert(entry(3, i, static_cast<std::uint16_t>(i), 1));
   EXPECT_EQ(pick_frfcfs(same, Dir::read, banks, 100000, 0), 2u);
   EXPECT_EQ(pick_frfcfs(Queue(128), Dir::read, banks, 100000, 0), 0u);
+}
+
+TEST(FillGap, TheFirstThatFitsFromABankThatNobodyBeforeItWaitsFor) {
+  Queue q(128), ahead(128);
+  q.insert(entry(3, 0, 0, 1));
+  q.insert(entry(4, 1, 1, 1));
+  q.insert(entry(5, 2, 2, 1));
+  q.insert(entry(6, 3, 1, 2));
+  q.insert(entry(7, 4, 0, 2));
+  FakeBanks banks;
+  EXPECT_EQ(fill_gap(q, ahead, 0, Dir::read, banks, 0), 0u) << "nothing fits";
+  banks.fits[0] = banks.fits[1] = banks.fits[2] = true;
+  EXPECT_EQ(fill_gap(q, ahead, 0, Dir::read, banks, 0), 1u);
+  banks.fits[1] = false;
+  EXPECT_EQ(fill_gap(q, ahead, 0, Dir::read, banks, 0), 2u);
+  ahead.insert(entry(4, 9, 2, 7));
+  EXPECT_EQ(fill_gap(q, ahead, 0, Dir::read, banks, 0), 0u) << "its bank is wanted before";
+  banks.row[2] = 1;
+  EXPECT_EQ(fill_gap(q, ahead, 0, Dir::read, banks, 0), 2u) << "a hit opens no row";
+  banks.fits[1] = true, banks.fits[2] = false, banks.row[1] = 2;
+  EXPECT_EQ(fill_gap(q, ahead, 0, Dir::read, banks, 0), 1u);
 }
 
 class ControllerTest : public ::testing::Test {

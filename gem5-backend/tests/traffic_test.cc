@@ -122,6 +122,30 @@ TEST(Traffic, LowerVirtualTimeGetsWhatItGetsAlone) {
   EXPECT_GT(together, 0.9 * alone);
 }
 
+TEST(Traffic, FillGivesGapsToTheHigherVirtualTimeAtNoCostToTheLower) {
+  double first[2], second[2];
+  for (bool fill : {false, true}) {
+    MemoryOptions o;
+    o.controller.prepare = true;
+    o.controller.fill = fill;
+    Traffic t(o);
+    for (unsigned i = 0; i < 2; i++) {
+      t.memory().controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
+      t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, i + 1);
+    }
+    AgentOptions stream = agent(Kind::stream, 0, 4);
+    stream.arrays = 19;
+    stream.write_percent = 44;
+    t.add(stream);
+    t.add(agent(Kind::dma, 1, 32));
+    t.run_until(2 * kPsPerMs);
+    first[fill] = bytes_per_ns(t, 0, 2 * kPsPerMs);
+    second[fill] = bytes_per_ns(t, 1, 2 * kPsPerMs);
+  }
+  EXPECT_GT(first[true], 0.99 * first[false]);
+  EXPECT_GT(second[true], 10 * second[false]);
+}
+
 /// Bandwidth of the first of two copies of 64 lines against the second's.
 double ratio_of_copies(Ports ports, VTime first, VTime second) {
   MemoryOptions o;

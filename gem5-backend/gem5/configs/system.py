@@ -50,6 +50,8 @@ def dram(memory):
 
 
 def controller(memory, log, decisions):
+    if memory["fill"]:
+        raise SystemExit("gem5: 'fill' is a rule of the model's; gem5's DRAM does not tell what fits")
     return DrfqMemCtrl(
         dram=dram(memory), frfcfs=memory["policy"] == "frfcfs", cores=memory["cores"],
         tie_bursts=memory["tie_bursts"], prepare=bool(memory["prepare"]), aging=f"{memory['aging_ps']}ps",
