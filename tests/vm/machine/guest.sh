@@ -54,6 +54,23 @@ section_counters() {
 	done
 }
 
+# perf stat itself, of a program that says where its counting begins and ends; then with more events than counters.
+section_stat() {
+	local exact=instructions:u,cycles:u,cache-references:u,cache-misses:u op passes
+	for op in spin read write; do
+		for passes in 0 2; do
+			perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact" alone "$op" "$passes"
+			stat_notes "$op.$passes"
+		done
+	done
+	perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact,$exact,$exact" alone read 48
+	stat_notes many
+}
+
+stat_notes() {
+	awk -F, -v run="$1" '/:u/ {sub(":u", "", $3); print run "\t" $3 "\t" $1 "\t" $5}' "$DRFQ_VM_OUT/perf"
+}
+
 # More events than counters: the kernel takes turns between them. The shell's loop does the same all the time.
 section_multiplex() {
 	local many=instructions:u
@@ -85,7 +102,7 @@ section_mba() {
 	for level in 10 20 30 40 50 60 70 80 90 100; do
 		echo "MB:0=$level" > "$resctrl/g/schemata"
 		stream -r -s "$seconds" -w 0 -k 8192 "copy@1@$resctrl/g"
-		stream -s 0.05 "spin@1@$resctrl/g"
+		stream -s "$seconds" "spin@1@$resctrl/g"
 	done
 	rmdir "$resctrl/g"
 }

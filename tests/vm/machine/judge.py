@@ -8,7 +8,7 @@ from typing import Callable, Dict, List
 # Bytes per ns that the thesis calls the memory's bandwidth, 4 at its 3 GHz, at the 15th part of the speed.
 M = 4 / 15
 # Lines of truth that a section asks for, after the one that guest.sh has written before it.
-LINES = {"mbm": 2, "counters": 6 * 4 * 2, "ratios": 4 * 2, "cat": 4 * 2, "registers": 2}
+LINES = {"mbm": 2, "counters": 6 * 4 * 2, "stat": 7 * 2, "ratios": 4 * 2, "cat": 4 * 2, "registers": 2}
 
 
 class Wrong(Exception):
@@ -116,6 +116,43 @@ def counters(results: Results) -> List[str]:
     return out
 
 
+def stat(results: Results) -> List[str]:
+    """perf stat of a program, beside the truth of the same program."""
+    lines = results.truth("stat")[1::2]
+    fields = {"instructions": "instructions", "cycles": "cycles", "cache-references": "llc_references",
+              "cache-misses": "llc_misses"}
+    counts: Dict[str, Dict[str, List[int]]] = {}
+    shares = set()
+    for run, rows in results.notes("stat").items():
+        for event, count, share in (row.split("\t") for row in rows):
+            counts.setdefault(run, {}).setdefault(event, []).append(int(count))
+            if run == "many":
+                shares.add(float(share))
+            else:
+                must(share == "100.00", f"{run}: {event} was counted {share} % of the time")
+
+    def true(run: int, event: str) -> int:
+        return lines[run]["cores"][3][fields[event]]["user"]
+
+    out = []
+    for index, op in enumerate(("spin", "read", "write")):
+        diffs = {}
+        for event in fields:
+            # Outside its lines of truth the program does the same every time, and touches no memory.
+            idle = counts[f"{op}.0"][event][0] - true(2 * index, event)
+            diffs[event] = counts[f"{op}.2"][event][0] - true(2 * index + 1, event) - idle
+            must(idle == 0 or not event.startswith("cache"), f"{op}: {idle} {event} outside the program's work")
+        out.append(f"{op}: " + ", ".join(f"{counts[f'{op}.2'][n][0]} {n} ({d:+d})" for n, d in diffs.items()))
+        # A cycle is a fraction of the truth's picoseconds.
+        must(not any(abs(diffs[event]) > (event == "cycles") for event in fields), out[-1])
+    must(max(shares) < 100, "the kernel did not take turns")
+    errors = {event: [100 * (count / true(6, event) - 1) for count in counts["many"][event]] for event in fields}
+    text = "12 events at once: errors of " + ", ".join(
+        f"{min(e):+.2f} to {max(e):+.2f} % ({event})" for event, e in errors.items())
+    must(all(abs(error) <= 2 for e in errors.values() for error in e), text)
+    return out + [text]
+
+
 def multiplex(results: Results) -> List[str]:
     """More events than counters."""
     notes = results.notes("multiplex")
@@ -206,4 +243,4 @@ def registers(results: Results) -> List[str]:
 
 
 SECTIONS: Dict[str, Callable[[Results], List[str]]] = {
-    f.__name__: f for f in (resctrl, mbm, counters, multiplex, ratios, contention, mba, cat, registers)}
+    f.__name__: f for f in (resctrl, mbm, counters, stat, multiplex, ratios, contention, mba, cat, registers)}

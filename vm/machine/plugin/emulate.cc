@@ -8,7 +8,7 @@ namespace drfq::plugin {
 namespace {
 
 constexpr std::uint32_t kMsrTsc = 0x10, kMsrTscAux = 0xc0000103;
-constexpr std::uint64_t kPceOfCr4 = 1u << 8, kIfOfEflags = 1u << 9;
+constexpr std::uint64_t kPceOfCr4 = 1u << 8;
 
 /// Whether reading or writing it is only right when everything up to now has been played.
 bool counts(std::uint32_t msr) {
