@@ -102,7 +102,7 @@ class Controller {
     if (options_.policy == Policy::lvtf && !(r.empty() && w.empty()))
       return lower_head(r, w, dir_, run_, options_.tie_bursts);
     if (drain && r.empty() && !w.empty()) return Dir::write;
-    return options_.drain.next(r, w, dir_, run_);
+    return options_.drain.next(r, w, dir_, run_, emptied_);
   }
 
   /// The next burst, if one can be served. bus_free: when the data bus is next free;
@@ -132,7 +132,9 @@ class Controller {
       run_ = 0;
     }
     if (run_ < ~0u) run_++;
-    return queues_[index(c.dir)].remove(c.place);
+    const Entry e = queues_[index(c.dir)].remove(c.place);
+    if (c.dir == Dir::read) emptied_ = queues_[index(c.dir)].empty();
+    return e;
   }
 
  private:
@@ -172,6 +174,7 @@ class Controller {
   Queue queues_[2];
   Dir dir_ = Dir::read;
   unsigned run_ = 0;
+  bool emptied_ = false;  // no read waited when the last one had been served
   std::uint64_t next_seq_ = 0;
   Ps oldest_bound_ = kNever;  // no queued entry arrived before this
 };

@@ -28,16 +28,17 @@ struct WriteDrain {
   unsigned high_percent = 85;  ///< of the write queue: drain even while reads wait
   unsigned low_percent = 50;   ///< of the write queue: drain when no read waits
   unsigned min_writes = 16;    ///< bursts of one drain, and the hysteresis below low
-  unsigned min_reads = 16;     ///< bursts read before a drain, unless no read waits any more
+  unsigned min_reads = 16;     ///< bursts read before a drain, unless it left none waiting
 
   unsigned high(const Queue &writes) const { return writes.capacity() * high_percent / 100; }
   unsigned low(const Queue &writes) const { return writes.capacity() * low_percent / 100; }
 
   /// Direction of the next burst, asked when the bus is free. run: bursts
-  /// served in the direction now.
-  Dir next(const Queue &reads, const Queue &writes, Dir now, unsigned run) const {
+  /// served in the direction now; emptied: no read waited just after the last one was served.
+  Dir next(const Queue &reads, const Queue &writes, Dir now, unsigned run, bool emptied) const {
     if (now == Dir::read) {
-      if (writes.size() > high(writes) && run >= min_reads) return Dir::write;
+      if (writes.size() > high(writes) && run > 0 && (run >= min_reads || emptied))
+        return Dir::write;
       if (reads.empty() && writes.size() > low(writes)) return Dir::write;
       return Dir::read;
     }

@@ -142,6 +142,7 @@ class Controller:
         self.decide_at = NEVER
         self.dir, self.run, self.seq = "R", 0, 0
         self.draining = False
+        self.emptied = False
         self.log = []
 
     def write(self, offset, value):
@@ -205,7 +206,7 @@ class Controller:
             return "W"
         high, low = self.entries * 85 // 100, self.entries * 50 // 100
         if self.dir == "R":
-            drain = len(writes) > high and self.run >= 16 or not reads and len(writes) > low
+            drain = len(writes) > high and self.run and (self.run >= 16 or self.emptied) or not reads and len(writes) > low
             return "W" if drain else "R"
         if not writes:
             return "R"
@@ -317,6 +318,8 @@ class Controller:
             self.dir, self.run = d, 0
         self.run += 1
         self.waiting.remove(chosen)
+        if d == "R":
+            self.emptied = not any(e["dir"] == "R" for e in self.waiting)
         column, end, hit = self.dram.issue(self.now, chosen["bank"], chosen["row"], d, self.bus_free)
         self.dram.settle(self.now, chosen["bank"], chosen["row"], [e for e in self.waiting if e["dir"] == d])
         self.bus_free = column + self.t["burst"]
