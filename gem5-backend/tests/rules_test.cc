@@ -108,6 +108,7 @@ TEST(WriteDrain, WatermarksOfTheBaseline) {
   EXPECT_EQ(d.next(some, filled(128, 109, 0), Dir::read, 16, false), Dir::write);
   EXPECT_EQ(d.next(some, filled(128, 109, 0), Dir::read, 15, false), Dir::read)
       << "16 reads at least";
+  EXPECT_EQ(d.next(some, filled(128, 109, 0), Dir::read, 1, true), Dir::write) << "none was left";
   EXPECT_EQ(d.next(none, filled(128, 109, 0), Dir::read, 1, false), Dir::write) << "none is left";
   EXPECT_EQ(d.next(none, filled(128, 64, 0), Dir::read, 5, false), Dir::read);
   EXPECT_EQ(d.next(none, filled(128, 65, 0), Dir::read, 5, false), Dir::write);
