@@ -200,11 +200,13 @@ void Hierarchy::perform(unsigned core, const Event &e) {
 
 void Hierarchy::reference(unsigned core, const Event &e) {
   Core &c = cores_[core];
-  const Ps now = c.next;
   const Line line = e.arg;
   const bool own = e.kind == Event::Kind::store;
   Counts &n = c.counts.ring[e.ring];
   SharedCache::Meta *m = llc_.find(line);
+  const bool from_memory = m == nullptr || m->coming || m->prefetched;
+  const Ps now = throttle(core, c.next, from_memory ? idle_latency_ : d_.llc.hit);
+  if (d_.window == 0) lose(core, now - c.next, e.ring);
   if (m == nullptr) {
     n[own ? Source::own_miss : Source::read_miss]++;
     fetch(core, line, e.ring, false, now);
@@ -238,10 +240,13 @@ void Hierarchy::fetch(unsigned core, Line line, std::uint8_t ring, bool prefetch
   m->coming = true;
   m->prefetched = prefetch;
   coming_.push_back({line, core, prefetch});
-  cores_[core].moved.read += kLineBytes;
+  Core &c = cores_[core];
+  c.moved.read += kLineBytes;
   by_rmid_[m->rmid].read += kLineBytes;
   rdt_.moved(m->rmid);
-  channel_.request(core, line, Dir::read, throttle(core, known));
+  // The shared cache asks memory for one line of a core at a time.
+  c.port = std::max(known, c.port + spacing_);
+  channel_.request(core, line, Dir::read, c.port);
 }
 
 void Hierarchy::prefetch(unsigned core, Line line, std::uint8_t ring, Ps now) {
@@ -280,15 +285,16 @@ void Hierarchy::to_memory(unsigned core, Line line, std::uint16_t rmid, std::uin
   channel_.request(core, line, Dir::write, at);
 }
 
-/// When a request that is ready at this time may pass: a little behind the core's
-/// last, for the shared cache asks memory for one line at a time. Bandwidth allocation stretches
-/// the time since that one: the gate stays closed for as long again times the wait. Beyond what one
-/// miss takes, the time is the core's own.
-Ps Hierarchy::throttle(unsigned core, Ps at) {
+/// When a reference that is ready at this time passes the gate of bandwidth allocation,
+/// which stands between the private cache and the shared one, so that it holds up hits of the
+/// latter, too (Linux, Documentation/filesystems/resctrl.rst: "L2 external bandwidth"). It
+/// stretches the time since the core's last: the gate stays closed for as long again times the
+/// wait. Beyond what such a reference takes, the time is the core's own.
+Ps Hierarchy::throttle(unsigned core, Ps at, Ps takes) {
   Core &c = cores_[core];
-  const Ps open = at > c.gate ? std::min(at - c.gate, idle_latency_) : 0;
+  const Ps open = at > c.gate ? std::min(at - c.gate, takes) : 0;
   const double wait = rdt_.wait(c.cls.clos);
-  c.gate = std::max(at, c.gate + spacing_) + static_cast<Ps>(wait * static_cast<double>(open));
+  c.gate = std::max(at, c.gate) + static_cast<Ps>(wait * static_cast<double>(open));
   return c.gate;
 }
 

@@ -118,7 +118,8 @@ class Hierarchy : private Channel::Client {
     std::uint8_t blocked_ring = 0;
     std::deque<Miss> misses;  ///< on their way or not waited for, oldest first
     unsigned prefetches = 0;  ///< on their way
-    Ps gate = 0;              ///< when the last request was let through
+    Ps gate = 0;              ///< when the last reference was let through
+    Ps port = 0;              ///< when the last line was asked for
     Class cls;
     Prefetcher prefetcher;
     Sources counts;
@@ -144,7 +145,7 @@ class Hierarchy : private Channel::Client {
   SharedCache::Meta *fill(unsigned core, Line, std::uint8_t ring, Ps at);
   void write_back(unsigned core, Line, std::uint8_t ring, Ps now);
   void to_memory(unsigned core, Line, std::uint16_t rmid, std::uint8_t ring, Ps at);
-  Ps throttle(unsigned core, Ps at);
+  Ps throttle(unsigned core, Ps at, Ps takes);
   bool waits(const Core &) const;
   bool is_dry(const Core &) const;
   void block(unsigned core, Blocked, std::uint8_t ring, Ps now);
