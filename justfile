@@ -67,10 +67,11 @@ gem5 *args:
 test-harness:
     python3 -B -m unittest discover -s vm/tests -t vm
 
-# Tests that boot VMs: the harness itself, then the scheduler
+# Tests that boot VMs: the harness itself, the modelled machine, then the scheduler
 test-vm: build
     python3 -B -m unittest discover -v -s vm/tests -t vm -p 'vm_*.py'
-    if [ -x tests/vm/run ]; then tests/vm/run; fi
+    tests/vm/machine/run resctrl mbm counters stat multiplex ratios mba registers
+    tests/vm/run
 
 # Benchmarks side by side with EEVDF and scx_rusty, in one VM (--help)
 bench *args: build
