@@ -51,11 +51,11 @@ def state():
         return file.read().strip()
 
 
-def start(scx_drfq, *options):
-    """The agent, without a counter of its own, once it serves its statistics."""
+def start(scx_drfq, *options, event="none"):
+    """The agent, once it serves its statistics; event: what it counts memory traffic by."""
     # Nothing may be asked of an agent of before.
     wait("a free machine", lambda: state() == "disabled")
-    agent = subprocess.Popen([scx_drfq, "--perf-event", "none", *options])
+    agent = subprocess.Popen([scx_drfq, "--perf-event", event, *options])
     wait("the scheduler", lambda: stats() and agent.poll() is None)
     return agent
 

@@ -91,9 +91,9 @@ section_ratios() {
 }
 
 section_contention() {
-	stream -r -s "$seconds" copy@1
-	stream -r -s "$seconds" copy@1 copy@2
-	stream -r -s "$seconds" copy@0 copy@1 copy@2 copy@3
+	stream -t -r -s "$seconds" copy@1
+	stream -t -r -s "$seconds" copy@1 copy@2
+	stream -t -r -s "$seconds" copy@0 copy@1 copy@2 copy@3
 }
 
 section_mba() {
@@ -115,19 +115,27 @@ stranger() {
 }
 
 section_cat() {
+	local place
 	mkdir "$resctrl/a" "$resctrl/b"
 	echo "L3:0=0f" > "$resctrl/a/schemata"
 	echo "L3:0=f0" > "$resctrl/b/schemata"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a" "read@2@$resctrl/b"
-	# Beside one who streams through the other half; then in ways that are too few.
-	stranger "$resctrl/b"
-	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
-	pkill -P "$stranger" stream
-	wait "$stranger"
+	# Beside one who streams through the other half, and through the same; then in ways that are too few.
+	for place in b a; do
+		stranger "$resctrl/$place"
+		stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
+		pkill -P "$stranger" stream
+		wait "$stranger"
+	done
 	echo "L3:0=03" > "$resctrl/a/schemata"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
 	rmdir "$resctrl/a" "$resctrl/b"
+}
+
+# Two copiers under scx_drfq: what it charges them by its perf event, beside the machine's account of their cores.
+section_scheduler() {
+	python3 -B "$(dirname "$0")/../guest/misses.py" "$DRFQ_SCX"
 }
 
 section_registers() {

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""misses.py SCX_DRFQ: as root in the modelled machine, with its guest programs in the PATH: streams of memory on two
+CPUs, and what the scheduler charges each by its perf event between two lines of the machine's truth, as lines of JSON."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from scheduler import PATIENCE_S, start, stats, wait
+
+SECONDS = 2
+STREAMS = ("copy@1", "read@2")
+
+
+def streams():
+    """Bytes that each stream was charged since the scheduler was loaded, by its CPU. Their parent is on no one CPU."""
+    found = {}
+    for task in stats()["tasks"]:
+        if task["comm"] == "stream" and len(cpus := os.sched_getaffinity(task["pid"])) == 1:
+            found[cpus.pop()] = task["bytes"]
+    return found
+
+
+def account():
+    """The same, beside a line of the machine's truth."""
+    subprocess.run(["report"], check=True)
+    return streams()
+
+
+def main():
+    agent = start(sys.argv[1], "--memory-bandwidth", "266M", event="cache-misses")
+    load = subprocess.Popen(["stream", "-r", "-s", "1000", *STREAMS], stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait("the streams run", lambda: len(streams()) == len(STREAMS))
+        before = account()
+        time.sleep(SECONDS)
+        after = account()
+        system = stats()["system"]
+    finally:
+        os.killpg(load.pid, signal.SIGKILL)
+    for cpu, moved in before.items():
+        print(json.dumps({"cpu": cpu, "bytes": after[cpu] - moved}))
+    print(json.dumps({key: system[key] for key in ("sense_errors", "sense_multiplexed", "rescued", "no_account")}))
+    agent.send_signal(signal.SIGINT)
+    assert agent.wait(timeout=PATIENCE_S) == 0
+
+
+main()

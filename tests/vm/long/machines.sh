@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# 10 min of stress-ng, in simulated time, on each of the modelled machines with their counters charged; then what is
+# charged beside the misses of the machine.
+# shellcheck source=tests/vm/lib.sh
+. tests/vm/lib.sh
+# Each with its memory's bandwidth.
+for pair in thesis=266M xeon=872M laptop=800M; do
+	machine=${pair%=*}
+	vm --machine "$machine" --timeout 10800 -- "$exp" under --out "$out" --arg=--memory-bandwidth --arg="${pair#*=}" \
+		-- bash tests/vm/guest/stress.sh 600
+	tests/vm/machine/run --machine "$machine" scheduler
+done
