@@ -110,5 +110,5 @@ def qemu_options(model: Model, control: pathlib.Path, stats: Optional[pathlib.Pa
 
 def kernel_options() -> List[str]:
     """Arguments of the guest kernel."""
-    # The kernel's own table of models that may not have RDT knows nothing of this one. Counters raise no interrupts.
-    return ["rdt=cmt,mbmtotal,mbmlocal,l3cat,mba", "nmi_watchdog=0"]
+    # Counters raise no interrupts.
+    return ["nmi_watchdog=0"]
