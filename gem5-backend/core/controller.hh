@@ -102,7 +102,7 @@ class Controller {
     if (options_.policy == Policy::lvtf && !(r.empty() && w.empty()))
       return lower_head(r, w, dir_, run_, options_.tie_bursts);
     if (drain && r.empty() && !w.empty()) return Dir::write;
-    return options_.drain.next(r, w, dir_, run_, emptied_);
+    return options_.drain.next(r, w, decided_);
   }
 
   /// The next burst, if one can be served. bus_free: when the data bus is next free;
@@ -133,7 +133,7 @@ class Controller {
     }
     if (run_ < ~0u) run_++;
     const Entry e = queues_[index(c.dir)].remove(c.place);
-    if (c.dir == Dir::read) emptied_ = queues_[index(c.dir)].empty();
+    decided_ = options_.drain.after(queue(Dir::read), queue(Dir::write), dir_, run_);
     return e;
   }
 
@@ -174,7 +174,7 @@ class Controller {
   Queue queues_[2];
   Dir dir_ = Dir::read;
   unsigned run_ = 0;
-  bool emptied_ = false;  // no read waited when the last one had been served
+  Dir decided_ = Dir::read;  // frfcfs: after the last burst
   std::uint64_t next_seq_ = 0;
   Ps oldest_bound_ = kNever;  // no queued entry arrived before this
 };

@@ -28,25 +28,25 @@ struct WriteDrain {
   unsigned high_percent = 85;  ///< of the write queue: drain even while reads wait
   unsigned low_percent = 50;   ///< of the write queue: drain when no read waits
   unsigned min_writes = 16;    ///< bursts of one drain, and the hysteresis below low
-  unsigned min_reads = 16;     ///< bursts read before a drain, unless it left none waiting
+  unsigned min_reads = 16;     ///< bursts read before a drain, unless no read waits
 
   unsigned high(const Queue &writes) const { return writes.capacity() * high_percent / 100; }
   unsigned low(const Queue &writes) const { return writes.capacity() * low_percent / 100; }
 
-  /// Direction of the next burst, asked when the bus is free. run: bursts
-  /// served in the direction now; emptied: no read waited just after the last one was served.
-  Dir next(const Queue &reads, const Queue &writes, Dir now, unsigned run, bool emptied) const {
-    if (now == Dir::read) {
-      if (writes.size() > high(writes) && run > 0 && (run >= min_reads || emptied))
-        return Dir::write;
-      if (reads.empty() && writes.size() > low(writes)) return Dir::write;
-      return Dir::read;
+  /// Direction of the next burst, decided when one has just been served, before others
+  /// arrive. served: its direction; run: bursts served in it since the bus turned.
+  Dir after(const Queue &reads, const Queue &writes, Dir served, unsigned run) const {
+    if (served == Dir::read) {
+      const bool enough = run >= min_reads || reads.empty();
+      return enough && writes.size() > high(writes) ? Dir::write : Dir::read;
     }
-    if (writes.empty()) return Dir::read;
-    if (run == 0) return Dir::write;
-    if (writes.size() + min_writes < low(writes)) return Dir::read;
-    if (!reads.empty() && run >= min_writes) return Dir::read;
-    return Dir::write;
+    if (writes.empty() || writes.size() + min_writes < low(writes)) return Dir::read;
+    return !reads.empty() && run >= min_writes ? Dir::read : Dir::write;
+  }
+
+  /// The same when the bus is free. decided: what after() said last.
+  Dir next(const Queue &reads, const Queue &writes, Dir decided) const {
+    return reads.empty() && writes.size() > low(writes) ? Dir::write : decided;
   }
 };
 

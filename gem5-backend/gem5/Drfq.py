@@ -48,6 +48,7 @@ class DrfqAgent(ClockedObject):
 
     port = RequestPort("To the memory")
     system = Param.System(Parent.any, "The system that knows its requestor id")
+    memory_bytes = Param.UInt64("Size of the memory, at which addresses begin again from 0 as in the model")
 
 
 class DrfqHost(SimObject):

@@ -28,6 +28,7 @@ DrfqAgent::DrfqAgent(const DrfqAgentParams &p)
     : ClockedObject(p),
       port(*this),
       requestor(p.system->getRequestorId(this)),
+      memoryBytes(p.memory_bytes),
       options(silent()),
       agent(options, 0),
       issueEvent([this] { issue(); }, name()) {}
@@ -59,7 +60,7 @@ void DrfqAgent::issue() {
 }
 
 PacketPtr DrfqAgent::make(const ::drfq::Packet &p) const {
-  auto req = std::make_shared<Request>(p.address, p.bytes, 0, requestor);
+  auto req = std::make_shared<Request>(p.address % memoryBytes, p.bytes, 0, requestor);
   // A prefetcher wants a program counter: one for each array that is walked.
   const Addr pc = 0x1000 + 8 * (p.address / options.array_bytes) + ::drfq::index(p.dir);
   req->setPC(pc);

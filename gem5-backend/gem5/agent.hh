@@ -45,6 +45,7 @@ class DrfqAgent : public ClockedObject {
 
   AgentPort port;
   const RequestorID requestor;
+  const std::uint64_t memoryBytes;
   ::drfq::AgentOptions options;
   ::drfq::Agent agent;
   EventFunctionWrapper issueEvent;

@@ -5,6 +5,7 @@
 
 #include "gem5/label.hh"
 #include "mem/packet_queue.hh"
+#include "sim/core.hh"
 
 namespace gem5 {
 
@@ -132,6 +133,8 @@ DrfqMemCtrl::DrfqMemCtrl(const DrfqMemCtrlParams &p)
   log = std::make_unique<::drfq::DecisionWriter>(logFile, "gem5 " + p.version, core.options(),
                                                  d.ranks_per_channel * d.banks_per_rank,
                                                  rowToColumn, p.decisions);
+  // gem5 ends without its objects' destructors.
+  registerExitCallback([this] { logFile.close(); });
 }
 
 Port &DrfqMemCtrl::getPort(const std::string &if_name, PortID idx) {

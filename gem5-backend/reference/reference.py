@@ -142,7 +142,7 @@ class Controller:
         self.decide_at = NEVER
         self.dir, self.run, self.seq = "R", 0, 0
         self.draining = False
-        self.emptied = False
+        self.decided = "R"
         self.log = []
 
     def write(self, offset, value):
@@ -204,16 +204,16 @@ class Controller:
             return "R" if reads[0]["seq"] < writes[0]["seq"] else "W"
         if self.draining and not reads and writes:
             return "W"
-        high, low = self.entries * 85 // 100, self.entries * 50 // 100
+        return "W" if not reads and len(writes) > self.entries * 50 // 100 else self.decided
+
+    def decide_ahead(self):
+        """The baseline's direction after a burst, which what arrives later does not change."""
+        reads, writes = (sum(e["dir"] == d for e in self.waiting) for d in "RW")
         if self.dir == "R":
-            drain = len(writes) > high and self.run and (self.run >= 16 or self.emptied) or not reads and len(writes) > low
-            return "W" if drain else "R"
-        if not writes:
+            return "W" if (self.run >= 16 or not reads) and writes > self.entries * 85 // 100 else "R"
+        if not writes or writes + 16 < self.entries * 50 // 100 or reads and self.run >= 16:
             return "R"
-        if self.run == 0:
-            return "W"
-        enough = len(writes) + 16 < low or reads and self.run >= 16
-        return "R" if enough else "W"
+        return "W"
 
     def hit(self, e):
         return self.dram.row[e["bank"]] == e["row"]
@@ -318,8 +318,7 @@ class Controller:
             self.dir, self.run = d, 0
         self.run += 1
         self.waiting.remove(chosen)
-        if d == "R":
-            self.emptied = not any(e["dir"] == "R" for e in self.waiting)
+        self.decided = self.decide_ahead()
         column, end, hit = self.dram.issue(self.now, chosen["bank"], chosen["row"], d, self.bus_free)
         self.dram.settle(self.now, chosen["bank"], chosen["row"], [e for e in self.waiting if e["dir"] == d])
         self.bus_free = column + self.t["burst"]

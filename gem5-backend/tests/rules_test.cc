@@ -104,19 +104,19 @@ TEST(Direction, TiesKeepTheBusThenGoToTheOlderHead) {
 TEST(WriteDrain, WatermarksOfTheBaseline) {
   const WriteDrain d;
   const Queue none(128), some = filled(128, 4, 0);
-  EXPECT_EQ(d.next(some, filled(128, 108, 0), Dir::read, 16, false), Dir::read);
-  EXPECT_EQ(d.next(some, filled(128, 109, 0), Dir::read, 16, false), Dir::write);
-  EXPECT_EQ(d.next(some, filled(128, 109, 0), Dir::read, 15, false), Dir::read)
-      << "16 reads at least";
-  EXPECT_EQ(d.next(some, filled(128, 109, 0), Dir::read, 1, true), Dir::write) << "none was left";
-  EXPECT_EQ(d.next(none, filled(128, 109, 0), Dir::read, 1, false), Dir::write) << "none is left";
-  EXPECT_EQ(d.next(none, filled(128, 64, 0), Dir::read, 5, false), Dir::read);
-  EXPECT_EQ(d.next(none, filled(128, 65, 0), Dir::read, 5, false), Dir::write);
-  EXPECT_EQ(d.next(some, filled(128, 100, 0), Dir::write, 15, false), Dir::write);
-  EXPECT_EQ(d.next(some, filled(128, 100, 0), Dir::write, 16, false), Dir::read);
-  EXPECT_EQ(d.next(none, filled(128, 100, 0), Dir::write, 99, false), Dir::write);
-  EXPECT_EQ(d.next(none, filled(128, 47, 0), Dir::write, 99, false), Dir::read);
-  EXPECT_EQ(d.next(none, none, Dir::write, 99, false), Dir::read);
+  EXPECT_EQ(d.after(some, filled(128, 108, 0), Dir::read, 16), Dir::read);
+  EXPECT_EQ(d.after(some, filled(128, 109, 0), Dir::read, 16), Dir::write);
+  EXPECT_EQ(d.after(some, filled(128, 109, 0), Dir::read, 15), Dir::read) << "16 reads at least";
+  EXPECT_EQ(d.after(none, filled(128, 109, 0), Dir::read, 1), Dir::write) << "none is left";
+  EXPECT_EQ(d.after(some, filled(128, 100, 0), Dir::write, 15), Dir::write);
+  EXPECT_EQ(d.after(some, filled(128, 100, 0), Dir::write, 16), Dir::read);
+  EXPECT_EQ(d.after(none, filled(128, 100, 0), Dir::write, 99), Dir::write);
+  EXPECT_EQ(d.after(none, filled(128, 47, 0), Dir::write, 99), Dir::read);
+  EXPECT_EQ(d.after(none, none, Dir::write, 99), Dir::read);
+  EXPECT_EQ(d.next(some, filled(128, 128, 0), Dir::read), Dir::read) << "decided before they came";
+  EXPECT_EQ(d.next(none, filled(128, 64, 0), Dir::read), Dir::read);
+  EXPECT_EQ(d.next(none, filled(128, 65, 0), Dir::read), Dir::write);
+  EXPECT_EQ(d.next(some, filled(128, 1, 0), Dir::write), Dir::write);
 }
 
 TEST(Pick, FirstRowHitElseLowestVirtualTime) {

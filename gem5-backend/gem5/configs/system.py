@@ -105,7 +105,8 @@ def build(memory, agents, caches="none", prefetch=False, log="", decisions=10000
     system.clk_domain = SrcClockDomain(clock="1GHz", voltage_domain=VoltageDomain())
     system.controller = controller(memory, log, decisions)
     system.mem_ranges = [system.controller.dram.range]
-    system.agents = [DrfqAgent() for _ in range(agents)]
+    memory_bytes = int(system.mem_ranges[0].size())
+    system.agents = [DrfqAgent(memory_bytes=memory_bytes) for _ in range(agents)]
     if caches == "none":
         connect(system, memory)
     else:

@@ -37,6 +37,7 @@ template <class... Args>
 template <class... Args>
 std::string csprintf(const char *, Args...);
 Tick curTick();
+void registerExitCallback(const std::function<void()> &);
 template <class T, class U>
 T divCeil(T, U);
 
@@ -351,6 +352,7 @@ struct DrfqRegistersParams : public BasicPioDeviceParams {
 };
 struct DrfqAgentParams : public ClockedObjectParams {
   System *system;
+  std::uint64_t memory_bytes;
 };
 class DrfqAgent;
 struct DrfqHostParams : public SimObjectParams {
