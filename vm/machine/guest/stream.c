@@ -12,11 +12,14 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,6 +33,12 @@ struct options {
   size_t bytes;
   unsigned warm_up;
   int scattered, truth;
+};
+
+// Seen by all streams.
+struct start {
+  atomic_int ready;
+  atomic_int go;
 };
 
 static void die(const char *what) {
@@ -129,9 +138,12 @@ static void pin(int cpu) {
   if (sched_setaffinity(0, sizeof set, &set) != 0) die("this CPU");
 }
 
-// One stream; begins when start's other end is closed.
-static void run(const struct options *o, const char *op, int cpu, const char *group, int ready,
-                int start) {
+// One stream. Waits for the start without sleeping, so that all begin at once: how fast a CPU
+// wakes up depends on the host's load.
+static void run(const struct options *o, const char *op, int cpu, const char *group,
+                struct start *start) {
+  // Not to wait for ever when the parent is gone.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) die("prctl");
   pin(cpu);
   if (group != NULL) join(group);
   // A copy's two halves make up the working set.
@@ -141,8 +153,8 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
   uint64_t seed = (uint64_t)cpu + 1, *random = o->scattered ? &seed : NULL;
   uint64_t *a = memory(bytes, random), *b = memory(bytes, random), moved = 0;
   for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
-  char byte = 0;
-  if (write(ready, &byte, 1) != 1 || read(start, &byte, 1) != 0) die("start");
+  atomic_fetch_add(&start->ready, 1);
+  while (!atomic_load(&start->go)) __builtin_ia32_pause();
   int live;
   if (o->truth) machine_ask(MACHINE_REPORT, 0, &live);
   const double begin = now();
@@ -173,8 +185,9 @@ int main(int argc, char **argv) {
     else
       return 2;
   }
-  int ready[2], start[2];
-  if (pipe(ready) != 0 || pipe(start) != 0) die("pipe");
+  struct start *start =
+      mmap(NULL, sizeof *start, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED) die("memory");
   for (int i = optind; i < argc; i++) {
     char *at = strchr(argv[i], '@');
     if (at == NULL) {
@@ -190,14 +203,12 @@ int main(int argc, char **argv) {
       o.truth = 0;
       continue;
     }
-    close(start[1]);
-    run(&o, argv[i], atoi(at), group, ready[1], start[0]);
+    run(&o, argv[i], atoi(at), group, start);
     return 0;
   }
-  char byte;
-  for (int i = optind; i < argc; i++)
-    if (read(ready[0], &byte, 1) != 1) die("a stream");
-  close(start[1]);
+  for (int status; atomic_load(&start->ready) < argc - optind; usleep(1000))
+    if (waitpid(-1, &status, WNOHANG) > 0) return 1;  // it has said why
+  atomic_store(&start->go, 1);
   int status, failed = 0;
   while (wait(&status) > 0) failed |= status != 0;
   return failed;
