@@ -16,12 +16,13 @@ STREAMS = ("copy@1", "read@2")
 
 
 def streams():
-    """Bytes that each stream was charged since the scheduler was loaded, by its CPU. Their parent is on no one CPU."""
-    found = {}
-    for task in stats()["tasks"]:
+    """The system, and what each stream was charged since the scheduler was loaded (bytes), by its CPU. Their parent is on
+    no one CPU."""
+    answer, found = stats(), {}
+    for task in answer["tasks"]:
         if task["comm"] == "stream" and len(cpus := os.sched_getaffinity(task["pid"])) == 1:
             found[cpus.pop()] = task["bytes"]
-    return found
+    return answer["system"], found
 
 
 def account():
@@ -34,15 +35,14 @@ def main():
     agent = start(sys.argv[1], "--memory-bandwidth", "266M", event="cache-misses")
     load = subprocess.Popen(["stream", "-r", "-s", "1000", *STREAMS], stdout=subprocess.DEVNULL, start_new_session=True)
     try:
-        wait("the streams run", lambda: len(streams()) == len(STREAMS))
-        before = account()
+        wait("the streams run", lambda: len(streams()[1]) == len(STREAMS))
+        first, before = account()
         time.sleep(SECONDS)
-        after = account()
-        system = stats()["system"]
+        system, after = account()
     finally:
         os.killpg(load.pid, signal.SIGKILL)
     for cpu, moved in before.items():
-        print(json.dumps({"cpu": cpu, "bytes": after[cpu] - moved}))
+        print(json.dumps({"cpu": cpu, "bytes": after[cpu] - moved, "ns": system["uptime_ns"] - first["uptime_ns"]}))
     print(json.dumps({key: system[key] for key in ("sense_errors", "sense_multiplexed", "rescued", "no_account")}))
     agent.send_signal(signal.SIGINT)
     assert agent.wait(timeout=PATIENCE_S) == 0
