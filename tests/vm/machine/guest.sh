@@ -90,10 +90,11 @@ section_ratios() {
 	stream -t -s 0.1 -w 3 -k 1024 copy@1
 }
 
+# A second each, so that every stream passes its arrays more than twice: an average over where their pages lie.
 section_contention() {
-	stream -t -r -s "$seconds" copy@1
-	stream -t -r -s "$seconds" copy@1 copy@2
-	stream -t -r -s "$seconds" copy@0 copy@1 copy@2 copy@3
+	stream -t -r -s 1 copy@1
+	stream -t -r -s 1 copy@1 copy@2
+	stream -t -r -s 1 copy@0 copy@1 copy@2 copy@3
 }
 
 section_mba() {
@@ -133,7 +134,7 @@ section_cat() {
 	rmdir "$resctrl/a" "$resctrl/b"
 }
 
-# Two copiers under scx_drfq: what it charges them by its perf event, beside the machine's account of their cores.
+# A copier and a reader under scx_drfq: what it charges them by its perf event, beside the machine's account of their cores.
 section_scheduler() {
 	python3 -B "$(dirname "$0")/../guest/misses.py" "$DRFQ_SCX"
 }
