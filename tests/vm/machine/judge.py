@@ -181,15 +181,15 @@ def ratios(results: Results) -> List[str]:
 def contention(results: Results) -> List[str]:
     """Copiers alone and together; traffic is three times what they copy.
 
-    What the memory gives each is the truth's; what each copies is less by what the kernel's timer takes from its core,
-    most from the one that keeps the time for all.
+    What the memory gives each is the truth's, by the time that its core has for it: what each copies is less by what the
+    kernel's timer takes from the core, most from the one that keeps the time for all.
     """
     rows = results.json("contention")
     out = []
     for index, group in enumerate((rows[:1], rows[1:3], rows[3:])):
         count, copied = 1 << index, [row["bytes_per_ns"] for row in group]
         cores = results.truth("contention")[2 * index + 1]["cores"]
-        given = [traffic(cores[row["cpu"]]) for row in group]
+        given = [traffic(cores[row["cpu"]]) / cores[row["cpu"]]["cycles"]["user"] for row in group]
         share, spread, copies = 3 * sum(copied) / M, max(given) / min(given) - 1, max(copied) / min(copied) - 1
         text = (f"{count} copiers: {3 * sum(copied):.4f} bytes/ns = {share:.3f} m, spread {100 * spread:.2f} % "
                 f"(of what is copied {100 * copies:.2f} %)")
