@@ -182,7 +182,7 @@ def contention(results: Results) -> List[str]:
     """Copiers alone and together; traffic is three times what they copy.
 
     What the memory gives each is the truth's, by the time that its core has for it: what each copies is less by what the
-    kernel's timer takes from the core, most from the one that keeps the time for all.
+    kernel takes from the core, which is not the same on all.
     """
     rows = results.json("contention")
     out = []
