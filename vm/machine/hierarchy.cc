@@ -96,8 +96,10 @@ void Hierarchy::play_until(unsigned forced) {
     woken_ = false;
     for (Ps event; !woken_ && (event = channel_.next_event()) <= at && event != kNever;)
       channel_.advance(event);
+    played_ = std::max(played_, channel_.now());
     if (woken_) continue;
     if (core == kNone) return;
+    played_ = std::max(played_, at);
     if (is_dry(cores_[core])) return;
     step(core);
   }

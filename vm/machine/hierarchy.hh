@@ -79,8 +79,8 @@ class Hierarchy : private Channel::Client {
   /// Where the core is at least when all that it handed over is played.
   Ps handed_over(unsigned core) const {
     const Core &c = cores_[core];
-    const Ps at = time(core, c.end), now = channel_.now();
-    return c.blocked != Blocked::no && now > c.blocked_at ? at + (now - c.blocked_at) : at;
+    const Ps at = time(core, c.end);
+    return c.blocked != Blocked::no && played_ > c.blocked_at ? at + (played_ - c.blocked_at) : at;
   }
 
   Rdt &rdt() { return rdt_; }
@@ -170,6 +170,7 @@ class Hierarchy : private Channel::Client {
   std::vector<Pid> charged_;
   std::vector<bool> is_charged_;
   bool woken_ = false;  // a core that was blocked goes on
+  Ps played_ = 0;       // all that happens before then has happened
 };
 
 }  // namespace drfq::machine

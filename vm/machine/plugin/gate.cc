@@ -76,8 +76,12 @@ void Gate::arrive(Core &core) {
 }
 
 void Gate::wake_ready(unsigned except) {
-  for (unsigned c = 0; c < seats_.size(); c++)
-    if (c != except && seats_[c].waiting && machine_.may_run(c)) seats_[c].go.notify_one();
+  for (unsigned c = 0; c < seats_.size(); c++) {
+    Seat &s = seats_[c];
+    if (c == except || !s.waiting) continue;
+    const bool ready = s.catching.has_value() ? is_caught_up(c, *s.catching) : machine_.may_run(c);
+    if (ready) s.go.notify_one();
+  }
 }
 
 /// When this core must look at timers again: its own, and those of sleepers.
@@ -118,7 +122,7 @@ void Gate::report_until(Ps now) {
   }
 }
 
-void Gate::turn(Core &core, const Progress &progress) {
+bool Gate::turn(Core &core, const Progress &progress) {
   if (!seats_[core.index].adopted) adopt(core);
   const std::uint32_t pauses = core.pauses;
   core.pauses = 0;
@@ -137,14 +141,12 @@ void Gate::turn(Core &core, const Progress &progress) {
       const bool ready =
           s.go.wait_for(lock, kPatience, [&] { return machine_.may_run(core.index); });
       s.waiting = false;
-      if (!ready) {
-        core.hot->spent = kTurn;
-        return;
-      }
+      if (!ready) return false;
     }
     start_chunk(core, progress);
   }
   deliver(core, machine_.now(core.index, progress.all()));
+  return true;
 }
 
 bool Gate::catch_up(Core &core, const Progress &progress) {
@@ -152,17 +154,15 @@ bool Gate::catch_up(Core &core, const Progress &progress) {
   arrive(core);
   machine_.sync(core.index, progress);
   wake_ready(core.index);
-  const auto there = [&] { return machine_.horizon() >= machine_.now(core.index, progress.all()); };
+  const std::uint64_t insns = progress.all();
+  const auto there = [&] { return is_caught_up(core.index, insns); };
   if (there()) return true;
   Seat &s = seats_[core.index];
-  const auto end = HostClock::now() + kPatience;
-  bool ok = false;
-  // Nobody tells exactly when; whoever hands something over makes progress.
-  while (!(ok = there()) && HostClock::now() < end) {
-    s.waiting = true;
-    s.go.wait_for(lock, std::chrono::microseconds(20));
-    s.waiting = false;
-  }
+  s.waiting = true;
+  s.catching = insns;
+  const bool ok = s.go.wait_for(lock, kPatience, there);
+  s.waiting = false;
+  s.catching.reset();
   return ok;
 }
 

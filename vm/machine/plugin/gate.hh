@@ -3,13 +3,14 @@
 //
 // A vCPU thread that waits here is in the middle of translated code, so QEMU
 // counts it as running; whoever wants all vCPUs stopped would wait for ever. So
-// no wait is longer than kPatience of host time: after that the vCPU goes on for
-// one block, at whose end QEMU can stop it. Its clock is right all the same.
+// no wait is longer than kPatience of host time: after that the vCPU leaves
+// translated code, where QEMU can stop it, and comes back to wait on.
 #ifndef DRFQ_PLUGIN_GATE_HH
 #define DRFQ_PLUGIN_GATE_HH
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <ostream>
 #include <vector>
 
@@ -29,12 +30,13 @@ class Gate {
   void start(Ps at, std::ostream *report, Ps interval);
 
   /// Hands over what the core did, and waits until it may go on. Called between
-  /// blocks, or by an instruction that takes long: progress says how far the core is.
-  void turn(Core &, const Progress &);
+  /// blocks: progress says how far the core is. False: that took too long; let QEMU
+  /// stop the vCPU and ask again.
+  [[nodiscard]] bool turn(Core &, const Progress &);
 
   /// Waits until no core lags behind this one, so that its counters are exact.
-  /// False: that took too long; let QEMU stop the vCPU and ask again.
-  bool catch_up(Core &, const Progress &);
+  /// False: as above.
+  [[nodiscard]] bool catch_up(Core &, const Progress &);
 
   /// HLT. True: the vCPU shall really halt. False: it shall go on behind HLT, as if
   /// woken for nothing, because it is the last one awake and has moved time on.
@@ -52,11 +54,18 @@ class Gate {
     bool adopted = false;  ///< its timer is ours
     bool asleep = true;
     bool waiting = false;
+    /// While it waits, not for its turn, but for the slowest core to come as far
+    /// as it is itself: its instructions so far.
+    std::optional<std::uint64_t> catching;
     std::condition_variable go;
   };
 
   void adopt(Core &);
   void arrive(Core &);
+  /// Whether the slowest core is as far as this one with so many instructions.
+  bool is_caught_up(unsigned core, std::uint64_t insns) const {
+    return machine_.horizon() >= machine_.now(core, insns);
+  }
   void wake_ready(unsigned except);
   void deliver(Core &, Ps now);
   Ps next_due(unsigned core) const;

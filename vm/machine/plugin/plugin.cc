@@ -170,7 +170,10 @@ class Plugin final : public Emulator::Host {
       generations_[c] = data_.generation();
       core.forget_pages();
     }
-    gate_.turn(core, core.progress());
+    if (gate_.turn(core, core.progress())) return;
+    // Out of translated code, back to the beginning of this block.
+    core.hot->block = nullptr;
+    qemu_plugin_set_pc(core.get(rip));
   }
 
   /// A block was left by a fault: what follows the instruction at from, and it, were not done.
@@ -313,7 +316,7 @@ void Plugin::translate(qemu_plugin_tb *tb) {
   // Kernel and user addresses lie in different halves; a block belongs to one ring.
   const Ring ring = qemu_plugin_tb_vaddr(tb) >> 63 != 0 ? Ring::kernel : Ring::user;
   qemu_plugin_register_vcpu_tb_exec_cond_cb(
-      tb, [](unsigned c, void *) { instance->turn(c); }, QEMU_PLUGIN_CB_RW_REGS,
+      tb, [](unsigned c, void *) { instance->turn(c); }, QEMU_PLUGIN_CB_RW_REGS_PC,
       QEMU_PLUGIN_COND_GE, {score_, offsetof(Hot, spent)}, kTurn, nullptr);
   if (live_) {
     Block block{ring, {}};

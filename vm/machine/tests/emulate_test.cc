@@ -163,7 +163,7 @@ TEST_F(Emulate, CountersOfUserModeWantPermission) {
 
 TEST_F(Emulate, CountersCountWhatRetired) {
   go_live(0);
-  gate_.turn(cores_[0], cores_[0].progress());
+  ASSERT_TRUE(gate_.turn(cores_[0], cores_[0].progress()));
   EXPECT_NE(wrmsr(0x186, 0x4100c0 | 1 << 17, site()), 0u) << "instructions of the kernel";
   EXPECT_NE(wrmsr(0x38f, 1, site()), 0u);
   const std::uint64_t before = rdmsr(0xc1);
@@ -178,7 +178,7 @@ TEST_F(Emulate, CountersCountWhatRetired) {
 TEST_F(Emulate, HaltsUnlessItIsTheLastOneAwake) {
   EXPECT_EQ(run(Special::hlt, site()), 0u) << "before it is live QEMU halts";
   go_live(0);
-  for (unsigned c : {0u, 1u}) gate_.turn(cores_[c], cores_[c].progress());
+  for (unsigned c : {0u, 1u}) ASSERT_TRUE(gate_.turn(cores_[c], cores_[c].progress()));
   EXPECT_EQ(run(Special::hlt, site(), 1), 0u) << "core 0 is awake";
   EXPECT_EQ(hot_[1].spent, kTurn) << "its first block asks for a turn";
   const Ps before = machine_.horizon();

@@ -72,6 +72,22 @@ TEST(Machine, ACoreThatIsAheadWaitsAndTheSlowestNeverDoes) {
   EXPECT_EQ(m.sync(0, {9 * quantum, 0}), Turn::run) << "alone";
 }
 
+TEST(Machine, TheSlowestIsNotHeldUpByOneThatWaitsForMemory) {
+  const Description d = shipped("laptop");
+  Machine m(d);
+  m.start(0);
+  m.sleep(2, {});
+  m.sleep(3, {});
+  // As a string instruction does at once.
+  for (std::uint64_t i = 0; i < 4096; i++)
+    m.access(0, 1, i * kLineBytes, 8, Use::store, Ring::user);
+  m.sync(0, {1, 0});
+  for (std::uint64_t insns = 0; insns < 40000; insns += 10) {
+    m.sync(1, {insns, 0});
+    ASSERT_GE(m.horizon(), m.now(1, insns)) << insns;
+  }
+}
+
 /// The same logs, handed over by turns of any size and in any order, give the
 /// same clocks and the same traffic.
 TEST(Machine, TheHostsTurnsMakeNoDifference) {
