@@ -70,7 +70,7 @@ test-harness:
 # Tests that boot VMs: the harness itself, the modelled machine, then the scheduler
 test-vm: build
     python3 -B -m unittest discover -v -s vm/tests -t vm -p 'vm_*.py'
-    tests/vm/machine/run resctrl mbm counters stat multiplex ratios mba cat scheduler registers
+    tests/vm/machine/run resctrl mbm counters stat multiplex ratios contention mba cat scheduler registers
     tests/vm/run
 
 # Benchmarks side by side with EEVDF and scx_rusty, in one VM (--help)
