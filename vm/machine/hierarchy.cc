@@ -108,6 +108,7 @@ void Hierarchy::play_until(unsigned forced) {
 /// Whether the core must wait for its oldest miss before it does anything else.
 bool Hierarchy::waits(const Core &c) const {
   if (c.misses.empty()) return false;
+  if (c.fenced) return true;
   const std::uint64_t next = c.todo.empty() ? c.end : c.todo.front().insns;
   return c.misses.size() >= d_.misses || c.misses.front().insns + d_.window <= next;
 }
@@ -127,7 +128,7 @@ void Hierarchy::plan(unsigned core) {
   }
   std::uint64_t insns = c.todo.empty() ? c.end : c.todo.front().insns;
   if (waits(c)) insns = std::min(insns, std::max(c.point, c.misses.front().insns + d_.window));
-  if (!c.misses.empty() && c.misses.size() >= d_.misses) insns = c.point;
+  if (!c.misses.empty() && (c.fenced || c.misses.size() >= d_.misses)) insns = c.point;
   c.next = time(core, std::max(insns, c.point));
 }
 
@@ -136,7 +137,7 @@ void Hierarchy::step(unsigned core) {
   const Ps now = c.next;
   if (waits(c)) {
     const Miss &m = c.misses.front();
-    if (c.misses.size() < d_.misses) c.point = std::max(c.point, m.insns + d_.window);
+    if (!c.fenced && c.misses.size() < d_.misses) c.point = std::max(c.point, m.insns + d_.window);
     if (m.done == kNever) {
       block(core, Blocked::miss, m.ring, now);
       return;
@@ -146,6 +147,7 @@ void Hierarchy::step(unsigned core) {
     plan(core);
     return;
   }
+  c.fenced = false;
   if (c.todo.empty()) {
     c.point = c.end;
     plan(core);
@@ -196,6 +198,9 @@ void Hierarchy::perform(unsigned core, const Event &e) {
       break;
     case Event::Kind::set:
       channel_.registers().write(e.arg, e.extra);
+      break;
+    case Event::Kind::fence:
+      c.fenced = true;
       break;
   }
 }

@@ -30,6 +30,7 @@ struct Event {
     spend,       ///< arg: ps that pass
     wake,        ///< arg: time before which the core does not go on
     set,         ///< a controller register; arg: offset, extra: value
+    fence,       ///< nothing goes on before all misses are back
   };
   std::uint64_t insns = 0;  ///< retired before it
   std::uint64_t arg = 0;
@@ -117,6 +118,7 @@ class Hierarchy : private Channel::Client {
     Ps blocked_at = 0;
     std::uint8_t blocked_ring = 0;
     std::deque<Miss> misses;  ///< on their way or not waited for, oldest first
+    bool fenced = false;      ///< waits for all of them
     unsigned prefetches = 0;  ///< on their way
     Ps gate = 0;              ///< when the last reference was let through
     Ps port = 0;              ///< when the last line was asked for

@@ -62,6 +62,13 @@ struct Machine::State {
     show_traffic();
   }
 
+  /// CPUID and WRMSR wait for all that was before them (Intel SDM, volume 3, "Serializing
+  /// Instructions"), so that a stall counts where its miss does.
+  void serialize(unsigned core, const Progress &p) {
+    hand_over(core, p);
+    hierarchy.hand_over(core, {p.all(), 0, 0, Event::Kind::fence, 0});
+  }
+
   void settle(unsigned core, const Progress &p) {
     hand_over(core, p);
     hierarchy.play();
@@ -155,6 +162,7 @@ bool Machine::may_run(unsigned core) {
 
 void Machine::settle(unsigned core, const Progress &p) {
   const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->serialize(core, p);
   state_->settle(core, p);
 }
 
@@ -222,6 +230,7 @@ Msr Machine::wrmsr(unsigned core, const Progress &p, std::uint32_t msr, std::uin
     state_->play();
     return done;
   }
+  state_->serialize(core, p);
   state_->settle(core, p);
   return state_->pmus[core].write(msr, state_->counts(core), value);
 }

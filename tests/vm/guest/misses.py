@@ -11,7 +11,7 @@ import time
 
 from scheduler import PATIENCE_S, start, stats, wait
 
-SECONDS = 2
+SECONDS = 5
 STREAMS = ("copy@1", "read@2")
 
 

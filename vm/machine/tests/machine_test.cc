@@ -159,6 +159,19 @@ TEST(Machine, CountersAreExactToTheTruth) {
   }
 }
 
+/// The stall of a miss counts before what CPUID and WRMSR are used for, however
+/// far the core could have gone on meanwhile.
+TEST(Machine, SerializingInstructionsWaitForMisses) {
+  Machine m(shipped("laptop"));
+  m.start(0);
+  for (unsigned c = 1; c < 4; c++) m.sleep(c, {});
+  m.access(0, 1, 0, 8, Use::store, Ring::user);
+  m.settle(0, {2, 0});
+  EXPECT_GT(figure(truth(&m), "stall_cycles"), 10u);
+  m.settle(0, {100000, 0});
+  EXPECT_EQ(figure(truth(&m), "stall_cycles"), 0u);
+}
+
 TEST(Machine, ClassesChangeInProgramOrder) {
   Rig rig(shipped("thesis"));
   Machine &m = rig.machine;
