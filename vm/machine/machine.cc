@@ -63,7 +63,8 @@ struct Machine::State {
   }
 
   /// CPUID and WRMSR wait for all that was before them (Intel SDM, volume 3, "Serializing
-  /// Instructions"), so that a stall counts where its miss does.
+  /// Instructions"), so that a stall counts where its miss does. Of WRMSR only writes to
+  /// the counters are taken so; elsewhere nothing shows it.
   void serialize(unsigned core, const Progress &p) {
     hand_over(core, p);
     hierarchy.hand_over(core, {p.all(), 0, 0, Event::Kind::fence, 0});

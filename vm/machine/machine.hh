@@ -87,8 +87,9 @@ class Machine {
   /// Whether sync() would say run, now that others have come further.
   bool may_run(unsigned core);
 
-  /// Plays back all that the core handed over, even if others lag behind: for exact
-  /// counters. Calls that read counters do it themselves.
+  /// Plays back all that the core handed over, even if others lag behind, and waits for
+  /// its misses as CPUID does: for exact counters. Calls that read counters play back
+  /// themselves, those that write them wait, too.
   void settle(unsigned core, const Progress &);
 
   /// The core spends time at work without retiring (PAUSE, a device access).

@@ -171,7 +171,7 @@ class Plugin final : public Emulator::Host {
       core.forget_pages();
     }
     if (gate_.turn(core, core.progress())) return;
-    // Out of translated code, back to the beginning of this block.
+    // Out of translated code, back to the beginning of this block, where the register stands.
     core.hot->block = nullptr;
     qemu_plugin_set_pc(core.get(rip));
   }
