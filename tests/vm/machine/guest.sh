@@ -54,16 +54,20 @@ section_counters() {
 	done
 }
 
-# perf stat itself, of a program that says where its counting begins and ends; then with more events than counters.
+# perf stat itself, of a program that says where its counting begins and ends; then with more events than counters, as
+# long as three seconds of passes take. It starts on the CPU that it works on: on each CPU perf counts whole cycles.
 section_stat() {
-	local exact=instructions:u,cycles:u,cache-references:u,cache-misses:u op passes
+	local exact=instructions:u,cycles:u,cache-references:u,cache-misses:u op passes began
 	for op in spin read write; do
 		for passes in 0 2; do
-			perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact" alone "$op" "$passes"
+			taskset -c 3 perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact" alone "$op" "$passes"
 			stat_notes "$op.$passes"
 		done
 	done
-	perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact,$exact,$exact" alone read 48
+	began=${EPOCHREALTIME/./}
+	alone read 8
+	passes=$((8 * 3000000 / (${EPOCHREALTIME/./} - began)))
+	perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact,$exact,$exact" alone read "$passes"
 	stat_notes many
 }
 
@@ -156,7 +160,8 @@ section_registers() {
 }
 
 seconds=${DRFQ_STREAM_SECONDS:-0.2}
-mount -t resctrl resctrl "$resctrl"
+# A kernel makes this directory where it found RDT.
+[[ ! -d $resctrl ]] || mount -t resctrl resctrl "$resctrl"
 for section in "$@"; do
 	if ! declare -F "section_$section" > /dev/null; then
 		echo "guest.sh: no section $section" >&2

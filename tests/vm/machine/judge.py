@@ -8,7 +8,7 @@ from typing import Callable, Dict, List
 # Bytes per ns that the thesis calls the memory's bandwidth, 4 at its 3 GHz, at the 15th part of the speed.
 M = 4 / 15
 # Lines of truth that a section asks for, after the one that guest.sh has written before it.
-LINES = {"mbm": 2, "counters": 6 * 4 * 2, "stat": 7 * 2, "ratios": 4 * 2, "contention": 3 * 2, "cat": 5 * 2,
+LINES = {"mbm": 2, "counters": 6 * 4 * 2, "stat": 8 * 2, "ratios": 4 * 2, "contention": 3 * 2, "cat": 5 * 2,
          "scheduler": 2, "registers": 2}
 
 
@@ -144,10 +144,11 @@ def stat(results: Results) -> List[str]:
             diffs[event] = counts[f"{op}.2"][event][0] - true(2 * index + 1, event) - idle
             must(idle == 0 or not event.startswith("cache"), f"{op}: {idle} {event} outside the program's work")
         out.append(f"{op}: " + ", ".join(f"{counts[f'{op}.2'][n][0]} {n} ({d:+d})" for n, d in diffs.items()))
-        # A cycle is a fraction of the truth's picoseconds.
-        must(not any(abs(diffs[event]) > (event == "cycles") for event in fields), out[-1])
+        # What time is in between is a fraction of a cycle more or less. perf and the truth take differences of whole
+        # ones: each is less than 1 off, and there are two of either.
+        must(not any(abs(diffs[event]) > 3 * (event == "cycles") for event in fields), out[-1])
     must(max(shares) < 100, "the kernel did not take turns")
-    errors = {event: [100 * (count / true(6, event) - 1) for count in counts["many"][event]] for event in fields}
+    errors = {event: [100 * (count / true(7, event) - 1) for count in counts["many"][event]] for event in fields}
     text = "12 events at once: errors of " + ", ".join(
         f"{min(e):+.2f} to {max(e):+.2f} % ({event})" for event, e in errors.items())
     must(all(abs(error) <= 2 for e in errors.values() for error in e), text)

@@ -3,16 +3,17 @@
 //
 //   alone OP PASSES
 //
-// OP: read or write 4 MiB, so many times, or spin (a million rounds for each). It moves to
-// CPU 3, has the machine write a line of truth, works, and has it write another one. There is
-// no library: outside these two lines it runs the same few instructions every time, none of
-// which touches memory, so that what perf counts of misses is what happened between the lines.
+// OP: read or write 16 MiB, twice the largest cache of our machines, so many times, or spin (a
+// million rounds for each). It moves to CPU 3, has the machine write a line of truth, works, and
+// has it write another one. There is no library: outside these two lines it runs the same few
+// instructions every time, none of which touches memory, so that what perf counts of misses is
+// what happened between the lines.
 #include <stddef.h>
 #include <stdint.h>
 
 #include "machine.h"
 
-enum { BYTES = 4 << 20, SPINS = 1000000 };
+enum { BYTES = 16 << 20, SPINS = 1000000 };
 
 __asm__(
     ".globl _start\n"
