@@ -55,12 +55,12 @@ section_counters() {
 }
 
 # perf stat itself, of a program that says where its counting begins and ends; then with more events than counters, as
-# long as three seconds of passes take. It starts on the CPU that it works on: on each CPU perf counts whole cycles.
+# long as three seconds of passes take.
 section_stat() {
 	local exact=instructions:u,cycles:u,cache-references:u,cache-misses:u op passes began
 	for op in spin read write; do
 		for passes in 0 2; do
-			taskset -c 3 perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact" alone "$op" "$passes"
+			perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact" alone "$op" "$passes"
 			stat_notes "$op.$passes"
 		done
 	done
@@ -107,7 +107,7 @@ section_mba() {
 	for level in 10 20 30 40 50 60 70 80 90 100; do
 		echo "MB:0=$level" > "$resctrl/g/schemata"
 		stream -r -s "$seconds" -w 0 -k 8192 "copy@1@$resctrl/g"
-		stream -s "$seconds" "spin@1@$resctrl/g"
+		stream -t -s "$seconds" "spin@1@$resctrl/g"
 	done
 	rmdir "$resctrl/g"
 }

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List
 # Bytes per ns that the thesis calls the memory's bandwidth, 4 at its 3 GHz, at the 15th part of the speed.
 M = 4 / 15
 # Lines of truth that a section asks for, after the one that guest.sh has written before it.
-LINES = {"mbm": 2, "counters": 6 * 4 * 2, "stat": 8 * 2, "ratios": 4 * 2, "contention": 3 * 2, "cat": 5 * 2,
+LINES = {"mbm": 2, "counters": 6 * 4 * 2, "stat": 8 * 2, "ratios": 4 * 2, "contention": 3 * 2, "mba": 10 * 2, "cat": 5 * 2,
          "scheduler": 2, "registers": 2}
 
 
@@ -144,9 +144,9 @@ def stat(results: Results) -> List[str]:
             diffs[event] = counts[f"{op}.2"][event][0] - true(2 * index + 1, event) - idle
             must(idle == 0 or not event.startswith("cache"), f"{op}: {idle} {event} outside the program's work")
         out.append(f"{op}: " + ", ".join(f"{counts[f'{op}.2'][n][0]} {n} ({d:+d})" for n, d in diffs.items()))
-        # What time is in between is a fraction of a cycle more or less. perf and the truth take differences of whole
-        # ones: each is less than 1 off, and there are two of either.
-        must(not any(abs(diffs[event]) > 3 * (event == "cycles") for event in fields), out[-1])
+        # perf counts whole cycles on the CPU where the program began and on the one to which it moved, the truth on the
+        # latter: three differences of whole cycles in either run, each less than 1 off.
+        must(not any(abs(diffs[event]) > 5 * (event == "cycles") for event in fields), out[-1])
     must(max(shares) < 100, "the kernel did not take turns")
     errors = {event: [100 * (count / true(7, event) - 1) for count in counts["many"][event]] for event in fields}
     text = "12 events at once: errors of " + ", ".join(
@@ -174,8 +174,13 @@ def ratios(results: Results) -> List[str]:
         core = results.truth("ratios")[2 * index + 1]["cores"][1]
         ratio = traffic(core) / stream["bytes"]
         text = f"{stream['op']}: traffic {ratio:.3f} times the bytes"
-        must(near(ratio, wanted, 0.02) if wanted else ratio < 0.01, f"{text}, not {wanted}")
-        out.append(text + ("" if wanted else " (1 MiB in the cache)"))
+        if not wanted:
+            # Some of the core's traffic is of the kernel, whose ticks find their lines gone.
+            own = 64 * core["llc_misses"]["user"] / stream["bytes"]
+            text += f", the program's misses {own:.4f} (1 MiB in the cache)"
+            must(own < 0.01 and ratio < 0.05, text)
+        must(not wanted or near(ratio, wanted, 0.02), f"{text}, not {wanted}")
+        out.append(text)
     return out
 
 
@@ -201,15 +206,22 @@ def contention(results: Results) -> List[str]:
 
 
 def mba(results: Results) -> List[str]:
-    """A copier's bandwidth by level, and a spinner's speed."""
+    """A copier's bandwidth by level, and a spinner's speed.
+
+    The spinner's is judged by the cycles that its core had for it: those of the kernel's ticks are many at a low level.
+    """
     rows = results.json("mba")
     copy = [row["bytes_per_ns"] for row in rows if row["op"] == "copy"]
-    spin = [row["bytes_per_ns"] for row in rows if row["op"] == "spin"]
+    spin = [row for row in rows if row["op"] == "spin"]
     text = "copied bytes/ns at 10 ... 100 %: " + " ".join(f"{c:.4f}" for c in copy)
     must(len(copy) == 10 and all(a <= b for a, b in zip(copy, copy[1:])) and copy[0] < 0.5 * copy[-1], text)
-    spread = max(spin) / min(spin) - 1
-    must(spread <= 0.01, f"a spinner's speed differs by {100 * spread:.2f} %")
-    return [text, f"spinner: {100 * spread:.2f} % between the slowest and the fastest"]
+    own = [row["bytes"] / line["cores"][1]["cycles"]["user"] for row, line in zip(spin, results.truth("mba")[1::2])]
+    wall = [row["bytes_per_ns"] for row in spin]
+    spread, of_time = max(own) / min(own) - 1, max(wall) / min(wall) - 1
+    spinner = (f"spinner: {100 * spread:.2f} % between the slowest and the fastest, {100 * of_time:.2f} % with what the "
+               "kernel takes")
+    must(len(own) == 10 and spread <= 0.005, spinner)
+    return [text, spinner]
 
 
 def cat(results: Results) -> List[str]:
