@@ -8,7 +8,7 @@ from typing import Callable, Dict, List
 # Bytes per ns that the thesis calls the memory's bandwidth, 4 at its 3 GHz, at the 15th part of the speed.
 M = 4 / 15
 # Lines of truth that a section asks for, after the one that guest.sh has written before it.
-LINES = {"mbm": 2, "counters": 6 * 4 * 2, "stat": 8 * 2, "ratios": 4 * 2, "contention": 3 * 2, "mba": 10 * 2, "cat": 5 * 2,
+LINES = {"mbm": 2, "counters": 6 * 4 * 3, "stat": 8 * 2, "ratios": 4 * 2, "contention": 3 * 2, "mba": 10 * 2, "cat": 5 * 2,
          "scheduler": 2, "registers": 2}
 
 
@@ -100,7 +100,7 @@ def counters(results: Results) -> List[str]:
     must(len(runs) == 6, "a run of counted is missing")
 
     def true(run: int, event: int, field: str) -> int:
-        return lines[run * 8 + 2 * event + 1]["cores"][3][field]["user"]
+        return lines[run * 12 + 3 * event + 2]["cores"][3][field]["user"]
 
     out = []
     for index in range(0, 6, 2):

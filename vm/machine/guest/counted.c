@@ -8,7 +8,9 @@
 // for each). For each event the work is done once; a line of truth is written
 // before and after it, and what perf counted in user mode is printed. The counter
 // is read in user mode, next to the truth, and nothing in between touches memory;
-// how many instructions that takes, a run with 0 MiB tells.
+// how many instructions that takes, a run with 0 MiB tells. One more line comes
+// before the counter is read: it waits for the misses of what was before, which
+// would count behind it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -75,6 +77,7 @@ static void work(const char *op, volatile uint64_t *memory, size_t mib) {
 static uint64_t count(uint32_t selector, const char *op, uint64_t *memory, size_t mib) {
   int live;
   work(op, memory, 0);
+  machine_ask(MACHINE_REPORT, 0, &live);
   const uint64_t before = rdpmc(selector);
   machine_ask(MACHINE_REPORT, 0, &live);
   work(op, memory, mib);

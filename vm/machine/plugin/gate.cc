@@ -9,8 +9,8 @@ namespace drfq::plugin {
 
 namespace {
 
-using HostClock = std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::milliseconds(2);
+constexpr auto kCallPatience = std::chrono::milliseconds(200);
 /// How long an idle machine waits before it lets the guest look for device interrupts.
 constexpr auto kIdleStep = std::chrono::milliseconds(1);
 
@@ -32,8 +32,8 @@ void physical_write(Core &core, std::uint64_t physical, std::uint32_t value) {
 }
 
 /// A message-signalled interrupt, as a device would send it.
-void interrupt(Core &from, std::uint32_t apic_id, std::uint8_t vector) {
-  physical_write(from, apic::kBase | std::uint64_t{apic_id} << 12, vector);
+void interrupt(Core &from, apic::Identity to, std::uint8_t vector) {
+  physical_write(from, apic::kBase | std::uint64_t{to.physical} << 12, vector);
 }
 
 }  // namespace
@@ -53,7 +53,8 @@ void Gate::start(Ps at, std::ostream *report, Ps interval) {
 void Gate::adopt(Core &core) {
   Seat &s = seats_[core.index];
   s.adopted = true;
-  s.apic_id = apic_read(core, apic::kId) >> 24;
+  s.apic.physical = apic_read(core, apic::kId) >> 24;
+  s.apic.logical = apic_read(core, apic::kLogicalDestination) >> 24;
   s.timer.write_lvt(apic_read(core, apic::kLvtTimer));
   s.timer.write_divide(apic_read(core, apic::kDivide));
   const std::uint32_t left = apic_read(core, apic::kCurrentCount);
@@ -69,10 +70,41 @@ void Gate::arrive(Core &core) {
   if (!s.asleep) return;
   s.asleep = false;
   awake_++;
-  machine_.wake(core.index, machine_.horizon());
+  if (s.called.has_value())
+    s.called.reset();
+  else
+    machine_.wake(core.index, machine_.horizon());
   // The one that kept an idle machine going need not any more.
   for (Seat &other : seats_)
     if (other.waiting) other.go.notify_one();
+}
+
+void Gate::call(unsigned core, Ps at) {
+  Seat &s = seats_[core];
+  if (!s.asleep || s.called.has_value()) return;
+  s.called = HostClock::now() + kCallPatience;
+  machine_.wake(core, at);
+}
+
+bool Gate::is_any_called() const {
+  return std::any_of(seats_.begin(), seats_.end(),
+                     [](const Seat &s) { return s.called.has_value(); });
+}
+
+void Gate::give_up_late() {
+  for (unsigned c = 0; c < seats_.size(); c++) {
+    Seat &s = seats_[c];
+    if (!s.called.has_value() || HostClock::now() < *s.called) continue;
+    s.called.reset();
+    machine_.sleep(c, Progress{});
+  }
+}
+
+void Gate::send(unsigned from, std::uint32_t command, Ps now) {
+  for (unsigned c = 0; c < seats_.size(); c++)
+    if (seats_[c].adopted &&
+        apic::wakes(command, seats_[from].command_high, c == from, seats_[c].apic))
+      call(c, now);
 }
 
 void Gate::wake_ready(unsigned except) {
@@ -109,8 +141,9 @@ void Gate::deliver(Core &core, Ps now) {
       Seat &s = seats_[c];
       if ((c != core.index && !s.asleep) || s.timer.due() > now || !s.timer.fire()) continue;
       vector = s.timer.vector();
+      call(c, now);
     }
-    interrupt(core, seats_[c].apic_id, vector);
+    interrupt(core, seats_[c].apic, vector);
   }
 }
 
@@ -141,7 +174,10 @@ bool Gate::turn(Core &core, const Progress &progress) {
       const bool ready =
           s.go.wait_for(lock, kPatience, [&] { return machine_.may_run(core.index); });
       s.waiting = false;
-      if (!ready) return false;
+      if (!ready) {
+        give_up_late();
+        return false;
+      }
     }
     start_chunk(core, progress);
   }
@@ -163,7 +199,27 @@ bool Gate::catch_up(Core &core, const Progress &progress) {
   const bool ok = s.go.wait_for(lock, kPatience, there);
   s.waiting = false;
   s.catching.reset();
+  if (!ok) give_up_late();
   return ok;
+}
+
+/// All others sleep: time goes on as fast as the host's, up to the next timer.
+void Gate::pass_time(Core &core, const Progress &progress, std::unique_lock<std::mutex> *lock) {
+  Seat &s = seats_[core.index];
+  const Ps now = machine_.now(core.index, progress.all());
+  const Ps due = next_due(core.index);
+  const Ps left = due > now ? due - now : 0;
+  const auto begin = HostClock::now();
+  const auto step = std::min<std::chrono::nanoseconds>(
+      kIdleStep, std::chrono::nanoseconds(left == kNever ? Ps{1} << 40 : left / kPsPerNs));
+  s.waiting = true;
+  s.go.wait_for(*lock, step, [&] { return awake_ > 1; });
+  s.waiting = false;
+  const Ps passed =
+      static_cast<Ps>(std::chrono::nanoseconds(HostClock::now() - begin).count()) * kPsPerNs;
+  // Asleep in between, so that no cycles are counted.
+  machine_.sleep(core.index, progress);
+  machine_.wake(core.index, now + std::min(passed, left));
 }
 
 bool Gate::halt(Core &core, const Progress &progress) {
@@ -172,6 +228,11 @@ bool Gate::halt(Core &core, const Progress &progress) {
     arrive(core);
     machine_.sync(core.index, progress);
     Seat &s = seats_[core.index];
+    if (awake_ == 1 && is_any_called()) {
+      s.waiting = true;
+      if (!s.go.wait_for(lock, kPatience, [&] { return awake_ > 1; })) give_up_late();
+      s.waiting = false;
+    }
     if (awake_ > 1) {
       s.asleep = true;
       awake_--;
@@ -181,21 +242,7 @@ bool Gate::halt(Core &core, const Progress &progress) {
       core.hot->spent = kTurn;
       return true;
     }
-    // All others sleep: time goes on as fast as the host's, up to the next timer.
-    const Ps now = machine_.now(core.index, progress.all());
-    const Ps due = next_due(core.index);
-    const Ps left = due > now ? due - now : 0;
-    const auto begin = HostClock::now();
-    const auto step = std::min<std::chrono::nanoseconds>(
-        kIdleStep, std::chrono::nanoseconds(left == kNever ? Ps{1} << 40 : left / kPsPerNs));
-    s.waiting = true;
-    s.go.wait_for(lock, step, [&] { return awake_ > 1; });
-    s.waiting = false;
-    const Ps passed =
-        static_cast<Ps>(std::chrono::nanoseconds(HostClock::now() - begin).count()) * kPsPerNs;
-    // Asleep in between, so that no cycles are counted.
-    machine_.sleep(core.index, progress);
-    machine_.wake(core.index, now + std::min(passed, left));
+    if (!is_any_called()) pass_time(core, progress, &lock);
     report_until(machine_.horizon());
     start_chunk(core, progress);
   }
@@ -207,6 +254,8 @@ void Gate::apic_write(Core &core, std::uint32_t offset, std::uint32_t value, Ps 
   if (!seats_[core.index].adopted) adopt(core);
   if (offset == apic::kInitialCount && value != 0) physical_write(core, apic::kBase + offset, 0);
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (offset == apic::kCommandHigh) seats_[core.index].command_high = value;
+  if (offset == apic::kCommand) send(core.index, value, now);
   Timer &t = seats_[core.index].timer;
   if (offset == apic::kLvtTimer) t.write_lvt(value);
   if (offset == apic::kDivide) t.write_divide(value);

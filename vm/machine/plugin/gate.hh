@@ -5,15 +5,23 @@
 // counts it as running; whoever wants all vCPUs stopped would wait for ever. So
 // no wait is longer than kPatience of host time: after that the vCPU leaves
 // translated code, where QEMU can stop it, and comes back to wait on.
+//
+// Who sends a halted core an interrupt calls it: from that moment of simulated time
+// the core is awake, and the others wait for it, however long the host takes to run
+// its thread; else a sender that spins for the answer would spend the host's time in
+// its own. A core that does not come is given up after kCallPatience: its interrupts
+// may be masked.
 #ifndef DRFQ_PLUGIN_GATE_HH
 #define DRFQ_PLUGIN_GATE_HH
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <ostream>
 #include <vector>
 
+#include "apic.hh"
 #include "core.hh"
 #include "timer.hh"
 
@@ -39,7 +47,8 @@ class Gate {
   [[nodiscard]] bool catch_up(Core &, const Progress &);
 
   /// HLT. True: the vCPU shall really halt. False: it shall go on behind HLT, as if
-  /// woken for nothing, because it is the last one awake and has moved time on.
+  /// woken for nothing, because it is the last one awake: it has moved time on, or waits for
+  /// one that was called.
   bool halt(Core &, const Progress &);
 
   /// The guest wrote a register of its local APIC.
@@ -48,11 +57,16 @@ class Gate {
   void write_report(std::ostream &);
 
  private:
+  using HostClock = std::chrono::steady_clock;
+
   struct Seat {
     Timer timer;
-    std::uint32_t apic_id = 0;
+    apic::Identity apic;
+    std::uint32_t command_high = 0;
     bool adopted = false;  ///< its timer is ours
     bool asleep = true;
+    /// Asleep, but called: when to give it up.
+    std::optional<HostClock::time_point> called;
     bool waiting = false;
     /// While it waits, not for its turn, but for the slowest core to come as far
     /// as it is itself: its instructions so far.
@@ -62,6 +76,10 @@ class Gate {
 
   void adopt(Core &);
   void arrive(Core &);
+  void call(unsigned core, Ps at);
+  void give_up_late();
+  bool is_any_called() const;
+  void send(unsigned from, std::uint32_t command, Ps now);
   /// Whether the slowest core is as far as this one with so many instructions.
   bool is_caught_up(unsigned core, std::uint64_t insns) const {
     return machine_.horizon() >= machine_.now(core, insns);
@@ -70,6 +88,7 @@ class Gate {
   void deliver(Core &, Ps now);
   Ps next_due(unsigned core) const;
   void start_chunk(Core &, const Progress &);
+  void pass_time(Core &, const Progress &, std::unique_lock<std::mutex> *);
   void report_until(Ps);
 
   machine::Machine &machine_;

@@ -11,12 +11,6 @@
 
 namespace drfq::plugin {
 
-namespace apic {
-inline constexpr std::uint64_t kBase = 0xfee00000, kBytes = 0x1000;
-inline constexpr std::uint32_t kId = 0x20, kLvtTimer = 0x320, kInitialCount = 0x380,
-                               kCurrentCount = 0x390, kDivide = 0x3e0;
-}  // namespace apic
-
 class Timer {
  public:
   /// Of the bus clock that QEMU's timer counts, and that CPUID leaf 0x15 tells the guest.

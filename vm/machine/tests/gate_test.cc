@@ -50,6 +50,26 @@ TEST(Timer, PeriodicMaskedAndReservedVectors) {
   EXPECT_FALSE(t.fire()) << "vectors below 16 are not legal";
 }
 
+TEST(Apic, WhomACommandWakes) {
+  const apic::Identity i{3, 1u << 2};
+  const auto to = [&](std::uint32_t command, std::uint32_t destination, bool is_sender = false) {
+    return apic::wakes(command, destination << 24, is_sender, i);
+  };
+  constexpr std::uint32_t kLogical = 1u << 11, kShorthand = 1u << 18;
+  EXPECT_TRUE(to(0xfd, 3));
+  EXPECT_FALSE(to(0xfd, 2));
+  EXPECT_TRUE(to(0xfd, 0xff)) << "all";
+  EXPECT_TRUE(to(kLogical | 0xfd, 6));
+  EXPECT_FALSE(to(kLogical | 0xfd, 3));
+  EXPECT_FALSE(to(1 * kShorthand, 3)) << "self";
+  EXPECT_TRUE(to(2 * kShorthand, 0)) << "all";
+  EXPECT_TRUE(to(3 * kShorthand, 0)) << "all others";
+  EXPECT_FALSE(to(3 * kShorthand, 0, true));
+  EXPECT_TRUE(to(4u << 8, 3)) << "NMI";
+  EXPECT_FALSE(to(5u << 8, 3)) << "INIT";
+  EXPECT_TRUE(to(6u << 8, 3)) << "start-up";
+}
+
 class GateOf : public testing::Test {
  protected:
   static machine::Description plain() {
@@ -72,6 +92,16 @@ class GateOf : public testing::Test {
       hot_[c].insns[0] += kTurn - hot_[c].spent;
       turn(c);
     }
+  }
+  /// Core 1 halts, and core 0 is a quantum and more ahead of it when it sends an interrupt.
+  void halt_and_call() {
+    turn(0);
+    fake.memory[apic::kBase + apic::kId] = 1u << 24;
+    turn(1);
+    ASSERT_TRUE(gate_.halt(cores_[1], cores_[1].progress()));
+    run_to(0, 2 * kPsPerMs);
+    apic(0, apic::kCommandHigh, 1u << 24);
+    apic(0, apic::kCommand, 0xfd);
   }
   void apic(unsigned c, std::uint32_t offset, std::uint32_t value) {
     gate_.apic_write(cores_[c], offset, value, machine_.now(c, cores_[c].progress().all()));
@@ -148,6 +178,42 @@ TEST_F(GateOf, TheLastOneAwakeServesSleepersTimers) {
   run_to(0, kPsPerMs + 200'000 * Timer::kTick);
   ASSERT_EQ(fake.writes.size(), 1u);
   EXPECT_EQ(fake.writes[0].second, 0x33u);
+}
+
+TEST_F(GateOf, WhoIsCalledIsWaitedFor) {
+  halt_and_call();
+  const Ps called = machine_.now(0, hot_[0].insns[0]);
+  hot_[0].insns[0] += 100000;
+  hot_[0].spent = kTurn;
+  EXPECT_FALSE(turn(0)) << "its clock stands where it was called";
+  EXPECT_TRUE(turn(1));
+  EXPECT_EQ(machine_.now(1, 0), called);
+  hot_[1].insns[0] += 200000;
+  hot_[1].spent = kTurn;
+  turn(1);
+  EXPECT_TRUE(turn(0));
+}
+
+TEST_F(GateOf, TheLastOneAwakeDoesNotPassTimeWhileOneIsCalled) {
+  halt_and_call();
+  const Ps called = machine_.now(0, hot_[0].insns[0]);
+  EXPECT_FALSE(gate_.halt(cores_[0], cores_[0].progress()));
+  EXPECT_EQ(machine_.now(0, hot_[0].insns[0]), called);
+  EXPECT_TRUE(turn(1));
+  EXPECT_TRUE(gate_.halt(cores_[0], cores_[0].progress())) << "the other one is there";
+}
+
+TEST_F(GateOf, WhoDoesNotComeIsGivenUp) {
+  halt_and_call();
+  hot_[0].insns[0] += 100000;
+  hot_[0].spent = kTurn;
+  unsigned turns = 1;
+  while (!turn(0) && turns < 1000) turns++;
+  EXPECT_GT(turns, 10u);
+  EXPECT_LT(turns, 1000u);
+  const Ps ahead = machine_.now(0, hot_[0].insns[0]);
+  EXPECT_TRUE(turn(1)) << "after all";
+  EXPECT_GE(machine_.now(1, 0), ahead - machine_.description().quantum);
 }
 
 TEST_F(GateOf, AccessesReachTheMachineOncePerLine) {

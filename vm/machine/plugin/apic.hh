@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The local APIC's registers in memory (Intel SDM volume 3, chapter "Advanced
+// programmable interrupt controller"), and whom its interrupt command is for. Pure.
+#ifndef DRFQ_PLUGIN_APIC_HH
+#define DRFQ_PLUGIN_APIC_HH
+
+#include <cstdint>
+
+namespace drfq::plugin::apic {
+
+inline constexpr std::uint64_t kBase = 0xfee00000, kBytes = 0x1000;
+inline constexpr std::uint32_t kId = 0x20, kLogicalDestination = 0xd0, kCommand = 0x300,
+                               kCommandHigh = 0x310, kLvtTimer = 0x320, kInitialCount = 0x380,
+                               kCurrentCount = 0x390, kDivide = 0x3e0;
+
+/// What one APIC answers to. Logical destinations are those of the flat model, 8 bits.
+struct Identity {
+  std::uint8_t physical = 0, logical = 0;
+};
+
+/// Whether a command, of which high holds the destination, can end a halt of this APIC. An INIT
+/// cannot: what it addresses waits for a start-up command next.
+inline bool wakes(std::uint32_t command, std::uint32_t high, bool is_sender, Identity i) {
+  constexpr std::uint32_t kAny = 0xff, kInit = 5;
+  if ((command >> 8 & 7) == kInit) return false;
+  switch (command >> 18 & 3) {
+    case 1:
+      return is_sender;
+    case 2:
+      return true;
+    case 3:
+      return !is_sender;
+    default:
+      break;
+  }
+  const std::uint32_t to = high >> 24;
+  const bool logical = (command >> 11 & 1) != 0;
+  return to == kAny || (logical ? (to & i.logical) != 0 : to == i.physical);
+}
+
+}  // namespace drfq::plugin::apic
+
+#endif
