@@ -49,19 +49,22 @@ void Gate::start(Ps at, std::ostream *report, Ps interval) {
   next_report_ = report == nullptr ? kNever : at + interval;
 }
 
-/// Takes the timer over from QEMU, with what is left of it.
+/// Takes the timer over from QEMU, with what is left of it. QEMU is asked without the mutex: it
+/// takes its own.
 void Gate::adopt(Core &core) {
+  const auto id = static_cast<std::uint8_t>(apic_read(core, apic::kId) >> 24);
+  const auto logical = static_cast<std::uint8_t>(apic_read(core, apic::kLogicalDestination) >> 24);
+  const std::uint32_t lvt = apic_read(core, apic::kLvtTimer);
+  const std::uint32_t divide = apic_read(core, apic::kDivide);
+  const std::uint32_t left = apic_read(core, apic::kCurrentCount);
+  if (left != 0) physical_write(core, apic::kBase + apic::kInitialCount, 0);
+  const std::lock_guard<std::mutex> lock(mutex_);
   Seat &s = seats_[core.index];
   s.adopted = true;
-  s.apic.physical = apic_read(core, apic::kId) >> 24;
-  s.apic.logical = apic_read(core, apic::kLogicalDestination) >> 24;
-  s.timer.write_lvt(apic_read(core, apic::kLvtTimer));
-  s.timer.write_divide(apic_read(core, apic::kDivide));
-  const std::uint32_t left = apic_read(core, apic::kCurrentCount);
-  if (left == 0) return;
-  physical_write(core, apic::kBase + apic::kInitialCount, 0);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  s.timer.start(left, machine_.horizon());
+  s.apic = {id, logical};
+  s.timer.write_lvt(lvt);
+  s.timer.write_divide(divide);
+  if (left != 0) s.timer.start(left, machine_.horizon());
 }
 
 /// A core that slept is back.
