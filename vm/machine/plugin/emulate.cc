@@ -175,8 +175,15 @@ void Emulator::rdpmc(Core &core, const Site &s) {
 
 void Emulator::hlt(Core &core, const Site &s) {
   if (!host_.live() || s.ring == Ring::user) return;
-  if (gate_.halt(core, behind(core, s))) return;
-  skip(core, s);
+  switch (gate_.halt(core, behind(core, s))) {
+    case Gate::Halt::sleep:
+      return;
+    case Gate::Halt::go_on:
+      return skip(core, s);
+    case Gate::Halt::again:
+      // QEMU still holds back interrupts then if an STI came just before.
+      return again(core, s);
+  }
 }
 
 void Emulator::clflush(Core &core, const Site &s) {

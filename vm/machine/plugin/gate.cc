@@ -225,7 +225,7 @@ void Gate::pass_time(Core &core, const Progress &progress, std::unique_lock<std:
   machine_.wake(core.index, now + std::min(passed, left));
 }
 
-bool Gate::halt(Core &core, const Progress &progress) {
+Gate::Halt Gate::halt(Core &core, const Progress &progress) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     arrive(core);
@@ -243,14 +243,15 @@ bool Gate::halt(Core &core, const Progress &progress) {
       wake_ready(core.index);
       // The first block after the halt comes to turn().
       core.hot->spent = kTurn;
-      return true;
+      return Halt::sleep;
     }
-    if (!is_any_called()) pass_time(core, progress, &lock);
+    if (is_any_called()) return Halt::again;
+    pass_time(core, progress, &lock);
     report_until(machine_.horizon());
     start_chunk(core, progress);
   }
   deliver(core, machine_.now(core.index, progress.all()));
-  return false;
+  return Halt::go_on;
 }
 
 void Gate::apic_write(Core &core, std::uint32_t offset, std::uint32_t value, Ps now) {

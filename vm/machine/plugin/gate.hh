@@ -46,10 +46,13 @@ class Gate {
   /// False: as above.
   [[nodiscard]] bool catch_up(Core &, const Progress &);
 
-  /// HLT. True: the vCPU shall really halt. False: it shall go on behind HLT, as if
-  /// woken for nothing, because it is the last one awake: it has moved time on, or waits for
-  /// one that was called.
-  bool halt(Core &, const Progress &);
+  /// What becomes of a HLT.
+  enum class Halt : std::uint8_t {
+    sleep,  ///< the vCPU shall really halt
+    go_on,  ///< as if woken for nothing: the last one awake, it has moved time on
+    again,  ///< the last one awake, it waits for one that was called
+  };
+  [[nodiscard]] Halt halt(Core &, const Progress &);
 
   /// The guest wrote a register of its local APIC.
   void apic_write(Core &, std::uint32_t offset, std::uint32_t value, Ps now);

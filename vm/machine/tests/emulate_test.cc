@@ -186,6 +186,22 @@ TEST_F(Emulate, HaltsUnlessItIsTheLastOneAwake) {
   EXPECT_GT(machine_.horizon(), before) << "and time has passed";
 }
 
+TEST_F(Emulate, ALastHaltIsDoneAgainWhileOneIsCalled) {
+  go_live(0);
+  fake.memory[apic::kBase + apic::kId] = 0;
+  ASSERT_TRUE(gate_.turn(cores_[0], cores_[0].progress()));
+  fake.memory[apic::kBase + apic::kId] = 1u << 24;
+  ASSERT_TRUE(gate_.turn(cores_[1], cores_[1].progress()));
+  ASSERT_EQ(run(Special::hlt, site(), 1), 0u);
+  gate_.apic_write(cores_[0], apic::kCommandHigh, 1u << 24, machine_.now(0, 0));
+  gate_.apic_write(cores_[0], apic::kCommand, 0xfd, machine_.now(0, 0));
+  const std::uint64_t insns = hot_[0].insns[0];
+  const Ps before = machine_.horizon();
+  EXPECT_EQ(run(Special::hlt, site(), 0), (kRip & ~std::uint64_t{0xfff}) | site().offset);
+  EXPECT_EQ(hot_[0].insns[0], insns) << "nothing was done";
+  EXPECT_LE(machine_.horizon(), before + machine_.description().fs_per_insn() / 1000);
+}
+
 TEST_F(Emulate, FlushesWhatItCanTranslate) {
   go_live(0);
   Site s = site();

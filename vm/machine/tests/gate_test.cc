@@ -98,7 +98,7 @@ class GateOf : public testing::Test {
     turn(0);
     fake.memory[apic::kBase + apic::kId] = 1u << 24;
     turn(1);
-    ASSERT_TRUE(gate_.halt(cores_[1], cores_[1].progress()));
+    ASSERT_EQ(gate_.halt(cores_[1], cores_[1].progress()), Gate::Halt::sleep);
     run_to(0, 2 * kPsPerMs);
     apic(0, apic::kCommandHigh, 1u << 24);
     apic(0, apic::kCommand, 0xfd);
@@ -173,7 +173,7 @@ TEST_F(GateOf, TheLastOneAwakeServesSleepersTimers) {
   apic(1, apic::kLvtTimer, 0x33);
   apic(1, apic::kDivide, 0xb);
   apic(1, apic::kInitialCount, 100'000);
-  EXPECT_TRUE(gate_.halt(cores_[1], cores_[1].progress()));
+  EXPECT_EQ(gate_.halt(cores_[1], cores_[1].progress()), Gate::Halt::sleep);
   fake.writes.clear();
   run_to(0, kPsPerMs + 200'000 * Timer::kTick);
   ASSERT_EQ(fake.writes.size(), 1u);
@@ -197,10 +197,11 @@ TEST_F(GateOf, WhoIsCalledIsWaitedFor) {
 TEST_F(GateOf, TheLastOneAwakeDoesNotPassTimeWhileOneIsCalled) {
   halt_and_call();
   const Ps called = machine_.now(0, hot_[0].insns[0]);
-  EXPECT_FALSE(gate_.halt(cores_[0], cores_[0].progress()));
+  EXPECT_EQ(gate_.halt(cores_[0], cores_[0].progress()), Gate::Halt::again);
   EXPECT_EQ(machine_.now(0, hot_[0].insns[0]), called);
   EXPECT_TRUE(turn(1));
-  EXPECT_TRUE(gate_.halt(cores_[0], cores_[0].progress())) << "the other one is there";
+  EXPECT_EQ(gate_.halt(cores_[0], cores_[0].progress()), Gate::Halt::sleep)
+      << "the other one is there";
 }
 
 TEST_F(GateOf, WhoDoesNotComeIsGivenUp) {
