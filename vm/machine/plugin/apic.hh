@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The local APIC's registers in memory (Intel SDM volume 3, chapter "Advanced
-// programmable interrupt controller"), and whom its interrupt command is for. Pure.
+// programmable interrupt controller"), and whom its interrupt command is for. In x2APIC
+// mode, for which the kernel wants interrupt remapping, nothing is seen. Pure.
 #ifndef DRFQ_PLUGIN_APIC_HH
 #define DRFQ_PLUGIN_APIC_HH
 

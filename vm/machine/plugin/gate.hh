@@ -7,10 +7,9 @@
 // translated code, where QEMU can stop it, and comes back to wait on.
 //
 // Who sends a halted core an interrupt calls it: from that moment of simulated time
-// the core is awake, and the others wait for it, however long the host takes to run
-// its thread; else a sender that spins for the answer would spend the host's time in
-// its own. A core that does not come is given up after kCallPatience: its interrupts
-// may be masked.
+// the core is awake, and the others wait until the host runs its thread; else a sender
+// that spins for the answer would spend the host's time in its own. A core that does
+// not come within kCallPatience is given up: its interrupts may be masked.
 #ifndef DRFQ_PLUGIN_GATE_HH
 #define DRFQ_PLUGIN_GATE_HH
 
@@ -79,9 +78,11 @@ class Gate {
 
   void adopt(Core &);
   void arrive(Core &);
+  /// The core, if it is asleep, is awake in the machine from then on.
   void call(unsigned core, Ps at);
   void give_up_late();
   bool is_any_called() const;
+  /// An interrupt command calls whom it is for.
   void send(unsigned from, std::uint32_t command, Ps now);
   /// Whether the slowest core is as far as this one with so many instructions.
   bool is_caught_up(unsigned core, std::uint64_t insns) const {
