@@ -10,7 +10,6 @@ namespace drfq::plugin {
 namespace {
 
 constexpr auto kPatience = std::chrono::milliseconds(2);
-constexpr auto kCallPatience = std::chrono::milliseconds(200);
 /// How long an idle machine waits before it lets the guest look for device interrupts.
 constexpr auto kIdleStep = std::chrono::milliseconds(1);
 
@@ -38,7 +37,8 @@ void interrupt(Core &from, apic::Identity to, std::uint8_t vector) {
 
 }  // namespace
 
-Gate::Gate(machine::Machine &m, unsigned cores) : machine_(m), seats_(cores) {}
+Gate::Gate(machine::Machine &m, unsigned cores, std::chrono::milliseconds call_patience)
+    : machine_(m), call_patience_(call_patience), seats_(cores) {}
 
 void Gate::start(Ps at, std::ostream *report, Ps interval) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -85,7 +85,7 @@ void Gate::arrive(Core &core) {
 void Gate::call(unsigned core, Ps at) {
   Seat &s = seats_[core];
   if (!s.asleep || s.called.has_value()) return;
-  s.called = HostClock::now() + kCallPatience;
+  s.called = HostClock::now() + call_patience_;
   machine_.wake(core, at);
 }
 

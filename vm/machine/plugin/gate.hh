@@ -31,7 +31,10 @@ inline constexpr std::uint64_t kPauseInsns = 140;
 
 class Gate {
  public:
-  Gate(machine::Machine &, unsigned cores);
+  /// How long, in the host's time, a called core is waited for.
+  static constexpr std::chrono::milliseconds kCallPatience{200};
+
+  Gate(machine::Machine &, unsigned cores, std::chrono::milliseconds call_patience = kCallPatience);
 
   /// All clocks start at the given time. report, if any, gets a line each interval.
   void start(Ps at, std::ostream *report, Ps interval);
@@ -96,6 +99,7 @@ class Gate {
   void report_until(Ps);
 
   machine::Machine &machine_;
+  const std::chrono::milliseconds call_patience_;
   std::mutex mutex_;
   std::vector<Seat> seats_;
   unsigned awake_ = 0;

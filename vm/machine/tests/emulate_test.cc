@@ -17,7 +17,7 @@ class Emulate : public testing::Test, protected Emulator::Host {
  protected:
   Emulate()
       : machine_(machine::shipped("thesis")),
-        gate_(machine_, 4),
+        gate_(machine_, 4, std::chrono::hours(1)),
         emulator_(machine_, gate_, *this) {
     fake = FakeQemu{};
     fake.registers[rip] = kRip;
