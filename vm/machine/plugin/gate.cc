@@ -119,6 +119,17 @@ void Gate::wake_ready(unsigned except) {
   }
 }
 
+template <typename Condition>
+bool Gate::wait(std::unique_lock<std::mutex> *lock, unsigned core,
+                std::chrono::nanoseconds patience, const Condition &condition) {
+  Seat &s = seats_[core];
+  s.waiting = true;
+  const bool met = s.go.wait_for(*lock, patience, condition);
+  s.waiting = false;
+  if (!met) give_up_late();
+  return met;
+}
+
 /// When this core must look at timers again: its own, and those of sleepers.
 Ps Gate::next_due(unsigned core) const {
   Ps due = seats_[core].timer.due();
@@ -172,15 +183,9 @@ bool Gate::turn(Core &core, const Progress &progress) {
     wake_ready(core.index);
     report_until(machine_.horizon());
     if (t == machine::Turn::wait) {
-      Seat &s = seats_[core.index];
-      s.waiting = true;
       const bool ready =
-          s.go.wait_for(lock, kPatience, [&] { return machine_.may_run(core.index); });
-      s.waiting = false;
-      if (!ready) {
-        give_up_late();
-        return false;
-      }
+          wait(&lock, core.index, kPatience, [&] { return machine_.may_run(core.index); });
+      if (!ready) return false;
     }
     start_chunk(core, progress);
   }
@@ -197,27 +202,21 @@ bool Gate::catch_up(Core &core, const Progress &progress) {
   const auto there = [&] { return is_caught_up(core.index, insns); };
   if (there()) return true;
   Seat &s = seats_[core.index];
-  s.waiting = true;
   s.catching = insns;
-  const bool ok = s.go.wait_for(lock, kPatience, there);
-  s.waiting = false;
+  const bool ok = wait(&lock, core.index, kPatience, there);
   s.catching.reset();
-  if (!ok) give_up_late();
   return ok;
 }
 
 /// All others sleep: time goes on as fast as the host's, up to the next timer.
 void Gate::pass_time(Core &core, const Progress &progress, std::unique_lock<std::mutex> *lock) {
-  Seat &s = seats_[core.index];
   const Ps now = machine_.now(core.index, progress.all());
   const Ps due = next_due(core.index);
   const Ps left = due > now ? due - now : 0;
   const auto begin = HostClock::now();
   const auto step = std::min<std::chrono::nanoseconds>(
       kIdleStep, std::chrono::nanoseconds(left == kNever ? Ps{1} << 40 : left / kPsPerNs));
-  s.waiting = true;
-  s.go.wait_for(*lock, step, [&] { return awake_ > 1; });
-  s.waiting = false;
+  wait(lock, core.index, step, [&] { return awake_ > 1; });
   const Ps passed =
       static_cast<Ps>(std::chrono::nanoseconds(HostClock::now() - begin).count()) * kPsPerNs;
   // Asleep in between, so that no cycles are counted.
@@ -230,14 +229,10 @@ Gate::Halt Gate::halt(Core &core, const Progress &progress) {
     std::unique_lock<std::mutex> lock(mutex_);
     arrive(core);
     machine_.sync(core.index, progress);
-    Seat &s = seats_[core.index];
-    if (awake_ == 1 && is_any_called()) {
-      s.waiting = true;
-      if (!s.go.wait_for(lock, kPatience, [&] { return awake_ > 1; })) give_up_late();
-      s.waiting = false;
-    }
+    if (awake_ == 1 && is_any_called())
+      wait(&lock, core.index, kPatience, [&] { return awake_ > 1; });
     if (awake_ > 1) {
-      s.asleep = true;
+      seats_[core.index].asleep = true;
       awake_--;
       machine_.sleep(core.index, progress);
       wake_ready(core.index);

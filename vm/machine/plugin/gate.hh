@@ -92,6 +92,12 @@ class Gate {
     return machine_.horizon() >= machine_.now(core, insns);
   }
   void wake_ready(unsigned except);
+  /// Waits, for at most so much of the host's time, until the condition is met, which
+  /// is asked whenever another core notifies this one: whether it was. If not, called
+  /// cores that are late are given up.
+  template <typename Condition>
+  bool wait(std::unique_lock<std::mutex> *, unsigned core, std::chrono::nanoseconds patience,
+            const Condition &);
   void deliver(Core &, Ps now);
   Ps next_due(unsigned core) const;
   void start_chunk(Core &, const Progress &);
