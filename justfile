@@ -49,7 +49,7 @@ test-cpp *args: setup
     cmake --fresh -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja
     cmake --build '{{target}}/gem5-backend' -- -j "$(nproc)"
     ctest --test-dir '{{target}}/gem5-backend' --output-on-failure "$@"
-    cmake --fresh -S vm/machine -B '{{target}}/machine' -G Ninja
+    cmake --fresh -S vm -B '{{target}}/machine' -G Ninja
     cmake --build '{{target}}/machine' -- -j "$(nproc)"
     ctest --test-dir '{{target}}/machine' --output-on-failure "$@"
 
@@ -65,12 +65,12 @@ gem5 *args:
 
 # Unit tests of the VM harness
 test-harness:
-    python3 -B -m unittest discover -s vm/tests -t vm
+    python3 -B -m unittest discover -s vm/harness/tests -t vm
 
 # Tests that boot VMs: the harness itself, the modelled machine, then the scheduler
 test-vm: build
-    python3 -B -m unittest discover -v -s vm/tests -t vm -p 'vm_*.py'
-    tests/vm/machine/run resctrl mbm counters stat multiplex ratios contention mba cat scheduler registers
+    python3 -B -m unittest discover -v -s vm/harness/tests -t vm -p 'vm_*.py'
+    tests/hardware/run resctrl mbm counters stat multiplex ratios contention mba cat scheduler registers
     tests/vm/run
 
 # Benchmarks side by side with EEVDF and scx_rusty, in one VM (--help)
@@ -85,7 +85,7 @@ lint: setup
 fmt: setup
     cargo fmt --all
     clang-format-19 -i bpf/*.[ch]
-    git ls-files -z 'gem5-backend/*.cc' 'gem5-backend/*.hh' 'gem5-backend/*.h' 'vm/machine/*.cc' 'vm/machine/*.hh' 'vm/machine/*.h' 'vm/machine/*.c' | xargs -0 clang-format-19 -i
+    git ls-files -z 'gem5-backend/*.cc' 'gem5-backend/*.hh' 'gem5-backend/*.h' 'vm/*.cc' 'vm/*.hh' 'vm/*.h' 'vm/*.c' | xargs -0 clang-format-19 -i
 
 # Remove what was built (the cache of kernels and tools stays)
 clean:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "experiment.hh"
 
-#include "reader.hh"
+#include "config/reader.hh"
 
 namespace drfq {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "scenario.hh"
-#include "toml.hh"
+#include "config/toml.hh"
 
 namespace drfq {
 

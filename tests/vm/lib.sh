@@ -42,7 +42,7 @@ need_built() {
 publish() {
 	local status=0
 	# shellcheck disable=SC2086  # a word or none
-	tests/vm/experiment "tests/experiments/$1.toml" ${DRFQ_TEST_RESUME-} || status=$?
+	tests/vm/experiment "tests/scenarios/$1.toml" ${DRFQ_TEST_RESUME-} || status=$?
 	[[ ! -s $out/table.md ]] || cp "$out/table.md" "docs/results-$1.md"
 	return "$status"
 }

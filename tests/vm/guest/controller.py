@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 
-sys.path.insert(0, "gem5-backend/conformance")
+sys.path.insert(0, "gem5-backend/tests/conformance")
 from conformance import Client, PID_CORE  # noqa: E402
 from scheduler import PATIENCE_S, each, spin, start, state, stats, tasks, wait  # noqa: E402
 

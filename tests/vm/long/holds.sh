@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# tests/experiments/holds.toml in full; its table becomes docs/results-holds.md.
+# tests/scenarios/holds.toml in full; its table becomes docs/results-holds.md.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 publish holds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# tests/experiments/pinned.toml in full; its table becomes docs/results-pinned.md.
+# tests/scenarios/pinned.toml in full; its table becomes docs/results-pinned.md.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 tools/peers

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The short form of tests/experiments/holds.toml.
-exec tests/vm/experiment tests/experiments/holds.toml --short
+# The short form of tests/scenarios/holds.toml.
+exec tests/vm/experiment tests/scenarios/holds.toml --short

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The short form of tests/experiments/shares-2cpu.toml, without the peers.
-exec tests/vm/experiment tests/experiments/shares-2cpu.toml --short \
+# The short form of tests/scenarios/shares-2cpu.toml, without the peers.
+exec tests/vm/experiment tests/scenarios/shares-2cpu.toml --short \
 	--scheduler drfq --scheduler drfq-thesis

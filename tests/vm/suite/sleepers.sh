@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The short form of tests/experiments/sleepers.toml, without the peers.
-exec tests/vm/experiment tests/experiments/sleepers.toml --short \
+# The short form of tests/scenarios/sleepers.toml, without the peers.
+exec tests/vm/experiment tests/scenarios/sleepers.toml --short \
 	--scheduler drfq

@@ -18,7 +18,7 @@ struct Known {
     resource: &'static str,
 }
 
-/// Shared memory of QEMU (ivshmem), which vm/machine puts the registers in.
+/// Shared memory of QEMU (ivshmem), which vm/hardware puts the registers in.
 /// Others use that device for other things, so the id register decides.
 const KNOWN: [Known; 1] = [Known {
     vendor: "0x1af4",

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The [memory] table: controller, DRAM and ports.
+#include <iostream>
+#include <utility>
+
+#include "cli/commands.hh"
+#include "cli/experiment.hh"
+#include "reader.hh"
+
+namespace drfq {
+namespace {
+
+constexpr double kNsMax = 1e9;
+
+struct TimeField {
+  const char *key;
+  Ps Timing::*field;
+};
+constexpr TimeField kTimes[] = {
+    {"tRCD_ns", &Timing::rcd},        {"tCL_ns", &Timing::cl},
+    {"tCWL_ns", &Timing::cwl},        {"tRP_ns", &Timing::rp},
+    {"tRAS_ns", &Timing::ras},        {"tRRD_ns", &Timing::rrd},
+    {"tRRD_L_ns", &Timing::rrd_l},    {"tFAW_ns", &Timing::xaw},
+    {"tWTR_ns", &Timing::wtr},        {"tWTR_L_ns", &Timing::wtr_l},
+    {"tRTW_ns", &Timing::rtw},        {"tRTP_ns", &Timing::rtp},
+    {"tWR_ns", &Timing::wr},          {"tBURST_ns", &Timing::burst},
+    {"tCCD_L_ns", &Timing::ccd_l},    {"tCCD_L_WR_ns", &Timing::ccd_l_wr},
+    {"tCS_ns", &Timing::cs},          {"tREFI_ns", &Timing::refi},
+    {"tRFC_ns", &Timing::rfc},        {"frontend_ns", &Timing::frontend},
+    {"backend_ns", &Timing::backend},
+};
+
+constexpr const char *kMaps[] = {"row-bank-column", "row-bank-column-group"};
+constexpr const char *kPages[] = {"open", "open-adaptive", "closed"};
+constexpr const char *kPolicies[] = {"lvtf", "frfcfs"};
+constexpr const char *kPorts[] = {"multi", "single"};
+
+void load_timing(Reader *r, Timing *t) {
+  for (const TimeField &f : kTimes)
+    if (r->has(f.key)) t->*f.field = static_cast<Ps>(r->positive(f.key, 1, kNsMax) * 1e3);
+  const auto count = [r](const char *key, unsigned *v, std::uint64_t most) {
+    *v = static_cast<unsigned>(r->whole(key, *v, 0, most));
+  };
+  count("burst_bytes", &t->burst_bytes, 256);
+  count("row_bytes", &t->row_bytes, 1u << 20);
+  count("ranks", &t->ranks, 256);
+  count("banks", &t->banks, 256);
+  count("groups", &t->groups, 256);
+  count("rows", &t->rows, 1u << 30);
+  count("activation_limit", &t->activation_limit, 16);
+  count("accesses_per_row", &t->accesses_per_row, 1u << 20);
+  t->map = static_cast<AddressMap>(r->choice("map", kMaps, static_cast<std::size_t>(t->map)));
+  t->page = static_cast<PagePolicy>(r->choice("page", kPages, static_cast<std::size_t>(t->page)));
+}
+
+}  // namespace
+
+std::string describe(const MemoryOptions &m) {
+  std::string out = "{\"dram\":\"" + m.timing.name + "\"";
+  const auto number = [&out](const char *key, std::uint64_t v) {
+    out += std::string(",\"") + key + "\":" + std::to_string(v);
+  };
+  for (const TimeField &f : kTimes) {
+    // Fields end in _ns; their exact values are whole picoseconds.
+    const std::string key(f.key);
+    number((key.substr(0, key.size() - 3) + "_ps").c_str(), m.timing.*f.field);
+  }
+  const Timing &t = m.timing;
+  const ControllerOptions &c = m.controller;
+  const std::pair<const char *, std::uint64_t> numbers[] = {
+      {"burst_bytes", t.burst_bytes},
+      {"row_bytes", t.row_bytes},
+      {"ranks", t.ranks},
+      {"banks", t.banks},
+      {"groups", t.groups},
+      {"rows", t.rows},
+      {"activation_limit", t.activation_limit},
+      {"accesses_per_row", t.accesses_per_row},
+      {"tCK_ps", t.ck},
+      {"cores", c.cores},
+      {"read_entries", c.read_entries},
+      {"write_entries", c.write_entries},
+      {"tie_bursts", c.tie_bursts},
+      {"prepare", c.prepare ? 1 : 0},
+      {"fill", c.fill ? 1 : 0},
+      {"aging_ps", c.aging},
+      {"drain_high_percent", c.drain.high_percent},
+      {"drain_low_percent", c.drain.low_percent},
+      {"drain_min_writes", c.drain.min_writes},
+      {"drain_min_reads", c.drain.min_reads},
+  };
+  for (const auto &n : numbers) number(n.first, n.second);
+  out += std::string(",\"map\":\"") + kMaps[static_cast<std::size_t>(t.map)] + "\",\"page\":\"" +
+         kPages[static_cast<std::size_t>(t.page)] + "\",\"policy\":\"" +
+         kPolicies[static_cast<std::size_t>(c.policy)] + "\",\"ports\":\"" +
+         kPorts[static_cast<std::size_t>(m.ports)] + "\"}";
+  return out;
+}
+
+int command_memory(const Arguments &args) {
+  if (args.size() == 1 && (args[0] == "--help" || args[0] == "-h")) {
+    std::cout << "usage: drfq-mc memory [FILE]\n"
+                 "  Prints the [memory] table of an experiment file, or the default, as JSON.\n";
+    return 0;
+  }
+  if (args.size() > 1) throw UsageError("memory: one file, or none");
+  MemoryOptions m;
+  if (!args.empty()) m = load_memory(toml::parse(args[0], read_file(args[0])));
+  std::cout << describe(m) << "\n";
+  return 0;
+}
+
+MemoryOptions load_memory(const toml::Document &doc) {
+  const toml::Table *table = doc.find("memory");
+  Reader r(doc.file, table);
+  MemoryOptions m;
+  const std::string dram = r.text("dram", m.timing.name);
+  if (!timing_by_name(dram, &m.timing))
+    r.fail(r.line("dram"), "'dram' must be one of lpddr2-1066-x32, ddr4-2400, ddr5-4800");
+  load_timing(&r, &m.timing);
+  ControllerOptions &c = m.controller;
+  c.policy = static_cast<Policy>(r.choice("policy", kPolicies, 0));
+  m.ports = static_cast<Ports>(r.choice("ports", kPorts, 0));
+  c.cores = static_cast<std::uint32_t>(r.whole("cores", c.cores, 1, kCoresMax));
+  c.read_entries = static_cast<unsigned>(r.whole("read_entries", c.read_entries, 4, Queue::kMax));
+  c.write_entries =
+      static_cast<unsigned>(r.whole("write_entries", c.write_entries, 4, Queue::kMax));
+  c.tie_bursts = static_cast<unsigned>(r.whole("tie_bursts", c.tie_bursts, 0, 1u << 30));
+  c.prepare = r.flag("prepare", c.prepare);
+  c.fill = r.flag("fill", c.fill);
+  c.aging = r.whole("aging_ns", 0, 0, 1000000000) * kPsPerNs;
+  c.drain.high_percent = static_cast<unsigned>(r.whole("drain_high_percent", 85, 1, 99));
+  c.drain.low_percent = static_cast<unsigned>(r.whole("drain_low_percent", 50, 0, 99));
+  c.drain.min_writes = static_cast<unsigned>(r.whole("drain_min_writes", 16, 1, 256));
+  c.drain.min_reads = static_cast<unsigned>(r.whole("drain_min_reads", 16, 1, 256));
+  r.done();
+  const std::string wrong = check(m.timing);
+  if (!wrong.empty()) r.fail(table != nullptr ? table->line : 0, "[memory]: " + wrong);
+  return m;
+}
+
+}  // namespace drfq

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "qemu-plugin/decode.hh"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace drfq::plugin {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+/// In memory of exactly this size, so that a sanitizer sees what is read beyond it.
+template <class F>
+auto exactly(const Bytes &bytes, F f) {
+  const std::unique_ptr<std::uint8_t[]> copy(new std::uint8_t[bytes.size()]);
+  std::copy(bytes.begin(), bytes.end(), copy.get());
+  return f(copy.get(), bytes.size());
+}
+Special kind(const Bytes &b) { return exactly(b, decode); }
+Operand operand(const Bytes &b) { return exactly(b, clflush_operand); }
+
+TEST(Decode, KnowsItsInstructions) {
+  EXPECT_EQ(kind({0x0f, 0xa2}), Special::cpuid);
+  EXPECT_EQ(kind({0x0f, 0x32}), Special::rdmsr);
+  EXPECT_EQ(kind({0x0f, 0x30}), Special::wrmsr);
+  EXPECT_EQ(kind({0x0f, 0x33}), Special::rdpmc);
+  EXPECT_EQ(kind({0x0f, 0x31}), Special::rdtsc);
+  EXPECT_EQ(kind({0x0f, 0x01, 0xf9}), Special::rdtscp);
+  EXPECT_EQ(kind({0xf3, 0x90}), Special::pause);
+  EXPECT_EQ(kind({0xf4}), Special::hlt);
+  EXPECT_EQ(kind({0x0f, 0xae, 0x38}), Special::clflush) << "clflush (rax)";
+  EXPECT_EQ(kind({0x66, 0x0f, 0xae, 0x3f}), Special::clflush) << "clflushopt (rdi)";
+  EXPECT_EQ(kind({0x0f, 0x22, 0xd8}), Special::translation) << "mov cr3, rax";
+  EXPECT_EQ(kind({0x44, 0x0f, 0x22, 0xc0}), Special::none) << "mov cr8, rax";
+  EXPECT_EQ(kind({0x0f, 0x01, 0x38}), Special::translation) << "invlpg (rax)";
+  EXPECT_EQ(kind({0x66, 0x0f, 0x38, 0x82, 0x00}), Special::translation) << "invpcid";
+}
+
+TEST(Decode, LeavesOthersAlone) {
+  EXPECT_EQ(kind({0x90}), Special::none) << "nop";
+  EXPECT_EQ(kind({0x0f, 0x01, 0xf8}), Special::none) << "swapgs";
+  EXPECT_EQ(kind({0x0f, 0x01, 0xd0}), Special::none) << "xgetbv";
+  EXPECT_EQ(kind({0x0f, 0xae, 0xf8}), Special::none) << "sfence";
+  EXPECT_EQ(kind({0x0f, 0xae, 0x30}), Special::none) << "xsaveopt or clwb";
+  EXPECT_EQ(kind({0x0f, 0x22, 0xd0}), Special::none) << "mov cr2, rax";
+  EXPECT_EQ(kind({0x0f, 0x20, 0xd8}), Special::none) << "mov rax, cr3";
+  EXPECT_EQ(kind({0x89, 0x0f}), Special::none) << "0f as an operand";
+  EXPECT_EQ(kind({0xb8, 0x0f, 0xa2, 0, 0}), Special::none) << "0f a2 as a constant";
+}
+
+TEST(Decode, PrefixesAndShortInput) {
+  EXPECT_EQ(kind({0x48, 0x0f, 0xa2}), Special::cpuid) << "REX";
+  EXPECT_EQ(kind({0x2e, 0x0f, 0x31}), Special::rdtsc);
+  EXPECT_EQ(kind({0x66, 0x90}), Special::none);
+  for (const Bytes &b : {Bytes{}, Bytes{0x0f}, Bytes{0x66}, Bytes{0x48}, Bytes{0xf3, 0x48},
+                         Bytes{0x66, 0x66, 0x66, 0x66}, Bytes{0x0f, 0x01}, Bytes{0x0f, 0x38}})
+    EXPECT_EQ(kind(b), Special::none) << b.size();
+}
+
+TEST(Decode, OperandsOfClflush) {
+  EXPECT_EQ(operand({0x0f, 0xae, 0x3f}).base, 7u) << "(rdi)";
+  EXPECT_EQ(operand({0x41, 0x0f, 0xae, 0x3f}).base, 15u) << "(r15)";
+  const Operand near = operand({0x0f, 0xae, 0x7b, 0xf0});
+  EXPECT_EQ(near.base, 3u);
+  EXPECT_EQ(near.displacement, -16) << "-16(rbx)";
+  const Operand far = operand({0x66, 0x41, 0x0f, 0xae, 0xb8, 0x00, 0x00, 0x00, 0x80});
+  EXPECT_EQ(far.base, 8u);
+  EXPECT_EQ(far.displacement, INT32_MIN);
+  EXPECT_EQ(operand({0x0f, 0xae, 0x3c, 0x24}).base, 16u) << "(rsp): an index byte";
+  EXPECT_EQ(operand({0x0f, 0xae, 0x3d, 0, 0, 0, 0}).base, 16u) << "rip-relative";
+  for (const Bytes &b : {Bytes{}, Bytes{0x0f, 0xae}, Bytes{0x66}}) EXPECT_EQ(operand(b).base, 16u);
+  EXPECT_EQ(operand({0x0f, 0xae, 0x7b}).displacement, 0) << "cut off";
+}
+
+}  // namespace
+}  // namespace drfq::plugin

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The virtual machine's shape as command-line options of virtme-run and QEMU. Pure."""
+
+import dataclasses
+import os
+import re
+from typing import List, Optional, Tuple
+
+from .common import VmError
+
+# Four busy vCPUs then take about half a second of an idle host's CPU for a second of their own.
+ICOUNT_SHIFT = 2
+# How long one vCPU runs, at most, before the next has its turn.
+_ICOUNT_TURN_US = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What `vm run` and `vm shell` can choose.
+
+    `icount_shift` N makes guest time a count of instructions, 2^N ns each, all vCPUs taking turns; None is real time.
+    While all vCPUs are idle it then jumps to the next timer, or with `idle_in_real_time` waits as long as that takes.
+    `disks` holds the host's paths of raw images, which the guest sees as /dev/vda and so on.
+    `modelled`: the hardware is that of vm/hardware (model.py), which adds its own options.
+    """
+
+    kernel: str
+    cpus: int = 2
+    llcs: int = 1
+    smt: bool = False
+    memory_mib: int = 2048
+    icount_shift: Optional[int] = None
+    idle_in_real_time: bool = False
+    kvm: bool = False
+    modelled: bool = False
+    disks: Tuple[str, ...] = ()
+    kernel_options: Tuple[str, ...] = ()
+    qemu_options: Tuple[str, ...] = ()
+
+
+def memory_mib(text: str) -> int:
+    """Reads `512M`, `2G` or a bare number of MiB; raises ValueError."""
+    match = re.fullmatch(r"(\d+)([MmGg]?)", text)
+    if not match or int(match.group(1)) == 0:
+        raise ValueError(f"not a memory size: {text!r} (use for example 512M or 2G)")
+    return int(match.group(1)) * (1024 if match.group(2) in ("g", "G") else 1)
+
+
+def smp(machine: Machine) -> str:
+    """QEMU's -smp: one socket for each last-level cache, because QEMU shares the L3 by socket."""
+    threads = 2 if machine.smt else 1
+    if machine.cpus % (machine.llcs * threads):
+        raise VmError(f"--cpus {machine.cpus} cannot be split into {machine.llcs} last-level caches"
+                      + (" of two-thread cores" if machine.smt else ""))
+    cores = machine.cpus // machine.llcs // threads
+    return f"{machine.cpus},sockets={machine.llcs},cores={cores},threads={threads}"
+
+
+def kernel_options(machine: Machine) -> List[str]:
+    """Arguments of the guest kernel."""
+    # Vulnerability mitigations cost an emulated CPU much and protect nothing here.
+    # A busy host makes the emulated TSC look unstable to the clocksource watchdog; all vCPUs share one.
+    return ["mitigations=off", "tsc=reliable", "loglevel=5", *machine.kernel_options]
+
+
+def _icount(shift: int, idle_in_real_time: bool) -> List[str]:
+    """Options that make guest time independent of how busy the host is."""
+    # A vCPU keeps its turn until the next virtual timer, which for QEMU may be milliseconds away. A packet filter
+    # on a network that nothing uses is a virtual timer of any period, free of interrupts in the guest.
+    # QEMU 10 does not give every vCPU the same number of instructions (14 to 39 % for four busy ones were seen), so
+    # compare CPU time between vCPUs, not work done.
+    return ["-icount", f"shift={shift},sleep={'on' if idle_in_real_time else 'off'}", "-rtc", "clock=vm",
+            "-netdev", "hubport,id=turns,hubid=0",
+            "-object", f"filter-buffer,id=turn,netdev=turns,interval={_ICOUNT_TURN_US}"]
+
+
+def qemu_options(machine: Machine) -> List[str]:
+    """Arguments of QEMU beyond those of virtme-ng."""
+    options = ["-nic", "none"]
+    if machine.modelled:
+        # QEMU's clocks are the host's, so the guest shall have but its local APIC timers, which the plugin replaces.
+        # A model that has no AVX-512: GCC's target clones go by the model, and TCG cannot execute it.
+        options += ["-machine", "hpet=off", "-cpu", "Skylake-Client-v1,vendor=GenuineIntel,level=0x1f,check=off"]
+    elif not machine.kvm:
+        # Linux reads the cache topology from CPUID leaf 4, which QEMU fills for this vendor only.
+        options += ["-cpu", "max,vendor=GenuineIntel"]
+    if machine.icount_shift is not None:
+        options += _icount(machine.icount_shift, machine.idle_in_real_time)
+    for index, path in enumerate(machine.disks):
+        options += ["-drive", f"if=none,id=disk{index},format=raw,file={path.replace(',', ',,')}",
+                    "-device", f"virtio-blk-pci,drive=disk{index}"]
+    return options + list(machine.qemu_options)
+
+
+def virtme_arguments(machine: Machine, image: str) -> List[str]:
+    """Arguments of virtme-run but for what to run and which directories to share."""
+    arguments = ["--kimg", image, "--mods", "auto", "--user", "root", "--disable-microvm",
+                 "--cpus", smp(machine), "--memory", f"{machine.memory_mib}M"]
+    if not machine.kvm:
+        arguments.append("--disable-kvm")
+    for directory in overlays():
+        arguments += ["--overlay-rwdir", directory]
+    for option in kernel_options(machine):
+        arguments += ["--kopt", option]
+    return arguments
+
+
+def overlays() -> List[str]:
+    """Top-level directories of the host that the guest sees writable, its changes lost when it ends."""
+    own = ("dev", "lost+found", "proc", "run", "sys")
+    return sorted(entry.path for entry in os.scandir("/")
+                  if entry.is_dir(follow_symlinks=False) and entry.name not in own)
+
+
+def hidden(path: str) -> bool:
+    """Whether a file system that the guest mounts itself hides `path` of the host."""
+    tops = ("/run", "/var/tmp", "/var/cache", "/var/log", "/dev/shm")
+    return any(path == top or path.startswith(top + "/") for top in tops)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Modelled machines: their descriptions, and the QEMU plugin that is them (vm/hardware), built in the cache."""
+
+import dataclasses
+import pathlib
+import re
+import subprocess
+import tomllib
+from typing import List, Optional
+
+from .common import VmError, cache_root, locked, say
+
+_SOURCE = pathlib.Path(__file__).resolve().parent.parent
+# Rounded up to what a PCI device can have; the registers end before.
+CONTROLLER_BYTES = 0x80000
+_CONTROLLER_FILE = "controller"
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A description's file and what the harness itself must know of it."""
+
+    file: pathlib.Path
+    cores: int
+
+
+def names() -> List[str]:
+    """The machines that come with the project."""
+    return sorted(path.stem for path in (_SOURCE / "machines").glob("*.toml"))
+
+
+def read(name: str) -> Model:
+    """The machine of a name, or of a file ending in .toml. Only the number of cores is looked at: the plugin, which
+    reads the file again, is the judge of the rest."""
+    file = pathlib.Path(name) if name.endswith(".toml") else _SOURCE / "machines" / f"{name}.toml"
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise VmError(f"--machine {name}: no such file" if name.endswith(".toml") else
+                      f"--machine {name}: there are {', '.join(names())}, or give a file that ends in .toml") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise VmError(f"--machine {name}: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise VmError(f"{file}: {error}") from error
+    cpu = table.get("cpu")
+    cores = cpu.get("cores") if isinstance(cpu, dict) else None
+    if not isinstance(cores, int) or isinstance(cores, bool) or not 1 <= cores <= 64:
+        raise VmError(f"{file}: [cpu] cores must be a number from 1 to 64")
+    return Model(file.absolute(), cores)
+
+
+def _build_dir() -> pathlib.Path:
+    return cache_root() / "machine"
+
+
+def plugin() -> pathlib.Path:
+    """The plugin that QEMU loads."""
+    return _build_dir() / "qemu-plugin" / "drfq_plugin.so"
+
+
+def guest(program: str) -> pathlib.Path:
+    """One of the programs of vm/guest; the guest sees it under the same path."""
+    return _build_dir() / "guest" / program
+
+
+def _configured_for(source: pathlib.Path) -> bool:
+    cache = _build_dir() / "CMakeCache.txt"
+    try:
+        found = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$", cache.read_text(encoding="utf-8"), re.MULTILINE)
+    except OSError:
+        return False
+    return found is not None and found.group(1) == str(source)
+
+
+def _run(command: List[str]) -> None:
+    try:
+        result = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
+    except FileNotFoundError as error:
+        raise VmError(f"cannot build the machine: {command[0]} is missing; run tools/setup") from error
+    if result.returncode != 0:
+        for line in result.stdout.decode(errors="replace").splitlines()[-20:]:
+            say(line)
+        raise VmError("cannot build the machine; see the messages above")
+
+
+def build() -> None:
+    """Builds plugin and guest programs, or makes sure that they are up to date."""
+    with locked("machine"):
+        if not plugin().exists():
+            say("building the machine (some minutes, once)")
+        if not _configured_for(_SOURCE):
+            _run(["cmake", "--fresh", "-S", str(_SOURCE), "-B", str(_build_dir()), "-G", "Ninja", "-DDRFQ_TESTS=OFF"])
+        _run(["cmake", "--build", str(_build_dir()), "--", "-j", "2"])
+
+
+def qemu_options(model: Model, control: pathlib.Path, stats: Optional[pathlib.Path], interval_ms: int) -> List[str]:
+    """Arguments of QEMU; makes the file that holds the controller's registers."""
+    registers = control / _CONTROLLER_FILE
+    with open(registers, "wb") as file:
+        file.truncate(CONTROLLER_BYTES)
+    words = {"machine": model.file, "bar": registers}
+    if stats is not None:
+        words.update(stats=stats, interval_ms=interval_ms)
+    options = "".join("," + f"{key}={value}".replace(",", ",,") for key, value in words.items())
+    return ["-plugin", f"{plugin()}{options}",
+            "-object", f"memory-backend-file,id=controller,share=on,mem-path={registers},size={CONTROLLER_BYTES}",
+            "-device", "ivshmem-plain,memdev=controller"]
+
+
+def kernel_options() -> List[str]:
+    """Arguments of the guest kernel."""
+    # Counters raise no interrupts.
+    return ["nmi_watchdog=0"]

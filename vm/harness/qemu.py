@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The QEMU that VMs run under: Debian trixie's, or a newer one for modelled machines, unpacked in the cache.
+
+Not the machine's own, which may be too old: before 8.2 a guest that patches its own code (each load of a sched_ext
+scheduler does) often executes a stale translation and panics, and 7.2 loses timers with `-icount`. Trixie's does so
+seldom, on busy hosts: what run.end_status() is for. The package
+and all it needs are unpacked beside each other and started through their own dynamic loader, so nothing is installed.
+
+Machines of vm/hardware need the plugin interface in its version 7 (QEMU 11), which trixie-backports has.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+from . import mirror
+from .common import VmError, cache_root, locked, say
+
+PLAIN = "trixie"
+WITH_PLUGINS = "trixie-backports"
+PACKAGES = ("qemu-system-x86", "qemu-system-common")
+
+
+def _root(suite: str) -> pathlib.Path:
+    return cache_root() / f"qemu-{suite}"
+
+
+def environment(suite: str) -> dict:
+    """What vm/qemu-child must know to start the QEMU of a suite; DRFQ_QEMU, if set, names another QEMU."""
+    return {} if os.environ.get("DRFQ_QEMU") else {"DRFQ_QEMU_ROOT": str(_root(suite))}
+
+
+def _unpack(debs: list, root: pathlib.Path) -> None:
+    for deb in debs:
+        subprocess.run(["dpkg-deb", "--extract", str(deb), str(root)], check=True)
+
+
+def ensure(suite: str) -> None:
+    """Gets the QEMU of a suite if it is missing; instant when it is there."""
+    named = os.environ.get("DRFQ_QEMU")
+    if named:
+        if not shutil.which(named):
+            raise VmError(f"DRFQ_QEMU={named}: no such program")
+        return
+    if _root(suite).exists():
+        return
+    with locked("qemu"):
+        if _root(suite).exists():
+            return
+        say(f"getting QEMU of Debian {suite} (some 40 MB, once)")
+        fresh = pathlib.Path(f"{_root(suite)}.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        mirror.update()
+        try:
+            _unpack(mirror.download_with_dependencies(suite, PACKAGES), fresh)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise VmError(f"cannot unpack QEMU: {error}") from error
+        fresh.rename(_root(suite))

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs one command in a VM and returns its output and exit status through a shared directory."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Callable, Dict, List, Optional, Tuple
+
+from . import kernels, machine as shape, model, qemu, tools
+from .common import VmError, cache_root, say
+
+TIMEOUT_STATUS = 124
+EMULATION_STATUS = 123
+VM_FAILED_STATUS = 125
+INTERRUPTED_STATUS = 130
+_POLL_S = 0.05
+# Some 50 times what an idle host takes.
+_BOOT_S = 300
+_LOGS_KEPT = 20
+_TAIL_LINES = 25
+_HERE = pathlib.Path(__file__).resolve().parent.parent
+
+
+class Stopped(Exception):
+    """SIGTERM arrived."""
+
+
+class TimedOut(Exception):
+    """The time that --timeout gives, or the time to boot, has passed."""
+
+
+def environment(out: str, extra: List[str], host: Dict[str, str]) -> List[str]:
+    """`NAME=VALUE` words for the command: a fixed few of the host's, `DRFQ_*`, and those asked for.
+
+    `extra` holds `NAME=VALUE`, or `NAME` for the host's value.
+    """
+    chosen = {"HOME": "/root", "USER": "root", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    for name, value in host.items():
+        if name in ("PATH", "TERM", "LANG", "CARGO_TARGET_DIR") or name.startswith("DRFQ_"):
+            chosen[name] = value
+    for word in extra:
+        name, equals, value = word.partition("=")
+        if equals:
+            chosen[name] = value
+        elif name in host:
+            chosen[name] = host[name]
+    chosen["DRFQ_VM_OUT"] = out
+    # The guest's home is another, so the default would not lead there.
+    chosen["DRFQ_CACHE"] = str(cache_root())
+    return [f"{name}={value}" for name, value in chosen.items()]
+
+
+def encode_words(words: List[str]) -> bytes:
+    """Words for `mapfile -d ''` of guest-init: each ends in NUL, the one byte that no argument can hold."""
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
+
+
+class _Follower:
+    """Copies what is appended to a file on to a stream."""
+
+    def __init__(self, path: pathlib.Path, stream) -> None:
+        path.touch()
+        self._file = open(path, "rb")
+        self._stream = stream
+
+    def copy(self) -> None:
+        while True:
+            block = self._file.read(1 << 16)
+            if not block:
+                return
+            self._stream.write(block)
+            self._stream.flush()
+
+
+def _same_file(first, second) -> bool:
+    """Whether both streams end in the same place, so that the order between them can be kept."""
+    a, b = os.fstat(first.fileno()), os.fstat(second.fileno())
+    return (a.st_dev, a.st_ino, a.st_rdev) == (b.st_dev, b.st_ino, b.st_rdev)
+
+
+def _image(text: str, fresh: pathlib.Path) -> str:
+    """The image of a `--disk`: a file that exists, or `fresh`, a new sparse one of the given size."""
+    if os.path.exists(text):
+        return os.path.abspath(text)
+    try:
+        size_mib = shape.memory_mib(text)
+    except ValueError as error:
+        raise VmError(f"--disk {text}: neither a file nor a size such as 512M") from error
+    with open(fresh, "wb") as file:
+        file.truncate(size_mib << 20)
+    return str(fresh)
+
+
+def with_images(machine: shape.Machine, directory: pathlib.Path) -> shape.Machine:
+    """The machine with an image in `directory` for each disk that is only a size."""
+    images = tuple(_image(text, directory / f"disk{index}.img") for index, text in enumerate(machine.disks))
+    return dataclasses.replace(machine, disks=images)
+
+
+@dataclasses.dataclass(frozen=True)
+class Modelled:
+    """A machine of vm/hardware, and where its truth goes."""
+
+    model: model.Model
+    stats: Optional[str] = None
+    interval_ms: int = 100
+
+
+def _stats_file(path: Optional[str]) -> Optional[pathlib.Path]:
+    """Makes the file of --machine-stats, so that what is wrong with it shows before the VM starts."""
+    if path is None:
+        return None
+    try:
+        with open(path, "w", encoding="ascii"):
+            return pathlib.Path(path).absolute()
+    except OSError as error:
+        raise VmError(f"--machine-stats {path}: {error.strerror}") from error
+
+
+class Run:
+    """One VM, from start to end, and the control directory it shares with us."""
+
+    def __init__(self, machine: shape.Machine, release: str, timeout_s: Optional[float], verbose: bool,
+                 modelled: Optional[Modelled] = None) -> None:
+        self._machine = machine
+        self._modelled = modelled
+        self._suite = qemu.WITH_PLUGINS if modelled else qemu.PLAIN
+        self._release = release
+        self._timeout_s = timeout_s
+        self._verbose = verbose
+        self._process: Optional[subprocess.Popen] = None
+        # Not in the cache: QEMU's socket paths are limited to 108 bytes.
+        self.control = pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm."))
+        self._out = self.control / "out"
+        self._followers: List[_Follower] = []
+
+    def prepare(self, command: List[str], out: Optional[str], env: List[str]) -> None:
+        """Fills the control directory; `out` and `env` are the options of `vm run`."""
+        self._machine = with_images(self._machine, self.control)
+        if self._modelled:
+            options = model.qemu_options(self._modelled.model, self.control, _stats_file(self._modelled.stats),
+                                         self._modelled.interval_ms)
+            self._machine = dataclasses.replace(self._machine, qemu_options=(*options, *self._machine.qemu_options))
+        if out:
+            self._out = pathlib.Path(out).absolute()
+        try:
+            self._out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise VmError(f"--out {out}: {error.strerror}") from error
+        self._write("command", command)
+        self._write("environment", environment(str(self._out), env, dict(os.environ)))
+        self._write("directory", [os.getcwd()])
+        self._write("modules", ["virtio_blk"] if self._machine.disks else [])
+        self._write("live", [str(model.guest("live"))] if self._modelled else [])
+        shutil.copy(_HERE / "guest-init", self.control / "guest-init")
+        self._followers.append(_Follower(self.control / "stdout", sys.stdout.buffer))
+        if _same_file(sys.stdout, sys.stderr):
+            (self.control / "stderr").symlink_to("stdout")
+        else:
+            self._followers.append(_Follower(self.control / "stderr", sys.stderr.buffer))
+
+    def _write(self, name: str, words: List[str]) -> None:
+        (self.control / name).write_bytes(encode_words(words))
+
+    def _arguments(self) -> List[str]:
+        arguments = ["setpriv", "--pdeathsig", "TERM", str(tools.virtme_run()),
+                     *shape.virtme_arguments(self._machine, str(kernels.image(self._release))),
+                     "--qemu-bin", str(_HERE / "qemu-child"), "--show-boot-console",
+                     "--script-sh", f"exec {self.control}/guest-init",
+                     "--rwdir", str(self.control)]
+        if self._out.parent != self.control:
+            # virtme-ng passes paths through a shell; the link's has no character that needs quoting.
+            link = self.control / "shared"
+            link.symlink_to(self._out)
+            # virtiofsd does not follow a link itself; the dot makes the kernel do it.
+            arguments += ["--rwdir", f"{link}={link}/."]
+        if shape.hidden(os.getcwd()):
+            arguments += ["--rodir", os.getcwd()]
+        if self._verbose:
+            arguments.append("--verbose")
+        return arguments + ["--qemu-opts", *shape.qemu_options(self._machine)]
+
+    def _start(self) -> None:
+        arguments = self._arguments()
+        # A session of its own: Ctrl-C reaches us alone, and all its processes end by one group id.
+        self._process = subprocess.Popen(
+            arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=dict(os.environ, **qemu.environment(self._suite), PATH=tools.search_path(), TMPDIR=str(self.control)))
+        threading.Thread(target=self._log_console, daemon=True).start()
+
+    def _log_console(self) -> None:
+        with open(self.control / "console.log", "wb", buffering=0) as log:
+            for block in iter(lambda: os.read(self._process.stdout.fileno(), 1 << 16), b""):
+                log.write(block)
+                if self._verbose:
+                    sys.stderr.buffer.write(block)
+                    sys.stderr.buffer.flush()
+
+    def started(self) -> bool:
+        """Whether the command has started."""
+        return (self.control / "started").exists()
+
+    def _follow(self) -> Optional[int]:
+        """Copies output until the command has ended (its status) or the VM has (None)."""
+        status_file = self.control / "status"
+        boot_end = time.monotonic() + _BOOT_S
+        end = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        while True:
+            done = status_file.exists() or self._process.poll() is not None
+            for follower in self._followers:
+                follower.copy()
+            if done:
+                return int(status_file.read_text(encoding="ascii")) if status_file.exists() else None
+            if end is not None and time.monotonic() > end:
+                raise TimedOut(f"timed out after {self._timeout_s:g} s")
+            if time.monotonic() > boot_end and not self.started():
+                raise TimedOut(f"the VM did not boot within {_BOOT_S} s")
+            time.sleep(_POLL_S)
+
+    def run(self) -> int:
+        """The command's exit status, or one of the harness' own."""
+        try:
+            self._start()
+            status = self._follow()
+            if status is not None:
+                return status
+            return self._report("the VM ended before the command did")
+        except TimedOut as error:
+            self._report(str(error))
+            return TIMEOUT_STATUS
+
+    def _report(self, what: str) -> int:
+        """Says what went wrong, with the end of the console's log, which is kept. The status for a VM that ended."""
+        log = self.control / "console.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        if not self.started():
+            what += " (during boot)"
+        panic = re.search(r"Kernel panic.*", text)
+        if panic:
+            what += f": {panic.group().strip()}"
+        for line in text.splitlines()[-_TAIL_LINES:]:
+            say("console: " + "".join(c if c.isprintable() else " " for c in line).rstrip())
+        status = end_status(text, emulated=not self._machine.kvm)
+        if status == EMULATION_STATUS:
+            what += " (QEMU executed code that the kernel had replaced, a defect of its emulation; try again)"
+        say(f"{what}; console log: {_keep_log(text)}")
+        return status
+
+    def close(self) -> None:
+        """Ends every process of the VM and removes its files."""
+        if self._process is not None:
+            for sent, wait_s in ((signal.SIGTERM, 2), (signal.SIGKILL, 5)):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, sent)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(wait_s)
+        shutil.rmtree(self.control, ignore_errors=True)
+
+
+def end_status(console: str, *, emulated: bool) -> int:
+    """The status for a VM that ended by itself, by what its console said.
+
+    A kernel that patches a branch puts a breakpoint (int3) there for a moment. With several vCPUs in threads of their
+    own, QEMU now and then keeps a translation of that moment, and the kernel meets a breakpoint that it no longer knows.
+    """
+    stale = emulated and re.search(r"\bOops: int3\b", console)
+    return EMULATION_STATUS if stale else VM_FAILED_STATUS
+
+
+def until_started(boot: Callable[[], Tuple[int, bool]]) -> int:
+    """Boots again, twice at most, while the emulation fails before the command has started: then nothing was done yet.
+
+    `boot` returns the exit status, and whether the command had started."""
+    for _ in range(2):
+        status, started = boot()
+        if status != EMULATION_STATUS or started:
+            return status
+        say("the command had not started; booting again")
+    return boot()[0]
+
+
+def _keep_log(text: str) -> pathlib.Path:
+    """Stores a failed VM's console log in the cache, in place of the oldest one when there are many."""
+    logs = cache_root() / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    for old in sorted(logs.glob("*.log"))[:-_LOGS_KEPT]:
+        old.unlink(missing_ok=True)
+    path = logs / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _stop(_signal, _frame) -> None:
+    raise Stopped
+
+
+def _check_paths() -> None:
+    """Refuses directories that virtme-ng, which passes them through a shell, cannot use."""
+    for name, path in (("TMPDIR", tempfile.gettempdir()), ("DRFQ_CACHE", str(cache_root()))):
+        if shlex.quote(path) != path:
+            raise VmError(f"{path!r} holds characters that a shell would interpret; set {name} to another directory")
+
+
+def run(machine: shape.Machine, command: List[str], *, out: Optional[str], env: List[str],
+        timeout_s: Optional[float], verbose: bool, modelled: Optional[Modelled] = None) -> int:
+    """Runs `command` in a VM, which ends after `timeout_s` (None: never); returns the exit status."""
+    _check_paths()
+    tools.ensure(qemu.WITH_PLUGINS if modelled else qemu.PLAIN)
+    if modelled:
+        model.build()
+    release = kernels.resolve(machine.kernel)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+
+    def boot() -> Tuple[int, bool]:
+        one = Run(machine, release, timeout_s, verbose, modelled)
+        try:
+            one.prepare(command, out, env)
+            return one.run(), one.started()
+        finally:
+            one.close()
+
+    try:
+        return until_started(boot)
+    except KeyboardInterrupt:
+        return INTERRUPTED_STATUS
+    except Stopped:
+        return 128 + signal.SIGTERM
+    except BrokenPipeError:
+        # Nobody reads the output any more (`| head`); what is still buffered must not fail at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def shell(machine: shape.Machine) -> int:
+    """An interactive shell on the VM's console."""
+    if not sys.stdin.isatty():
+        raise VmError("a shell needs a terminal; run a command with: vm run -- CMD ...")
+    _check_paths()
+    tools.ensure()
+    release = kernels.resolve(machine.kernel)
+    say("leave the shell with Ctrl-D")
+    with tempfile.TemporaryDirectory(prefix="drfq-vm.") as temporary:
+        machine = with_images(machine, pathlib.Path(temporary))
+        arguments = [str(tools.virtme_run()), *shape.virtme_arguments(machine, str(kernels.image(release))),
+                     "--qemu-bin", str(_HERE / "qemu-child"), "--cwd", os.getcwd(),
+                     "--qemu-opts", *shape.qemu_options(machine)]
+        env = dict(os.environ, **qemu.environment(qemu.PLAIN), PATH=tools.search_path(), TMPDIR=temporary)
+        return subprocess.run(arguments, check=False, env=env).returncode

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Modelled machines, as far as the harness knows them."""
+
+import pathlib
+import tempfile
+import unittest
+
+from harness import cli, machine, model
+from harness.common import VmError
+
+
+class Descriptions(unittest.TestCase):
+    def refused(self, text: str) -> str:
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "m.toml"
+            file.write_text(text, encoding="utf-8")
+            with self.assertRaises(VmError) as caught:
+                model.read(str(file))
+            return str(caught.exception)
+
+    def test_every_machine_that_comes_along_has_cores(self):
+        self.assertIn("thesis", model.names())
+        for name in model.names():
+            self.assertGreater(model.read(name).cores, 0)
+
+    def test_an_unknown_name_tells_the_known_ones(self):
+        with self.assertRaisesRegex(VmError, "thesis.*or give a file"):
+            model.read("nothing")
+
+    def test_a_missing_file(self):
+        with self.assertRaisesRegex(VmError, "no such file"):
+            model.read("/nothing.toml")
+
+    def test_bad_text_is_told_with_its_line(self):
+        self.assertIn("line 2", self.refused("[cpu]\ncores = = 2\n"))
+
+    def test_cores_must_be_a_number_in_range(self):
+        for text in ("", "cpu = 3\n", "[cpu]\n", '[cpu]\ncores = "4"\n', "[cpu]\ncores = 0\n", "[cpu]\ncores = true\n"):
+            self.assertIn("cores must be a number from 1 to 64", self.refused(text))
+
+
+class Options(unittest.TestCase):
+    def test_commas_of_paths_are_doubled_for_qemu(self):
+        with tempfile.TemporaryDirectory() as directory:
+            one = model.Model(pathlib.Path("/a,b.toml"), 4)
+            words = model.qemu_options(one, pathlib.Path(directory), None, 100)
+        self.assertIn("machine=/a,,b.toml", words[1])
+        self.assertNotIn("stats=", words[1])
+
+    def test_the_controller_s_file_is_as_large_as_the_device(self):
+        with tempfile.TemporaryDirectory() as directory:
+            model.qemu_options(model.Model(pathlib.Path("/m.toml"), 4), pathlib.Path(directory), None, 100)
+            self.assertEqual([p.stat().st_size for p in pathlib.Path(directory).iterdir()], [model.CONTROLLER_BYTES])
+
+    def test_what_a_description_decides_cannot_be_chosen_beside_it(self):
+        for words in (["--cpus", "3"], ["--llcs", "2"], ["--smt"], ["--kvm"], ["--clock", "icount"]):
+            with self.subTest(words=words):
+                self.assertEqual(cli.main(["run", "--machine", "thesis", *words, "--", "true"]), 125)
+
+    def test_truth_needs_a_machine(self):
+        self.assertEqual(cli.main(["run", "--machine-stats", "x", "--", "true"]), 125)
+
+    def test_a_modelled_machine_has_no_clock_but_the_plugin_s(self):
+        options = machine.qemu_options(machine.Machine("k", modelled=True))
+        self.assertIn("hpet=off", options)
+
+
+if __name__ == "__main__":
+    unittest.main()

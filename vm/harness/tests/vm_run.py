@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots VMs: what `vm/vm run` promises about output, exit status and cleaning up.
+
+Takes some minutes, so it is not among the unit tests: python3 -m unittest discover -s vm/harness/tests -t vm -p 'vm_*.py'
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+VM = str(pathlib.Path(__file__).resolve().parent.parent / "vm")
+LONG_S = "600"
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        # In it lie the control directories, so that what a run leaves behind can be seen.
+        self._temporary = tempfile.TemporaryDirectory(prefix="drfq-vm-test.")
+        self.directory = pathlib.Path(self._temporary.name)
+        self.addCleanup(self._temporary.cleanup)
+        self.environment = dict(os.environ, TMPDIR=str(self.directory))
+        self.environment.pop("DRFQ_VM_OUT", None)
+
+    def vm(self, *arguments, timeout=LONG_S, **kwargs):
+        for _ in range(2):
+            result = subprocess.run([VM, "run", "--timeout", timeout, *arguments], stdin=subprocess.DEVNULL,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                                    env=self.environment, **kwargs)
+            self.nothing_left()
+            # Not ours to mend: see `vm run --help`.
+            if result.returncode != 123:
+                break
+        return result
+
+    def nothing_left(self):
+        self.assertEqual(list(self.directory.glob("drfq-vm.*")), [])
+        self.assertEqual(self.processes(), [])
+
+    def processes(self):
+        """Live processes that mention this test's directory on their command lines."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if str(self.directory).encode() in path.read_bytes():
+                    found.append(path.parent.name)
+            except OSError:
+                pass
+        return found
+
+    def test_success_is_silent(self):
+        result = self.vm("--", "true")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, b"", b""))
+
+    def test_words_output_and_status_arrive_exactly(self):
+        script = ('printf "<%s>" "$@"; printf "%0100000d\\n" 7; printf "no newline"; echo "to stderr" >&2; '
+                  'pwd > "$DRFQ_VM_OUT/where"; exit 7')
+        out = self.directory / "with space"
+        words = ["a b", "it's", '"q" $HOME', "two\nlines", ""]
+        result = self.vm("--out", str(out), "--", "bash", "-c", script, "bash", *words, cwd=str(self.directory))
+        expected = "".join(f"<{word}>" for word in words) + "0" * 99999 + "7\nno newline"
+        self.assertEqual(result.stdout.decode(), expected)
+        self.assertEqual(result.stderr, b"to stderr\n")
+        self.assertEqual(result.returncode, 7)
+        self.assertEqual((out / "where").read_text(), f"{self.directory}\n")
+
+    def test_a_signal_is_reported_as_shells_do(self):
+        self.assertEqual(self.vm("--", "sh", "-c", "kill -9 $$").returncode, 128 + 9)
+
+    def test_a_missing_command(self):
+        result = self.vm("--", "no-such-command-here")
+        self.assertEqual(result.returncode, 127)
+        self.assertIn(b"no-such-command-here", result.stderr)
+
+    def test_a_kernel_panic_is_an_error_of_the_vm(self):
+        result = self.vm("--", "sh", "-c", "echo before; echo c > /proc/sysrq-trigger; sleep 100")
+        self.assertEqual(result.returncode, 125)
+        self.assertEqual(result.stdout, b"before\n")
+        self.assertIn(b"the VM ended before the command did: Kernel panic", result.stderr)
+
+    def test_the_time_limit_ends_the_vm(self):
+        result = self.vm("--", "sleep", "1000", timeout="1")
+        self.assertEqual(result.returncode, 124)
+        self.assertIn(b"timed out after 1 s", result.stderr)
+
+    def test_interrupt_and_kill_leave_no_process(self):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+            with self.subTest(number=number):
+                process = subprocess.Popen([VM, "run", "--timeout", LONG_S, "--", "sh", "-c", "echo up; sleep 1000"],
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                           stderr=subprocess.DEVNULL, env=self.environment)
+                self.assertEqual(process.stdout.readline(), b"up\n")
+                process.send_signal(number)
+                self.assertEqual(process.wait(), status)
+                process.stdout.close()
+                if number == signal.SIGKILL:
+                    # Nobody was left to wait for them; they notice by themselves.
+                    while self.processes():
+                        time.sleep(0.1)
+                    for path in self.directory.glob("drfq-vm.*"):
+                        subprocess.run(["rm", "-r", str(path)], check=True)
+                self.nothing_left()
+
+    def test_llcs_icount_disks_and_the_oldest_kernel(self):
+        script = ("uname -r; cat /sys/devices/system/cpu/cpu*/cache/index3/shared_cpu_list; "
+                  "cat /sys/block/vda/size; cat /sys/devices/system/clocksource/clocksource0/current_clocksource")
+        result = self.vm("--kernel", "oldest", "--clock", "icount", "--cpus", "4", "--llcs", "2", "--disk", "64M",
+                         "--", "sh", "-c", script)
+        lines = result.stdout.decode().splitlines()
+        self.assertRegex(lines[0], r"^6\.\d+\.\d+")
+        self.assertEqual([line.split() for line in lines[1:]],
+                         [["0-1"], ["0-1"], ["2-3"], ["2-3"], ["131072"], ["tsc"]])
+
+
+class Refusals(unittest.TestCase):
+    def refused(self, *arguments):
+        result = subprocess.run([VM, "run", *arguments], capture_output=True, check=False)
+        return result.returncode, result.stderr.decode().splitlines()[-1]
+
+    def test_bad_input_is_one_clear_line(self):
+        for arguments, status, text in (
+                ((), 2, "no command given"),
+                (("--cpus", "0", "--", "true"), 2, "--cpus"),
+                (("--memory", "1T", "--", "true"), 2, "not a memory size"),
+                (("--cpus", "3", "--llcs", "2", "--", "true"), 125, "cannot be split"),
+                (("--disk", "nothing", "--", "true"), 125, "neither a file nor a size")):
+            with self.subTest(arguments=arguments):
+                got, line = self.refused(*arguments)
+                self.assertEqual(got, status)
+                self.assertIn(text, line)
+
+
+if __name__ == "__main__":
+    unittest.main()
