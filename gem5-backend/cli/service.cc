@@ -89,15 +89,21 @@ void Service::dispatch(Session *s, const wire::Header &h, const unsigned char *p
 
 void Service::hello(Session *s, const wire::Header &h) {
   if (h.a != wire::kVersion) return reply(s, h, Status::bad_version, wire::kVersion);
-  if (h.b > 1) return reply(s, h, Status::bad_value);
-  if (h.b == 1 && writer_ != nullptr && writer_ != s) return reply(s, h, Status::writer_taken);
-  if (h.b == 1) writer_ = s;
-  if (h.b == 0 && writer_ == s) writer_ = nullptr;
+  const auto role = static_cast<wire::Role>(h.b);
+  if (role != wire::Role::reader && role != wire::Role::writer)
+    return reply(s, h, Status::bad_value);
+  const bool writer = role == wire::Role::writer;
+  if (writer && writer_ != nullptr && writer_ != s) return reply(s, h, Status::writer_taken);
+  if (writer) writer_ = s;
+  if (!writer && writer_ == s) writer_ = nullptr;
+  s->writer = writer;
   s->greeted = true;
-  s->writer = h.b == 1;
-  const std::uint64_t features =
-      (mode_ == Mode::lock_step ? 1u : 0u) | (host_.policy() == Policy::frfcfs ? 2u : 0u);
-  reply(s, h, Status::ok, wire::kVersion, features);
+  const auto feature = [](wire::Feature f, bool on) {
+    return std::uint64_t{on} << static_cast<unsigned>(f);
+  };
+  reply(s, h, Status::ok, wire::kVersion,
+        feature(wire::Feature::lock_step, mode_ == Mode::lock_step) |
+            feature(wire::Feature::frfcfs, host_.policy() == Policy::frfcfs));
 }
 
 Status Service::access(bool writer, std::uint16_t op, std::uint64_t offset, std::uint64_t *value) {
@@ -136,8 +142,9 @@ Status Service::demand(const unsigned char *payload, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += wire::kDemandRecordBytes) {
     const wire::DemandRecord r = wire::decode_demand(payload + at);
     const bool known = r.substream != 0 ? r.substream < kPids : r.core < cores;
-    if (!known || r.lines < 1 || r.lines > 128 || r.write_percent > 100 ||
-        r.bytes_per_s > 1000000000000ull)
+    if (!known || r.outstanding_lines < 1 ||
+        r.outstanding_lines > wire::kDemandOutstandingLinesMax ||
+        r.write_percent > wire::kDemandWritePercentMax || r.bytes_per_s > wire::kDemandBytesPerSMax)
       return Status::bad_value;
     fresh += !demands_.count({r.substream, r.substream ? 0 : r.core});
   }
@@ -150,7 +157,7 @@ Status Service::demand(const unsigned char *payload, std::size_t bytes) {
     o.kind = Kind::stream;
     o.arrays = 1;
     o.label = r.substream ? Label::of_substream(r.substream) : Label::of_core(r.core);
-    o.lines = r.lines;
+    o.lines = r.outstanding_lines;
     o.write_percent = r.write_percent;
     o.bytes_per_s = r.bytes_per_s;
     o.enabled = r.bytes_per_s != 0;
@@ -169,7 +176,7 @@ Status Service::demand(const unsigned char *payload, std::size_t bytes) {
 void Service::begin_advance(Session *s, const wire::Header &h) {
   if (mode_ != Mode::lock_step) return reply(s, h, Status::wrong_mode);
   if (!s->writer) return reply(s, h, Status::not_writer);
-  if (h.a > kAdvanceMax) return reply(s, h, Status::bad_value);
+  if (h.a > wire::kAdvancePsMax) return reply(s, h, Status::bad_value);
   s->advancing = true;
   s->advance_tag = h.tag;
   target_ = now() + h.a;
@@ -200,7 +207,8 @@ void Service::advance(Ps to, const std::vector<Session *> &sessions) {
 }
 
 void Service::subscribe(Session *s, const wire::Header &h) {
-  if (h.a != 0 && (h.a < kEveryMin || h.a > kAdvanceMax)) return reply(s, h, Status::bad_value);
+  if (h.a != 0 && (h.a < wire::kSubscribePsMin || h.a > wire::kSubscribePsMax))
+    return reply(s, h, Status::bad_value);
   s->every = h.a;
   s->due = now() + h.a;
   s->subscribe_tag = h.tag;

@@ -38,11 +38,6 @@ class Service {
  public:
   enum class Mode { lock_step, free_running };
 
-  /// The longest single advance: 10 s of simulated time.
-  static constexpr Ps kAdvanceMax = 10000 * kPsPerMs;
-  /// The shortest interval of a subscription.
-  static constexpr Ps kEveryMin = 100 * kPsPerUs;
-
   /// The host outlives the service.
   Service(Host &host, Mode mode) : host_(host), mode_(mode) {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The controller's register file: Table 3.1 of the thesis, its place in memory
-// and what each access means. Knows nothing of queues or time.
+// The controller's register file: Table 3.1 of the thesis and what each access
+// means. Knows nothing of queues or time. The map is interface/registers.toml.
 #ifndef DRFQ_REGISTERS_HH
 #define DRFQ_REGISTERS_HH
 
@@ -8,39 +8,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "generated/registers.hh"
 #include "units.hh"
 
 namespace drfq {
-
-/// Offsets in bytes of the memory-mapped registers. All are 64 bits wide and
-/// little-endian; only aligned 8-byte accesses are served.
-namespace mmio {
-inline constexpr std::uint64_t kId = 0x00;              ///< RO: kIdValue
-inline constexpr std::uint64_t kVersion = 0x08;         ///< RO: kVersionValue
-inline constexpr std::uint64_t kPids = 0x10;            ///< RO: number of hardware pids
-inline constexpr std::uint64_t kCores = 0x18;           ///< RO: n, number of cores
-inline constexpr std::uint64_t kTraffic = 0x10000;      ///< RO, clear on read: bytes per pid
-inline constexpr std::uint64_t kTrafficPeek = 0x20000;  ///< RO: the same, not cleared
-inline constexpr std::uint64_t kVtimePid = 0x30000;     ///< RW: virtualTime_pid
-inline constexpr std::uint64_t kVtimeCore = 0x40000;    ///< RW: virtualTime_coreId
-inline constexpr std::uint64_t kPidCore = 0x48000;      ///< RW: pid_coreId
-/// Bytes the registers occupy; hosts round up to their own granule (a PCI BAR: 512 KiB).
-inline constexpr std::uint64_t kBytes = 0x50000;
-
-inline constexpr std::uint64_t kIdValue = 0x434d2d5146524400ull;  // "\0DRFQ-MC" in memory order
-inline constexpr std::uint64_t kVersionValue = 1;
-}  // namespace mmio
-
-inline constexpr Pid kPids = 8192;                ///< Table 3.1: the most processes
-inline constexpr std::uint32_t kCoresMax = 4096;  ///< what the map has room for
-
-/// What became of a register access.
-enum class Access : std::uint8_t {
-  ok = 0,
-  bad_address = 1,  ///< nothing there, or not aligned to 8 bytes
-  read_only = 2,    ///< a write to a read-only register, or to virtualTime_pid[0]
-  bad_value = 3,    ///< a pid_coreId that is no hardware pid
-};
 
 class RegisterFile {
  public:

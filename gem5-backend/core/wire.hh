@@ -1,48 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Codec of the controller's socket protocol; PROTOCOL.md is its description.
-// Reads and writes byte buffers only: no socket, no allocation.
+// Codec of the controller's socket protocol; PROTOCOL.md is its description and
+// interface/protocol.toml holds its constants. Reads and writes byte buffers
+// only: no socket, no allocation.
 #ifndef DRFQ_WIRE_HH
 #define DRFQ_WIRE_HH
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
+
+#include "generated/protocol.hh"
 
 namespace drfq {
 namespace wire {
-
-inline constexpr std::uint32_t kVersion = 1;
-inline constexpr std::size_t kHeaderBytes = 40;
-inline constexpr std::size_t kFrameMax = 65536;  ///< header and payload
-inline constexpr std::size_t kBatchRecordBytes = 24;
-inline constexpr std::size_t kDemandRecordBytes = 32;
-
-enum class Op : std::uint16_t {
-  hello = 1,
-  read = 2,
-  write = 3,
-  peek = 4,
-  batch = 5,
-  advance = 6,
-  demand = 7,
-  stats = 8,
-  subscribe = 9,
-};
-inline constexpr std::uint16_t kReply = 0x8000;  ///< set in the op of a reply
-inline constexpr std::uint16_t kEvent = 0x4000;  ///< set in the op of a subscribed frame
-
-enum class Status : std::uint16_t {
-  ok = 0,
-  bad_address = 1,  ///< as drfq::Access
-  read_only = 2,
-  bad_value = 3,
-  malformed = 4,  ///< the frame; the server closes the connection
-  bad_version = 5,
-  bad_op = 6,
-  not_greeted = 7,  ///< the first frame must be hello
-  not_writer = 8,   ///< a reader asked for what only the writer may
-  writer_taken = 9,
-  wrong_mode = 10,  ///< advance on a free-running server
-};
 
 struct Header {
   std::uint32_t length = kHeaderBytes;  ///< of the whole frame, bytes
@@ -64,95 +34,100 @@ struct BatchRecord {
 
 /// Traffic that the server generates for one process (shadow mode).
 struct DemandRecord {
-  std::uint32_t substream = 0;      ///< pid of a device's traffic, 0: a core's
-  std::uint32_t core = 0;           ///< when substream is 0
-  std::uint64_t bytes_per_s = 0;    ///< 0: none any more
-  std::uint32_t lines = 0;          ///< outstanding, 1..128
-  std::uint32_t write_percent = 0;  ///< 0..100
-  std::uint64_t seed = 0;           ///< of its addresses
+  std::uint32_t substream = 0;          ///< pid of a device's traffic, 0: a core's
+  std::uint32_t core = 0;               ///< when substream is 0
+  std::uint64_t bytes_per_s = 0;        ///< 0: none any more
+  std::uint32_t outstanding_lines = 0;  ///< 1..kDemandOutstandingLinesMax
+  std::uint32_t write_percent = 0;      ///< 0..100
+  std::uint64_t seed = 0;               ///< of its addresses
 };
 
-template <class T>
-void put(unsigned char *to, T v) {
-  for (std::size_t i = 0; i < sizeof(T); i++) to[i] = static_cast<unsigned char>(v >> (8 * i));
+template <std::size_t Bytes>
+using Unsigned = std::conditional_t<Bytes == 2, std::uint16_t,
+                                    std::conditional_t<Bytes == 4, std::uint32_t, std::uint64_t>>;
+
+template <std::size_t Bytes>
+void put(unsigned char *record, Field<Bytes> field, Unsigned<Bytes> v) {
+  for (std::size_t i = 0; i < Bytes; i++)
+    record[field.offset + i] = static_cast<unsigned char>(v >> (8 * i));
 }
 
-template <class T>
-T get(const unsigned char *from) {
-  T v = 0;
-  for (std::size_t i = 0; i < sizeof(T); i++)
-    v = static_cast<T>(v | (static_cast<T>(from[i]) << (8 * i)));
+template <std::size_t Bytes>
+Unsigned<Bytes> get(const unsigned char *record, Field<Bytes> field) {
+  Unsigned<Bytes> v = 0;
+  for (std::size_t i = 0; i < Bytes; i++)
+    v = static_cast<Unsigned<Bytes>>(v | static_cast<Unsigned<Bytes>>(record[field.offset + i])
+                                             << (8 * i));
   return v;
 }
 
 /// to has kHeaderBytes.
 inline void encode(const Header &h, unsigned char *to) {
-  put(to, h.length);
-  put(to + 4, h.op);
-  put(to + 6, h.status);
-  put(to + 8, h.tag);
-  put(to + 12, h.zero);
-  put(to + 16, h.a);
-  put(to + 24, h.b);
-  put(to + 32, h.time_ps);
+  put(to, header::kLength, h.length);
+  put(to, header::kOp, h.op);
+  put(to, header::kStatus, h.status);
+  put(to, header::kTag, h.tag);
+  put(to, header::kZero, h.zero);
+  put(to, header::kA, h.a);
+  put(to, header::kB, h.b);
+  put(to, header::kTimePs, h.time_ps);
 }
 
 /// What a received buffer holds.
 enum class Parse { need_more, frame, malformed };
 
-/// Looks for a frame at the start of a buffer. malformed: no length, op or
-/// reserved field that this version knows, so that the stream cannot be
-/// followed any further.
+/// Looks for a frame at the start of a buffer. malformed: the length or the
+/// reserved field is wrong, so the next frame cannot be found.
 inline Parse decode(const unsigned char *from, std::size_t bytes, Header *h) {
-  if (bytes < 4) return Parse::need_more;
-  h->length = get<std::uint32_t>(from);
+  if (bytes < sizeof h->length) return Parse::need_more;
+  h->length = get(from, header::kLength);
   if (h->length < kHeaderBytes || h->length > kFrameMax) return Parse::malformed;
   if (bytes < kHeaderBytes) return Parse::need_more;
-  h->op = get<std::uint16_t>(from + 4);
-  h->status = get<std::uint16_t>(from + 6);
-  h->tag = get<std::uint32_t>(from + 8);
-  h->zero = get<std::uint32_t>(from + 12);
-  h->a = get<std::uint64_t>(from + 16);
-  h->b = get<std::uint64_t>(from + 24);
-  h->time_ps = get<std::uint64_t>(from + 32);
+  h->op = get(from, header::kOp);
+  h->status = get(from, header::kStatus);
+  h->tag = get(from, header::kTag);
+  h->zero = get(from, header::kZero);
+  h->a = get(from, header::kA);
+  h->b = get(from, header::kB);
+  h->time_ps = get(from, header::kTimePs);
   if (h->zero != 0) return Parse::malformed;
   return bytes < h->length ? Parse::need_more : Parse::frame;
 }
 
 inline void encode(const BatchRecord &r, unsigned char *to) {
-  put(to, r.op);
-  put(to + 2, r.status);
-  put(to + 4, std::uint32_t{0});
-  put(to + 8, r.offset);
-  put(to + 16, r.value);
+  put(to, batch_record::kOp, r.op);
+  put(to, batch_record::kStatus, r.status);
+  put(to, batch_record::kZero, 0);
+  put(to, batch_record::kOffset, r.offset);
+  put(to, batch_record::kValue, r.value);
 }
 
 inline BatchRecord decode_batch(const unsigned char *from) {
   BatchRecord r;
-  r.op = get<std::uint16_t>(from);
-  r.status = get<std::uint16_t>(from + 2);
-  r.offset = get<std::uint64_t>(from + 8);
-  r.value = get<std::uint64_t>(from + 16);
+  r.op = get(from, batch_record::kOp);
+  r.status = get(from, batch_record::kStatus);
+  r.offset = get(from, batch_record::kOffset);
+  r.value = get(from, batch_record::kValue);
   return r;
 }
 
 inline void encode(const DemandRecord &r, unsigned char *to) {
-  put(to, r.substream);
-  put(to + 4, r.core);
-  put(to + 8, r.bytes_per_s);
-  put(to + 16, r.lines);
-  put(to + 20, r.write_percent);
-  put(to + 24, r.seed);
+  put(to, demand_record::kSubstream, r.substream);
+  put(to, demand_record::kCore, r.core);
+  put(to, demand_record::kBytesPerS, r.bytes_per_s);
+  put(to, demand_record::kOutstandingLines, r.outstanding_lines);
+  put(to, demand_record::kWritePercent, r.write_percent);
+  put(to, demand_record::kSeed, r.seed);
 }
 
 inline DemandRecord decode_demand(const unsigned char *from) {
   DemandRecord r;
-  r.substream = get<std::uint32_t>(from);
-  r.core = get<std::uint32_t>(from + 4);
-  r.bytes_per_s = get<std::uint64_t>(from + 8);
-  r.lines = get<std::uint32_t>(from + 16);
-  r.write_percent = get<std::uint32_t>(from + 20);
-  r.seed = get<std::uint64_t>(from + 24);
+  r.substream = get(from, demand_record::kSubstream);
+  r.core = get(from, demand_record::kCore);
+  r.bytes_per_s = get(from, demand_record::kBytesPerS);
+  r.outstanding_lines = get(from, demand_record::kOutstandingLines);
+  r.write_percent = get(from, demand_record::kWritePercent);
+  r.seed = get(from, demand_record::kSeed);
   return r;
 }
 

@@ -9,7 +9,7 @@
 namespace gem5 {
 
 /**
- * The controller's registers on a bus, as core/registers.hh lays them out. What
+ * The controller's registers on a bus, as interface/registers.toml lays them out. What
  * is not an aligned access of 8 bytes to a register is answered with an error.
  */
 class DrfqRegisters : public BasicPioDevice {

@@ -11,8 +11,9 @@ from typing import List, Optional
 from .common import VmError, cache_root, locked, say
 
 _SOURCE = pathlib.Path(__file__).resolve().parent.parent
+_REGISTERS = tomllib.loads((_SOURCE.parent / "gem5-backend/interface/registers.toml").read_text(encoding="utf-8"))
 # Rounded up to what a PCI device can have; the registers end before.
-CONTROLLER_BYTES = 0x80000
+CONTROLLER_BYTES = _REGISTERS["virtual_machine"]["pci_bytes"]
 _CONTROLLER_FILE = "controller"
 
 

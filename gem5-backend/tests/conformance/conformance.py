@@ -14,17 +14,31 @@ import socket
 import stat
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+from pathlib import Path
 
-HEADER = struct.Struct("<IHHIIQQQ")
-RECORD = struct.Struct("<HHIQQ")
-DEMAND = struct.Struct("<IIQIIQ")
-HELLO, READ, WRITE, PEEK, BATCH, ADVANCE, DEMAND_OP, STATS, SUBSCRIBE = range(1, 10)
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "interface"))
+from tables import OFFSET, OP, PIDS, PROTOCOL, REGISTERS, STATUS, record  # noqa: E402
+
+HEADER, RECORD, DEMAND = record("header"), record("batch_record"), record("demand_record")
+HELLO, READ, WRITE, PEEK, BATCH, ADVANCE, DEMAND_OP, STATS, SUBSCRIBE = (
+    OP[name] for name in ("hello", "read", "write", "peek", "batch", "advance", "demand", "stats", "subscribe"))
 (OK, BAD_ADDRESS, READ_ONLY, BAD_VALUE, MALFORMED, BAD_VERSION, BAD_OP, NOT_GREETED, NOT_WRITER, WRITER_TAKEN,
- WRONG_MODE) = range(11)
-TRAFFIC, TRAFFIC_PEEK, VT_PID, VT_CORE, PID_CORE = 0x10000, 0x20000, 0x30000, 0x40000, 0x48000
+ WRONG_MODE) = (STATUS[name] for name in (
+     "ok", "bad_address", "read_only", "bad_value", "malformed", "bad_version", "bad_op", "not_greeted", "not_writer",
+     "writer_taken", "wrong_mode"))
+READER, WRITER = PROTOCOL["role"]["reader"], PROTOCOL["role"]["writer"]
+PROTOCOL_VERSION, REPLY, EVENT = PROTOCOL["version"], PROTOCOL["reply_bit"], PROTOCOL["event_bit"]
+TRAFFIC, TRAFFIC_PEEK, VT_PID, VT_CORE, PID_CORE = (
+    OFFSET[name] for name in ("traffic", "traffic_peek", "vtime_pid", "vtime_core", "pid_core"))
+ID, VERSION, PIDS_REGISTER, CORES = (OFFSET[name] for name in ("id", "version", "pids", "cores"))
+REGISTER_BYTES = REGISTERS["limits"]["bytes"]
+LINES_MAX = PROTOCOL["limits"]["demand_outstanding_lines_max"]
+ADVANCE_MAX = PROTOCOL["limits"]["advance_ps_max"]
+FRAME_MAX = PROTOCOL["frame_bytes_max"]
 MS = 10**9
 
 
@@ -45,7 +59,7 @@ class Client:
         self.socket.settimeout(30)
         self.tag = 0
         if role is not None:
-            reply = self.call(HELLO, 1, role)
+            reply = self.call(HELLO, PROTOCOL_VERSION, role)
             assert reply.status == OK, reply.status
 
     def close(self):
@@ -73,8 +87,8 @@ class Client:
         tag = self.send(op, a, b, payload)
         while True:
             reply = self.receive()
-            if not reply.op & 0x4000:
-                assert reply.tag == tag and reply.op == op | 0x8000, (reply.op, reply.tag)
+            if not reply.op & EVENT:
+                assert reply.tag == tag and reply.op == op | REPLY, (reply.op, reply.tag)
                 return reply
 
     def batch(self, *records):
@@ -82,8 +96,8 @@ class Client:
         reply = self.call(BATCH, payload=payload)
         return reply, [RECORD.unpack_from(reply.payload, i) for i in range(0, len(reply.payload), RECORD.size)]
 
-    def demand(self, core, rate, lines=8, writes=0, substream=0):
-        return self.call(DEMAND_OP, payload=DEMAND.pack(substream, core, rate, lines, writes, core + 1))
+    def demand(self, core, rate, outstanding_lines=8, writes=0, substream=0):
+        return self.call(DEMAND_OP, payload=DEMAND.pack(substream, core, rate, outstanding_lines, writes, core + 1))
 
 
 class Server(unittest.TestCase):
@@ -120,7 +134,7 @@ class Server(unittest.TestCase):
         # The place of a writer whose connection has just ended may not be free yet.
         client = self.client()
         for _ in range(1000):
-            if client.call(HELLO, 1, 1).status == OK:
+            if client.call(HELLO, PROTOCOL_VERSION, WRITER).status == OK:
                 return client
             time.sleep(0.01)
         self.fail("the writer's place is not freed")
@@ -129,7 +143,7 @@ class Server(unittest.TestCase):
         # A server that is full for the moment closes new connections.
         for _ in range(1000):
             try:
-                self.assertEqual(self.client(0).call(PEEK, 8).b, 1)
+                self.assertEqual(self.client(READER).call(PEEK, VERSION).b, REGISTERS["identity"]["version"])
                 return
             except (EOFError, ConnectionError):
                 time.sleep(0.01)
@@ -139,60 +153,67 @@ class Server(unittest.TestCase):
 class Greeting(Server):
     def test_first_frame_must_be_hello(self):
         client = self.client()
-        self.assertEqual(client.call(PEEK, 0).status, NOT_GREETED)
-        reply = client.call(HELLO, 1, 0)
-        self.assertEqual((reply.status, reply.a, reply.b & 1), (OK, 1, 1))
-        self.assertEqual(client.call(PEEK, 0).status, OK)
+        self.assertEqual(client.call(PEEK, ID).status, NOT_GREETED)
+        reply = client.call(HELLO, PROTOCOL_VERSION, READER)
+        self.assertEqual((reply.status, reply.a, reply.b & 1), (OK, PROTOCOL_VERSION, 1))
+        self.assertEqual(client.call(PEEK, ID).status, OK)
 
     def test_version_and_role_are_checked(self):
         client = self.client()
-        reply = client.call(HELLO, 2, 0)
-        self.assertEqual((reply.status, reply.a), (BAD_VERSION, 1))
-        self.assertEqual(client.call(HELLO, 1, 2).status, BAD_VALUE)
+        reply = client.call(HELLO, PROTOCOL_VERSION + 1, READER)
+        self.assertEqual((reply.status, reply.a), (BAD_VERSION, PROTOCOL_VERSION))
+        self.assertEqual(client.call(HELLO, PROTOCOL_VERSION, 2).status, BAD_VALUE)
 
     def test_one_writer_and_its_place_is_freed(self):
-        writer, other = self.client(1), self.client()
-        self.assertEqual(other.call(HELLO, 1, 1).status, WRITER_TAKEN)
-        self.assertEqual(other.call(HELLO, 1, 0).status, OK)
-        self.assertEqual(other.call(HELLO, 1, 1).status, WRITER_TAKEN)
-        self.assertEqual(writer.call(HELLO, 1, 0).status, OK)
-        self.assertEqual(other.call(HELLO, 1, 1).status, OK)
+        writer, other = self.client(WRITER), self.client()
+        self.assertEqual(other.call(HELLO, PROTOCOL_VERSION, WRITER).status, WRITER_TAKEN)
+        self.assertEqual(other.call(HELLO, PROTOCOL_VERSION, READER).status, OK)
+        self.assertEqual(other.call(HELLO, PROTOCOL_VERSION, WRITER).status, WRITER_TAKEN)
+        self.assertEqual(writer.call(HELLO, PROTOCOL_VERSION, READER).status, OK)
+        self.assertEqual(other.call(HELLO, PROTOCOL_VERSION, WRITER).status, OK)
 
     def test_unknown_operations(self):
-        client = self.client(1)
-        for op in (0, 10, 99, 0x8001):
+        client = self.client(WRITER)
+        for op in (0, max(OP.values()) + 1, 99, HELLO | REPLY):
             client.send(op)
             self.assertEqual(client.receive().status, BAD_OP)
 
 
+    def test_a_greeting_has_the_bytes_of_version_1(self):
+        client = self.client()
+        client.socket.sendall(bytes.fromhex("28000000 0100 0000 07000000 00000000 0100000000000000" + " 00" * 16))
+        reply = client.exactly(40)
+        self.assertEqual(reply[:24], bytes.fromhex("28000000 0180 0000 07000000 00000000 0100000000000000"))
+
+
 class Registers(Server):
     def test_identity(self):
-        client = self.client(0)
-        self.assertEqual(struct.pack("<Q", client.call(PEEK, 0).b), b"\0DRFQ-MC")
-        self.assertEqual(client.call(PEEK, 8).b, 1)
-        self.assertEqual(client.call(PEEK, 16).b, 8192)
-        self.assertGreaterEqual(client.call(PEEK, 24).b, 1)
+        client = self.client(READER)
+        self.assertEqual(struct.pack("<Q", client.call(PEEK, ID).b), b"\0DRFQ-MC")
+        self.assertEqual(client.call(PEEK, VERSION).b, REGISTERS["identity"]["version"])
+        self.assertEqual(client.call(PEEK, PIDS_REGISTER).b, PIDS)
+        self.assertGreaterEqual(client.call(PEEK, CORES).b, 1)
 
     def test_write_and_read_back(self):
-        writer = self.client(1)
-        for offset, value in ((VT_PID + 8 * 8191, 2**64 - 1), (VT_CORE, 7), (PID_CORE, 8191)):
+        writer = self.client(WRITER)
+        for offset, value in ((VT_PID + 8 * (PIDS - 1), 2**64 - 1), (VT_CORE, 7), (PID_CORE, PIDS - 1)):
             self.assertEqual(writer.call(WRITE, offset, value).status, OK)
             self.assertEqual(writer.call(READ, offset).b, value)
-            self.assertEqual(self.client(0).call(PEEK, offset).b, value)
+            self.assertEqual(self.client(READER).call(PEEK, offset).b, value)
 
     def test_errors_change_nothing(self):
-        writer = self.client(1)
-        cores = writer.call(PEEK, 24).b
-        for offset in (4, 0x50000, 2**64 - 8, VT_CORE + 8 * cores):
+        writer = self.client(WRITER)
+        cores = writer.call(PEEK, CORES).b
+        for offset in (4, REGISTER_BYTES, 2**64 - 8, VT_CORE + 8 * cores):
             self.assertEqual(writer.call(READ, offset).status, BAD_ADDRESS)
             self.assertEqual(writer.call(WRITE, offset, 1).status, BAD_ADDRESS)
-        for offset in (0, 8, TRAFFIC, TRAFFIC_PEEK, VT_PID):
+        for offset in (ID, VERSION, TRAFFIC, TRAFFIC_PEEK, VT_PID):
             self.assertEqual(writer.call(WRITE, offset, 1).status, READ_ONLY)
-        self.assertEqual(writer.call(WRITE, PID_CORE, 8192).status, BAD_VALUE)
+        self.assertEqual(writer.call(WRITE, PID_CORE, PIDS).status, BAD_VALUE)
         self.assertEqual(writer.call(PEEK, PID_CORE).b, 0)
 
     def test_readers_only_peek(self):
-        reader = self.client(0)
+        reader = self.client(READER)
         self.assertEqual(reader.call(READ, TRAFFIC).status, NOT_WRITER)
         self.assertEqual(reader.call(WRITE, VT_CORE, 1).status, NOT_WRITER)
         self.assertEqual(reader.call(ADVANCE, 1).status, NOT_WRITER)
@@ -200,44 +221,44 @@ class Registers(Server):
         self.assertEqual(reader.call(PEEK, TRAFFIC).status, OK)
 
     def test_batches(self):
-        writer = self.client(1)
+        writer = self.client(WRITER)
         reply, records = writer.batch((WRITE, VT_CORE, 5), (WRITE, 4, 1), (READ, VT_CORE, 0), (ADVANCE, 0, 0),
-                                      (PEEK, 16, 0))
+                                      (PEEK, PIDS_REGISTER, 0))
         self.assertEqual((reply.status, reply.a, reply.b), (OK, 5, 2))
         self.assertEqual([r[1] for r in records], [OK, BAD_ADDRESS, OK, BAD_OP, OK])
-        self.assertEqual((records[2][4], records[4][4]), (5, 8192))
+        self.assertEqual((records[2][4], records[4][4]), (5, PIDS))
         self.assertEqual(writer.batch()[0].a, 0)
         self.assertEqual(writer.call(BATCH, payload=b"x" * 25).status, BAD_VALUE)
-        _, records = self.client(0).batch((READ, TRAFFIC, 0), (PEEK, TRAFFIC, 0))
+        _, records = self.client(READER).batch((READ, TRAFFIC, 0), (PEEK, TRAFFIC, 0))
         self.assertEqual([r[1] for r in records], [NOT_WRITER, OK])
 
 
 class Time(Server):
     def test_only_advance_moves_it(self):
-        writer = self.client(1)
-        self.assertEqual(writer.call(PEEK, 0).time, 0)
+        writer = self.client(WRITER)
+        self.assertEqual(writer.call(PEEK, ID).time, 0)
         reply = writer.call(ADVANCE, 5 * MS)
         self.assertEqual((reply.status, reply.a, reply.time), (OK, 5 * MS, 5 * MS))
         self.assertEqual(writer.call(ADVANCE, 1).time, 5 * MS + 1)
         self.assertEqual(writer.call(ADVANCE, 0).time, 5 * MS + 1)
-        self.assertEqual(writer.call(ADVANCE, 10**13 + 1).status, BAD_VALUE)
-        self.assertEqual(self.client(0).call(PEEK, 0).time, 5 * MS + 1)
+        self.assertEqual(writer.call(ADVANCE, ADVANCE_MAX + 1).status, BAD_VALUE)
+        self.assertEqual(self.client(READER).call(PEEK, ID).time, 5 * MS + 1)
 
     def test_frames_behind_an_advance_wait_for_it(self):
-        writer = self.client(1)
+        writer = self.client(WRITER)
         writer.demand(0, 10**9)
         writer.send(ADVANCE, 20 * MS)
-        writer.send(PEEK, 0)
+        writer.send(PEEK, ID)
         self.assertEqual(writer.receive().time, 20 * MS)
         self.assertEqual(writer.receive().time, 20 * MS)
 
     def test_others_are_served_during_an_advance(self):
-        writer, reader = self.client(1), self.client(0)
+        writer, reader = self.client(WRITER), self.client(READER)
         writer.demand(0, 10**9)
         writer.send(ADVANCE, 100 * MS)
         times = []
         while not times or times[-1] < 100 * MS:
-            times.append(reader.call(PEEK, 0).time)
+            times.append(reader.call(PEEK, ID).time)
         self.assertEqual(times, sorted(times))
         writer.receive()
 
@@ -256,7 +277,7 @@ class Time(Server):
 
 class Traffic(Server):
     def test_bytes_are_counted_once(self):
-        writer, reader = self.client(1), self.client(0)
+        writer, reader = self.client(WRITER), self.client(READER)
         writer.call(WRITE, PID_CORE, 40)
         self.assertEqual(writer.demand(0, 10**9).status, OK)
         total = 0
@@ -273,13 +294,13 @@ class Traffic(Server):
         self.assertEqual(stats["pids"], [{"pid": 40, "read_bytes": total, "write_bytes": 0}])
 
     def test_devices_are_charged_by_substream(self):
-        writer = self.client(1)
+        writer = self.client(WRITER)
         writer.demand(0, 10**9, writes=100, substream=77)
         writer.call(ADVANCE, MS)
         self.assertGreater(writer.call(READ, TRAFFIC + 8 * 77).b, 9 * 10**5)
 
     def test_demand_can_change_and_end(self):
-        writer = self.client(1)
+        writer = self.client(WRITER)
         writer.call(WRITE, PID_CORE, 40)
         for rate in (10**9, 10**8, 0):
             self.assertEqual(writer.demand(0, rate).a, 1)
@@ -289,22 +310,22 @@ class Traffic(Server):
             self.assertAlmostEqual(writer.call(READ, TRAFFIC + 8 * 40).b, rate / 100, delta=rate / 5000 + 64)
 
     def test_bad_demands_are_refused_whole(self):
-        writer = self.client(1)
+        writer = self.client(WRITER)
         good = DEMAND.pack(0, 0, 1000, 1, 0, 0)
-        for bad in (DEMAND.pack(0, 9999, 1, 1, 0, 0), DEMAND.pack(8192, 0, 1, 1, 0, 0),
-                    DEMAND.pack(0, 0, 1, 0, 0, 0), DEMAND.pack(0, 0, 1, 129, 0, 0),
+        for bad in (DEMAND.pack(0, 9999, 1, 1, 0, 0), DEMAND.pack(PIDS, 0, 1, 1, 0, 0),
+                    DEMAND.pack(0, 0, 1, 0, 0, 0), DEMAND.pack(0, 0, 1, LINES_MAX + 1, 0, 0),
                     DEMAND.pack(0, 0, 1, 1, 101, 0), b"short"):
             reply = writer.call(DEMAND_OP, payload=good + bad)
             self.assertEqual((reply.status, reply.a), (BAD_VALUE, 0))
 
     def test_lower_virtual_time_goes_first(self):
-        writer = self.client(1)
+        writer = self.client(WRITER)
         got = []
         for first, second in ((1, 2), (2, 1)):
             writer.batch((WRITE, PID_CORE, 40), (WRITE, PID_CORE + 8, 41), (WRITE, VT_CORE, first),
                          (WRITE, VT_CORE + 8, second))
             for core in (0, 1):
-                writer.demand(core, 10**11, lines=16)
+                writer.demand(core, 10**11, outstanding_lines=16)
             writer.call(ADVANCE, MS)
             writer.batch((READ, TRAFFIC + 8 * 40, 0), (READ, TRAFFIC + 8 * 41, 0))
             writer.call(ADVANCE, 5 * MS)
@@ -316,28 +337,28 @@ class Traffic(Server):
 
 class Streams(Server):
     def test_subscription(self):
-        writer, viewer = self.client(1), self.client(0)
+        writer, viewer = self.client(WRITER), self.client(READER)
         tag = viewer.send(SUBSCRIBE, MS)
         self.assertEqual(viewer.receive().status, OK)
         writer.call(ADVANCE, 5 * MS)
         for i in range(1, 6):
             event = viewer.receive()
-            self.assertEqual((event.op, event.tag, event.time), (0xC008, tag, i * MS))
+            self.assertEqual((event.op, event.tag, event.time), (STATS | REPLY | EVENT, tag, i * MS))
             self.assertEqual(json.loads(event.payload)["time_ps"], i * MS)
         self.assertEqual(viewer.call(SUBSCRIBE, 0).status, OK)
         writer.call(ADVANCE, 5 * MS)
-        self.assertEqual(viewer.call(PEEK, 8).b, 1)
+        self.assertEqual(viewer.call(PEEK, VERSION).b, REGISTERS["identity"]["version"])
         self.assertEqual(viewer.call(SUBSCRIBE, 1).status, BAD_VALUE)
 
     def test_a_client_that_does_not_read_harms_nobody(self):
-        writer, lazy = self.client(1), self.client(0)
-        lazy.call(SUBSCRIBE, 10**8)
+        writer, lazy = self.client(WRITER), self.client(READER)
+        lazy.call(SUBSCRIBE, PROTOCOL["limits"]["subscribe_ps_min"])
         for _ in range(20):
             self.assertEqual(writer.call(ADVANCE, 100 * MS).status, OK)
         self.assertGreater(lazy.call(STATS).a, 0, "nothing was dropped")
 
     def test_many_requests_without_reading(self):
-        client = self.client(0)
+        client = self.client(READER)
         client.socket.settimeout(0.5)
         sent = 0
         try:
@@ -354,8 +375,8 @@ class Streams(Server):
 
 class Abuse(Server):
     def test_malformed_frames_end_the_connection(self):
-        for frame in (struct.pack("<I", 39), struct.pack("<I", 65537), b"\xff" * 64, b"\0" * 40,
-                      HEADER.pack(40, HELLO, 0, 1, 1, 1, 0, 0)):
+        for frame in (struct.pack("<I", HEADER.size - 1), struct.pack("<I", FRAME_MAX + 1), b"\xff" * 64, b"\0" * HEADER.size,
+                      HEADER.pack(HEADER.size, HELLO, 0, 1, 1, PROTOCOL_VERSION, 0, 0)):
             client = self.client()
             client.socket.sendall(frame)
             self.assertEqual(client.receive().status, MALFORMED)
@@ -377,7 +398,7 @@ class Abuse(Server):
 
     def test_a_frame_in_single_bytes(self):
         client = self.client()
-        for byte in HEADER.pack(40, HELLO, 0, 5, 0, 1, 0, 0):
+        for byte in HEADER.pack(HEADER.size, HELLO, 0, 5, 0, PROTOCOL_VERSION, READER, 0):
             client.socket.sendall(bytes([byte]))
         self.assertEqual(client.receive().status, OK)
 

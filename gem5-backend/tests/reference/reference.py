@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """An independent, slow reference of the controller and its DRAM.
 
-Written from the rules (docs/controller.md) with plain lists and recomputation, sharing nothing with the C++ core: no
-sorted insertion, no counters, no incremental state. Prints the same decision log as `drfq-mc replay --log`.
+Written from the rules (docs/controller.md) with plain lists and recomputation: no sorted insertion, no counters, no
+incremental state. It shares the tables of interface/ with the C++ core, and nothing else. Prints the same decision log as `drfq-mc replay --log`.
 Times are picoseconds.
 """
 
 import sys
+from pathlib import Path
 
-PIDS = 8192
-TRAFFIC, PEEK, VT_PID, VT_CORE, PID_CORE = 0x10000, 0x20000, 0x30000, 0x40000, 0x48000
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "interface"))
+from tables import OFFSET, PIDS  # noqa: E402
+
+VT_PID, VT_CORE, PID_CORE = (OFFSET[name] for name in ("vtime_pid", "vtime_core", "pid_core"))
 NEVER = float("inf")
 
 LPDDR2 = dict(burst_bytes=32, row_bytes=1024, banks=8, groups=1, low_groups=False, per_row=16, rcd=15000, cl=15000,

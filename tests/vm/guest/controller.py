@@ -11,12 +11,11 @@ import subprocess
 import sys
 
 sys.path.insert(0, "gem5-backend/tests/conformance")
-from conformance import Client, PID_CORE  # noqa: E402
+from conformance import OK, PEEK, PID_CORE, READER, WRITER, Client  # noqa: E402
 from scheduler import PATIENCE_S, each, spin, start, state, stats, tasks, wait  # noqa: E402
 
 SCX_DRFQ, DRFQ_MC = sys.argv[1:]
 DIRECTORY = "/tmp/controller"
-WRITER = 1
 
 
 def serve(name, *options):
@@ -30,13 +29,13 @@ def load(path):
     """Gives both cores traffic, as the writer, and leaves."""
     writer = wait("a free place as the writer", lambda: Client(path, WRITER))
     for core in (0, 1):
-        assert writer.demand(core, 500_000_000).status == 0
+        assert writer.demand(core, 500_000_000).status == OK
     writer.close()
 
 
 def register(path, offset):
-    client = Client(path, 0)
-    value = client.call(4, offset).b
+    client = Client(path, READER)
+    value = client.call(PEEK, offset).b
     client.close()
     return value
 

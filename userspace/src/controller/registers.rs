@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The register file of the controller (thesis table 3.1) and the trait of
-//! whatever reaches one. Offsets are those of gem5-backend/core/registers.hh.
+//! whatever reaches one. Offsets are those of gem5-backend/interface/registers.toml.
 
 use std::fmt;
 
