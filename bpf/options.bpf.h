@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Everything that the loader decides. Read-only after load, so the verifier
- * folds the branches; one command line option each (userspace/src/options).
+ * folds the branches; one command line option each (scx_drfq/src/options.rs).
  */
 #ifndef DRFQ_OPTIONS_BPF_H
 #define DRFQ_OPTIONS_BPF_H

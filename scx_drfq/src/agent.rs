@@ -13,23 +13,28 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use drfq_agent::{
-    VERSION,
-    bandwidth::Bandwidth,
-    config::Config,
-    options::Options,
-    sense::{
-        event::EventChoice, perf, perf::TrafficCounters, resctrl::Resctrl, root, topology::Topology,
-    },
-    stats::{Facts, Sample, system},
+use drfq_sense::{
+    perf_event::EventChoice,
+    resctrl::Resctrl,
+    root,
+    topology::Topology,
+    traffic_counters::{TrafficCounters, needs_sys_admin},
 };
+use drfq_stats::{
+    interval::system,
+    sample::{Facts, Sample},
+};
+use drfq_version::VERSION;
 use libbpf_rs::{PrintLevel, set_print};
 
 use crate::{
+    bandwidth::Bandwidth,
     cli::Run,
     client,
+    config::Config,
     links::{Counted, Links},
     loader::Scheduler,
+    options::Options,
     preflight, privileges, server,
     server::SocketFile,
 };
@@ -45,7 +50,7 @@ const POLL: Duration = Duration::from_millis(250);
 pub fn run(options: &Options, run: &Run) -> Result<()> {
     preflight::check(&root())?;
     let counts = options.perf_event != EventChoice::None;
-    privileges::confine(counts && perf::needs_sys_admin(&root()))?;
+    privileges::confine(counts && needs_sys_admin(&root()))?;
     listen_to_libbpf(run.verbose);
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command line. Options of the scheduler itself are in
-//! `drfq_agent::options`.
+//! The command line. `crate::options` has the options of the scheduler itself.
 
 use std::{str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
-use drfq_agent::{VERSION, options::Options};
+use drfq_version::VERSION;
+
+use crate::options::Options;
 
 /// Shares CPU time and memory bandwidth by dominant resource fair queueing.
 ///
@@ -64,7 +65,7 @@ pub enum Command {
 
     /// Charge memory traffic that the kernel does not report to a task (a
     /// driver in user space, a test)
-    ChargeDma(ChargeDma),
+    ChargeTraffic(ChargeTraffic),
 }
 
 /// Options of `top`.
@@ -92,9 +93,9 @@ pub struct Top {
 /// Bytes of the largest charge.
 pub const CHARGE_MAX: u64 = 1_000_000_000_000;
 
-/// Options of `charge-dma`.
+/// Options of `charge-traffic`.
 #[derive(Args, Debug)]
-pub struct ChargeDma {
+pub struct ChargeTraffic {
     /// Thread id of the task
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: u32,
@@ -168,7 +169,7 @@ mod tests {
             "--no-such",
             "--slice-us 0",
             "--variant x",
-            "charge-dma",
+            "charge-traffic",
             "frobnicate",
         ] {
             let words = std::iter::once("scx_drfq").chain(line.split(' '));

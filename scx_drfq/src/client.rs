@@ -9,11 +9,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use drfq_agent::stats::{EVENTS, System, Tasks};
+use drfq_stats::{
+    events::EVENTS,
+    report::{System, Tasks},
+};
 use scx_stats::StatsClient;
 use serde::de::DeserializeOwned;
 
-use crate::server::SOCKET;
+use crate::{link_summary::link_summaries, server::SOCKET};
 
 /// How long an answer may take: the agent answers at its next turn.
 const TIMEOUT_MS: u64 = 10_000;
@@ -121,7 +124,7 @@ pub fn line(prev: &System, cur: &System) -> String {
         cur.busy_cpus,
         cur.nr_cpus,
     );
-    for link in cur.links() {
+    for link in link_summaries(cur) {
         text += &format!("  {link}");
     }
     for event in EVENTS {

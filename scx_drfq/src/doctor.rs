@@ -4,19 +4,16 @@
 use std::{io::Write, path::Path};
 
 use anyhow::Result;
-use drfq_agent::{
-    config::Traffic,
-    sense::{
-        event::EventChoice,
-        kernel::{self, KernelBtf, SchedExt},
-        perf::TrafficCounters,
-        resctrl::{MbaUnit, Resctrl},
-        root,
-        topology::Topology,
-    },
+use drfq_sense::{
+    perf_event::{EventChoice, TrafficSource},
+    resctrl::{MbaUnit, Resctrl},
+    root,
+    sched_ext::{self, SchedExt},
+    topology::Topology,
+    traffic_counters::TrafficCounters,
 };
 
-use crate::{preflight, privileges};
+use crate::{kernel_btf::KernelBtf, preflight, privileges};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,7 +82,7 @@ fn write(output: &mut impl Write, findings: &[Finding]) -> Result<()> {
 }
 
 fn sched_ext(root: &Path) -> Finding {
-    let release = kernel::release(root);
+    let release = sched_ext::release(root);
     match SchedExt::detect(root) {
         SchedExt::Available { .. } => Finding::new(
             Verdict::Ok,
@@ -95,13 +92,13 @@ fn sched_ext(root: &Path) -> Finding {
         SchedExt::Missing { config } => Finding::new(
             Verdict::Fail,
             "sched_ext",
-            kernel::missing(&release, config.as_deref()),
+            preflight::no_sched_ext(&release, config.as_deref()),
         ),
     }
 }
 
 fn btf(root: &Path) -> Finding {
-    match kernel::broken_btf(&kernel::release(root), &KernelBtf::detect()) {
+    match preflight::broken_btf(&sched_ext::release(root), &KernelBtf::detect()) {
         None => Finding::new(Verdict::Ok, "BTF", "types and kernel functions are sane"),
         Some(reason) => Finding::new(Verdict::Fail, "BTF", reason),
     }
@@ -155,7 +152,7 @@ fn cpus(machine: &Topology) -> Finding {
 }
 
 fn pmu(machine: &Topology, root: &Path) -> Finding {
-    let traffic = Traffic {
+    let traffic = TrafficSource {
         event: EventChoice::Auto,
         event_bytes: None,
     };

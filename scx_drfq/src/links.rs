@@ -12,24 +12,22 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-use drfq_agent::{
-    config::Config,
-    controller::{
-        figures::Figures,
-        forward::Forwarder,
-        job::Job,
-        link::{Link, Place},
-        machine::{Core, Machine, Member},
-        shadow::Shadow,
-        target::Target,
-    },
-    fair_share::Capacity,
-    sense::root,
-    stats::Sample,
+use drfq_controller_link::{
+    driver::Driver,
+    forwarder::Forwarder,
+    link_stats::LinkStats,
+    reconnector::{Endpoint, Reconnector},
+    scheduler_view::{Core, SchedulerView, TaskUsage},
+    shadow::Shadow,
+    target::Target,
 };
+use drfq_policy::fair_share::Capacity;
+use drfq_sense::root;
+use drfq_stats::sample::Sample;
 
 use crate::{
     charge,
+    config::Config,
     loader::{Window, volatile},
     tasks,
 };
@@ -37,8 +35,8 @@ use crate::{
 /// The links that the user asked for. They stay while the scheduler is loaded
 /// again, and with them what they counted.
 pub struct Links {
-    controller: Option<Link<Forwarder>>,
-    shadow: Option<Link<Shadow>>,
+    controller: Option<Reconnector<Forwarder>>,
+    shadow: Option<Reconnector<Shadow>>,
 }
 
 impl Links {
@@ -55,7 +53,7 @@ impl Links {
         let cores = links
             .controller
             .as_ref()
-            .map(|link| link.job().size().cores);
+            .map(|link| link.driver().size().cores);
         if let Some(cores) = cores.filter(|&cores| cores < config.nr_cpu_ids) {
             say(&format!(
                 "the memory controller knows {cores} cores: traffic of CPUs from {cores} on is \
@@ -75,12 +73,12 @@ impl Links {
         work: impl FnOnce(&Counted) -> T,
     ) -> T {
         let counted = Counted {
-            controller: self.controller.as_ref().map(Link::figures),
-            shadow: self.shadow.as_ref().map(Link::figures),
+            controller: self.controller.as_ref().map(Reconnector::stats),
+            shadow: self.shadow.as_ref().map(Reconnector::stats),
         };
         let stops = [
-            self.controller.as_ref().map(Link::stop),
-            self.shadow.as_ref().map(Link::stop),
+            self.controller.as_ref().map(Reconnector::stop),
+            self.shadow.as_ref().map(Reconnector::stop),
         ];
         thread::scope(|scope| {
             let _stop = StopAtEnd(stops);
@@ -97,15 +95,15 @@ impl Links {
     }
 }
 
-fn open<J: Job>(
+fn open<J: Driver>(
     target: Option<&Target>,
     say: fn(&str),
-    job: impl FnOnce() -> J,
-) -> Result<Option<Link<J>>> {
+    driver: impl FnOnce() -> J,
+) -> Result<Option<Reconnector<J>>> {
     let Some(target) = target else {
         return Ok(None);
     };
-    let link = Link::open(Place::new(target.clone(), root(), say), job());
+    let link = Reconnector::open(Endpoint::new(target.clone(), root(), say), driver());
     link.map(Some)
         .map_err(|fault| anyhow!("memory controller {target}: {fault}"))
 }
@@ -123,16 +121,16 @@ impl Drop for StopAtEnd {
 
 /// What the links count while they run.
 pub struct Counted {
-    controller: Option<Arc<Mutex<Figures>>>,
-    shadow: Option<Arc<Mutex<Figures>>>,
+    controller: Option<Arc<Mutex<LinkStats>>>,
+    shadow: Option<Arc<Mutex<LinkStats>>>,
 }
 
 impl Counted {
     /// Adds what was counted so far to a sample.
     pub fn add_to(&self, sample: &mut Sample) {
-        let now = |figures: &Option<Arc<Mutex<Figures>>>| {
-            let figures = figures.as_ref()?.lock();
-            Some(figures.unwrap_or_else(PoisonError::into_inner).clone())
+        let now = |stats: &Option<Arc<Mutex<LinkStats>>>| {
+            let stats = stats.as_ref()?.lock();
+            Some(stats.unwrap_or_else(PoisonError::into_inner).clone())
         };
         sample.controller = now(&self.controller).unwrap_or_default();
         sample.shadow = now(&self.shadow).unwrap_or_default();
@@ -162,7 +160,7 @@ impl<'a> Running<'a> {
     }
 }
 
-impl Machine for Running<'_> {
+impl SchedulerView for Running<'_> {
     fn cores(&mut self) -> &[Core] {
         self.cores.clear();
         self.cores.extend(self.window.cpus.iter().map(|cpu| {
@@ -177,11 +175,11 @@ impl Machine for Running<'_> {
         &self.cores
     }
 
-    fn members(&mut self) -> Result<Vec<Member>, String> {
+    fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {
         let tasks = tasks::read(self.window.tasks).map_err(|error| format!("{error:#}"))?;
         Ok(tasks
             .iter()
-            .map(|task| Member {
+            .map(|task| TaskUsage {
                 pid: task.pid,
                 cpu_ns: task.charged_ns,
                 bytes: task.bytes,

@@ -10,11 +10,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use drfq_agent::{
-    config::{Config, DELTA_NONE_NS, MAX_CPUS, MAX_LLCS, WEIGHT_ONE},
-    options::Weights,
-    sense::perf::TrafficCounters,
-    stats::{EVENTS, Sample, mark_running},
+use drfq_sense::{
+    topology::{MAX_CPUS, MAX_LLCS},
+    traffic_counters::TrafficCounters,
+};
+use drfq_stats::{
+    events::EVENTS,
+    interval::WEIGHT_ONE,
+    sample::{Sample, mark_running},
 };
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use scx_utils::{
@@ -25,6 +28,7 @@ use scx_utils::{
 use crate::{
     bpf_intf,
     bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types::drfq_cpu},
+    config::{Config, DELTA_NONE_NS, Weights},
     preflight, tasks,
 };
 

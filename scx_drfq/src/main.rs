@@ -3,14 +3,19 @@
 //! refused, 2 the command line makes no sense; each error is one line.
 
 mod agent;
+mod bandwidth;
 mod bpf_intf;
 mod bpf_skel;
 mod charge;
 mod cli;
 mod client;
+mod config;
 mod doctor;
+mod kernel_btf;
+mod link_summary;
 mod links;
 mod loader;
+mod options;
 mod preflight;
 mod privileges;
 mod server;
@@ -24,12 +29,12 @@ use std::{
 
 use anyhow::Result;
 use clap::Parser;
-use drfq_agent::{
-    config::Config,
-    sense::{root, topology::Topology},
-};
+use drfq_sense::{root, topology::Topology};
 
-use cli::{Cli, Command};
+use crate::{
+    cli::{Cli, Command},
+    config::Config,
+};
 
 /// Why the command ends without having done what was asked.
 enum Failure {
@@ -66,7 +71,7 @@ fn run(cli: &Cli) -> Result<bool, Failure> {
     match &cli.command {
         Some(Command::Top(options)) => top::run(options)?,
         Some(Command::Doctor) => return Ok(doctor::run(&mut io::stdout())?),
-        Some(Command::ChargeDma(charge)) => charge::run(charge.pid, charge.bytes)?,
+        Some(Command::ChargeTraffic(charge)) => charge::run(charge.pid, charge.bytes)?,
         None if cli.run.help_stats => server::describe(&mut io::stdout())?,
         None => match cli.run.monitor {
             Some(interval) => client::monitor(interval.0)?,

@@ -5,19 +5,19 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use drfq_agent::sense::kernel::{self, KernelBtf, SchedExt};
+use drfq_sense::sched_ext::{SchedExt, release};
 
-use crate::privileges;
+use crate::{kernel_btf::KernelBtf, privileges};
+
+/// Kernels that work, for the advice of a diagnosis.
+const GOOD_KERNELS: &str = "boot a kernel with CONFIG_SCHED_CLASS_EXT=y and sane BTF (of Debian's: 6.16 to 7.0, 7.2.13 and later)";
 
 /// # Errors
 /// Why the scheduler cannot be loaded here, in one line that says what to do.
 pub fn check(root: &Path) -> Result<()> {
     match SchedExt::detect(root) {
         SchedExt::Missing { config } => {
-            bail!(
-                "{}",
-                kernel::missing(&kernel::release(root), config.as_deref())
-            )
+            bail!("{}", no_sched_ext(&release(root), config.as_deref()))
         }
         SchedExt::Available { loaded: Some(name) } => bail!("{}", occupied(&name)),
         SchedExt::Available { loaded: None } => {}
@@ -47,5 +47,62 @@ pub fn explain_refusal(root: &Path) -> Option<String> {
     if let SchedExt::Available { loaded: Some(name) } = SchedExt::detect(root) {
         return Some(occupied(&name));
     }
-    kernel::broken_btf(&kernel::release(root), &KernelBtf::detect())
+    broken_btf(&release(root), &KernelBtf::detect())
+}
+
+/// The diagnosis of a kernel without sched_ext.
+pub fn no_sched_ext(release: &str, config: Option<&str>) -> String {
+    let reason = match config {
+        Some(line) => format!(" ({line})"),
+        None => " (CONFIG_SCHED_CLASS_EXT)".into(),
+    };
+    format!("kernel {release} has no sched_ext{reason}: {GOOD_KERNELS}")
+}
+
+/// The diagnosis of unusable BTF, if it is that.
+pub fn broken_btf(release: &str, btf: &KernelBtf) -> Option<String> {
+    match btf {
+        KernelBtf::Sane => None,
+        KernelBtf::Missing => Some(format!(
+            "kernel {release} has no BTF (CONFIG_DEBUG_INFO_BTF): {GOOD_KERNELS}"
+        )),
+        KernelBtf::Malformed(names) => Some(format!(
+            "kernel {release} was built with a pahole too old for it: the prototypes of {} kernel \
+             functions ({}, ...) are malformed and no sched_ext scheduler loads: {GOOD_KERNELS}",
+            names.len(),
+            names.first().map_or("", String::as_str),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn diagnoses_are_one_line_and_say_what_to_do() {
+        let malformed = KernelBtf::Malformed(vec!["scx_bpf_a".into(), "scx_bpf_b".into()]);
+        for (text, reason) in [
+            (
+                no_sched_ext("6.12.1", Some("# CONFIG_X is not set")),
+                "kernel 6.12.1 has no sched_ext",
+            ),
+            (broken_btf("7.2.12", &malformed).unwrap(), "pahole too old"),
+            (
+                broken_btf("7.2.12", &malformed).unwrap(),
+                "2 kernel functions (scx_bpf_a, ...)",
+            ),
+            (
+                broken_btf("6.16.1", &KernelBtf::Missing).unwrap(),
+                "CONFIG_DEBUG_INFO_BTF",
+            ),
+        ] {
+            assert!(
+                text.contains(reason) && text.contains("boot a kernel"),
+                "{text}"
+            );
+            assert!(!text.contains('\n'), "{text}");
+        }
+        assert_eq!(broken_btf("7.2.13", &KernelBtf::Sane), None);
+    }
 }

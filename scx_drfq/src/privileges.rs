@@ -6,7 +6,7 @@
 //!   start and again after CPU hotplug.
 //!
 //! Where the kernel opens counters for CAP_SYS_ADMIN only (see
-//! `drfq_agent::sense::perf::needs_sys_admin`) it keeps that too, unless it runs
+//! `drfq_sense::traffic_counters::needs_sys_admin`) it keeps that too, unless it runs
 //! with `--perf-event none`.
 //!
 //! They are dropped to before anything is loaded, so that a load proves that

@@ -6,8 +6,11 @@
 use std::{fs, io::Write};
 
 use anyhow::{Context, Result};
-use drfq_agent::stats::{
-    Facts, Sample, System, Task, Tasks, controller::Controller, system, tasks,
+use drfq_stats::{
+    controller_report::Controller,
+    interval::{system, tasks},
+    report::{System, Task, Tasks},
+    sample::{Facts, Sample},
 };
 use scx_stats::{Meta, StatsOps, StatsServer, StatsServerData};
 use serde_json::Value;
@@ -112,7 +115,7 @@ fn target(
 
 #[cfg(test)]
 mod tests {
-    use drfq_agent::stats::{EVENTS, TaskSample};
+    use drfq_stats::{events::EVENTS, sample::TaskSample};
     use scx_stats::StatsClient;
 
     use super::*;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use drfq_agent::stats::{State, TaskSample};
+use drfq_stats::sample::{TaskSample, TaskState};
 use libbpf_rs::libbpf_sys::bpf_iter_create;
 
 use crate::bpf_intf::{
@@ -60,9 +60,9 @@ fn sample(record: &[u8]) -> TaskSample {
         .unwrap_or_default()
         .to_string_lossy();
     let state = match stat.flags {
-        flags if flags & HELD != 0 => State::Held,
-        flags if flags & BLOCKED != 0 => State::Blocked,
-        _ => State::Queued,
+        flags if flags & HELD != 0 => TaskState::Held,
+        flags if flags & BLOCKED != 0 => TaskState::Blocked,
+        _ => TaskState::Queued,
     };
     TaskSample {
         pid: stat.pid,
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(tasks.len(), 2);
         let task = &tasks[1];
         assert_eq!((task.pid, task.bytes, task.comm.as_str()), (7, 9, "hi"));
-        assert_eq!((task.state, task.kthread), (State::Held, true));
+        assert_eq!((task.state, task.kthread), (TaskState::Held, true));
         assert!(parse(&two[..two.len() - 1]).is_err());
         assert!(parse(&[]).unwrap().is_empty());
     }

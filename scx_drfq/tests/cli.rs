@@ -84,9 +84,9 @@ fn bad_command_lines_exit_2() {
         ("top --interval 0", "0.1 and 3600"),
         ("top --rows 0", "1..=10000"),
         ("top --duration never", "0.1 and 3600"),
-        ("charge-dma", "--pid"),
-        ("charge-dma --pid 0 --bytes 1", "'--pid <PID>'"),
-        ("charge-dma --pid 1 --bytes 0", "'--bytes <BYTES>'"),
+        ("charge-traffic", "--pid"),
+        ("charge-traffic --pid 0 --bytes 1", "'--pid <PID>'"),
+        ("charge-traffic --pid 1 --bytes 0", "'--bytes <BYTES>'"),
     ] {
         println!("{arguments}");
         assert_refused(&run(arguments), 2, reason);

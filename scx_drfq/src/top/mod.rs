@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::Result;
-use drfq_agent::stats::Tasks;
+use drfq_stats::report::Tasks;
 
 use crate::{cli::Top, client::Client};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
-use drfq_agent::stats::Tasks;
+use drfq_stats::report::Tasks;
 use ratatui::{
     Frame,
     layout::{Alignment, Constraint, Layout},

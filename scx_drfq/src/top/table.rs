@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The words and columns of `top`, for the screen and for plain text.
 
-use drfq_agent::{
-    bandwidth::format_bytes_per_s,
-    stats::{System, Task, Tasks},
-};
+use drfq_stats::report::{System, Task, Tasks};
+
+use crate::{bandwidth::format_bytes_per_s, link_summary::link_summaries};
 
 /// A column: heading, width, and whether it is flush right.
 pub struct Column {
@@ -109,8 +108,7 @@ pub fn header(system: &System, shown: usize, nr_tasks: u64) -> [String; 2] {
         format!(
             "memory  m {bandwidth}; counted: {}{stand_in}{}",
             system.mem_source,
-            system
-                .links()
+            link_summaries(system)
                 .map(|link| format!("; {link}"))
                 .collect::<String>(),
         ),

@@ -141,7 +141,7 @@ impl Injector<'_> {
     }
 }
 
-/// `scx_drfq charge-dma`, once for all charges: to start a program reads files,
+/// `scx_drfq charge-traffic`, once for all charges: to start a program reads files,
 /// and with a clock that skips idle time such a wait may last until the task
 /// that is alone wakes up.
 struct Charger {
@@ -154,12 +154,12 @@ struct Charger {
 impl Charger {
     fn start(program: &Path, pid: u32) -> Result<Self> {
         let mut child = Command::new(program)
-            .args(["charge-dma", "--pid", &pid.to_string()])
+            .args(["charge-traffic", "--pid", &pid.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        let requests = child.stdin.take().context("no pipe to charge-dma")?;
-        let answers = child.stdout.take().context("no pipe from charge-dma")?;
+        let requests = child.stdin.take().context("no pipe to charge-traffic")?;
+        let answers = child.stdout.take().context("no pipe from charge-traffic")?;
         let answers = BufReader::new(answers);
         Ok(Self {
             pid,
@@ -174,7 +174,7 @@ impl Charger {
         writeln!(self.requests, "{bytes}")?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer)?;
-        ensure!(!answer.is_empty(), "scx_drfq charge-dma ended");
+        ensure!(!answer.is_empty(), "scx_drfq charge-traffic ended");
         Ok(())
     }
 }

@@ -51,7 +51,7 @@ impl Config {
         assert!((1..=128).contains(&nr_cpus), "1 to 128 CPUs, not {nr_cpus}");
         let slice_ns = 4 * MS;
         let margin_ns = slice_ns / nr_cpus as u64;
-        // CPU time on more CPUs than the thesis had (userspace/src/options.rs).
+        // CPU time on more CPUs than the thesis had (scx_drfq/src/options.rs).
         let credit_ns = 10 * slice_ns * nr_cpus.min(4) as u64 / nr_cpus as u64;
         Self {
             conf: Conf {

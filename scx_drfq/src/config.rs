@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The values that are loaded into the BPF scheduler, after every option has
+//! been checked. `--dry-run` prints exactly this.
+
+use clap::ValueEnum;
+use drfq_controller_link::target::Target;
+use drfq_sense::perf_event::TrafficSource;
+use serde::Serialize;
+
+use crate::bandwidth::Bandwidth;
+
+/// delta of dovetailing DRFQ: no bound (DRFQ_DELTA_NONE_NS).
+pub const DELTA_NONE_NS: u64 = 1 << 62;
+
+/// K of 4.10 that no debt exceeds: delayed wake-up is off.
+pub const HOLD_NEVER_NS: u64 = 1 << 62;
+
+/// How the two virtual times of a task combine (thesis 2.4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// Sum of maxima: each packet is charged its dominant resource (the thesis)
+    Memoryless,
+    /// Maximum of sums: exact shares over the whole life of a task
+    Dovetailing,
+    /// Dovetailing that remembers no more than --delta-slices
+    DeltaBounded,
+}
+
+/// How a nice value becomes a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weights {
+    /// The kernel's table: a lower nice value is a larger weight
+    Kernel,
+    /// Equation 4.9: 1 + nice, or 1 / (1 - nice); a HIGHER value is larger
+    Thesis,
+}
+
+/// A checked configuration. The fields are those of `struct drfq_conf` in
+/// bpf/drfq.h and of bpf/options.bpf.h, which give their meaning.
+#[derive(Clone, Debug, Serialize)]
+pub struct Config {
+    /// c: CPUs that the scheduler manages.
+    pub nr_cpus: u32,
+    /// One more than the highest CPU number that can ever be online.
+    pub nr_cpu_ids: u32,
+    /// Queues.
+    pub nr_llcs: u32,
+    /// Longest packet (ns).
+    pub slice_ns: u64,
+    /// How the virtual times of a task combine; `delta_ns` is its effect.
+    pub variant: Variant,
+    /// Bound of the gap between the virtual times of a task (ns).
+    pub delta_ns: u64,
+    /// C of 4.7 (ns of virtual time).
+    pub wake_credit_ns: u64,
+    /// Cap of Algorithm 2 (ns of virtual time).
+    pub cap_ns: u64,
+    /// K of 4.10 (ns of virtual time).
+    pub hold_ns: u64,
+    /// Longest hold (ns, wall clock).
+    pub hold_max_ns: u64,
+    /// Longest wait in a queue before a task goes to its front (ns, wall clock).
+    pub rescue_ns: u64,
+    /// Lead of a woken task over the packet that it preempts (ns, virtual time).
+    pub preempt_margin_ns: u64,
+    /// Lead of a task over the head of the local queue for a CPU of another LLC
+    /// to take it (ns, virtual time).
+    pub steal_margin_ns: u64,
+    /// Credit idle CPU time to the running tasks (thesis 4.5.2).
+    pub best_effort: bool,
+    /// How a nice value becomes a weight.
+    pub weights: Weights,
+    /// Charge block I/O to its submitter.
+    pub dma: bool,
+    /// m (bytes per second); none: unknown, memory traffic is not charged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bandwidth_bytes_per_s: Option<Bandwidth>,
+    /// 1/m, 32.32 fixed point; 0: memory traffic is not charged.
+    pub mem_ns_per_byte_q32: u64,
+    /// The queue of each CPU.
+    pub cpu_llc: Vec<u32>,
+    /// The memory controller that is driven.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<Target>,
+    /// Time between two updates of its registers (ns).
+    pub controller_interval_ns: u64,
+    /// The model that is asked what it would give.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<Target>,
+    /// What counts memory traffic.
+    pub traffic: TrafficSource,
+}

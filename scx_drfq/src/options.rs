@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The options of the scheduler as the user writes them; the doc comments are
+//! the help text. `resolve` checks them against each other and against the
+//! machine, and turns them into the values that are loaded.
+
+use anyhow::{Result, bail, ensure};
+use clap::Args;
+use drfq_controller_link::target::Target;
+use drfq_sense::{
+    perf_event::{EventChoice, TrafficSource},
+    topology::Topology,
+};
+
+use crate::{
+    bandwidth::Bandwidth,
+    config::{Config, DELTA_NONE_NS, HOLD_NEVER_NS, Variant, Weights},
+};
+
+/// The CPUs that the thesis' constants are for. A slice of virtual time is worth
+/// c slices of CPU time; with the same constant on 16 CPUs, 48 tasks that wake up
+/// together would keep each of 16 busy ones off its CPU for 2 s (simulated).
+const THESIS_CPUS: u64 = 4;
+
+/// The largest number of slices in an option. With the longest slice it is
+/// 1000 s, below the origin of virtual time (DRFQ_V_ORIGIN_NS, 1099 s).
+const SLICES_MAX: u64 = 1000;
+
+/// Slices that delta-bounded DRFQ lets the virtual times of a task differ by.
+const DELTA_SLICES: u64 = 10;
+
+/// Options of the scheduler.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// Time that a packet may run before the queue is looked at again
+    /// [microseconds, 100 to 1000000]
+    #[arg(long, value_name = "US", default_value_t = 4000,
+          value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    pub slice_us: u64,
+
+    /// How the CPU and memory time of a task combine
+    #[arg(long, value_enum, default_value_t = Variant::DeltaBounded)]
+    pub variant: Variant,
+
+    /// Delta-bounded: how far the two virtual times of a task may differ
+    /// [slices, 1 to 1000; default 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SLICES_MAX))]
+    pub delta_slices: Option<u64>,
+
+    /// How far behind the system's virtual time a woken task may start
+    /// (C of equation 4.7) [slices, 0 to 1000; on more than 4 CPUs, the thesis'
+    /// number, that much CPU time]
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(0..=SLICES_MAX))]
+    pub wake_credit_slices: u64,
+
+    /// How far beyond the system's virtual time a running task may start its
+    /// next packet (Algorithm 2) [slices, 1 to 1000; on more than 4 CPUs, the
+    /// thesis' number, that much CPU time]
+    #[arg(long, value_name = "N", default_value_t = 10,
+          value_parser = clap::value_parser!(u64).range(1..=SLICES_MAX))]
+    pub cap_slices: u64,
+
+    /// How far beyond the system's virtual time a woken task is still
+    /// dispatched (K of equation 4.10) [slices, 0 to 1000; default 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=SLICES_MAX))]
+    pub hold_slices: Option<u64>,
+
+    /// The longest time that delayed wake-up may hold a task
+    /// [milliseconds, 1 to 10000; default 1000]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub hold_max_ms: Option<u64>,
+
+    /// Dispatch woken tasks whatever their debt (no delayed wake-up)
+    #[arg(long, conflicts_with_all = ["hold_slices", "hold_max_ms"])]
+    pub no_delayed_wakeup: bool,
+
+    /// A task that waited this long goes to the front of its queue
+    /// [milliseconds, 10 to 10000]
+    #[arg(long, value_name = "MS", default_value_t = 2000,
+          value_parser = clap::value_parser!(u64).range(10..=10_000))]
+    pub rescue_ms: u64,
+
+    /// A wake-up preempts a packet that is this much later in virtual time
+    /// [microseconds, 0 to 1000000; default: one slice / CPUs]
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub preempt_margin_us: Option<u64>,
+
+    /// A task is taken from another LLC's queue if it is this much earlier in
+    /// virtual time [microseconds, 0 to 1000000; default: one slice / CPUs]
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    pub steal_margin_us: Option<u64>,
+
+    /// Do not credit idle CPU time to the running tasks (thesis 4.5.2)
+    #[arg(long)]
+    pub no_best_effort: bool,
+
+    /// How a nice value becomes a weight
+    #[arg(long, value_enum, default_value_t = Weights::Kernel)]
+    pub weights: Weights,
+
+    /// One queue for all CPUs instead of one per last-level cache
+    #[arg(long, conflicts_with = "steal_margin_us")]
+    pub single_queue: bool,
+
+    /// Memory bandwidth of the machine [bytes per second, with k, M, G or T,
+    /// 1M to 100T; default: unknown, memory traffic is not charged]
+    #[arg(long, value_name = "BYTES_PER_SEC")]
+    pub memory_bandwidth: Option<Bandwidth>,
+
+    /// Event that counts memory traffic: "auto" (best of this CPU model),
+    /// "none", cache-misses, LLC-load-misses, raw:0x..., or a software event
+    /// as a stand-in (page-faults, task-clock, context-switches, ...)
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub perf_event: EventChoice,
+
+    /// Bytes that one event stands for [1 to 1048576; default: the cache line;
+    /// a software event has no default]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub event_bytes: Option<u32>,
+
+    /// Do not charge block I/O to the tasks that submit it
+    #[arg(long)]
+    pub no_dma: bool,
+
+    /// Memory controller that schedules by virtual time, whose registers follow
+    /// what runs: mmio:PATH (a PCI resource file or UIO device), mmio:auto, or
+    /// unix:PATH (a server such as drfq-mc). Without a PMU the traffic that it
+    /// counts is what tasks are charged
+    #[arg(long, value_name = "TARGET")]
+    pub controller: Option<Target>,
+
+    /// Time between two updates of the controller's registers
+    /// [microseconds, 100 to 1000000]
+    #[arg(long, value_name = "US", default_value_t = 1000, requires = "controller",
+          value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    pub controller_interval_us: u64,
+
+    /// Model of a memory controller (unix:PATH, a server such as drfq-mc) that
+    /// is asked what it would give each task; nothing else changes
+    #[arg(long, value_name = "TARGET")]
+    pub shadow: Option<Target>,
+}
+
+impl Options {
+    /// The values to load on a machine.
+    ///
+    /// # Errors
+    /// Options that contradict each other, in one line.
+    pub fn resolve(&self, machine: &Topology) -> Result<Config> {
+        let slice_ns = self.slice_us * 1000;
+        let slices = |n: u64| n * slice_ns;
+        let nr_cpus = machine.online.len() as u32;
+        let credit = |n: u64| slices(n) * THESIS_CPUS.min(nr_cpus.into()) / u64::from(nr_cpus);
+        let machine = if self.single_queue {
+            &machine.flattened()
+        } else {
+            machine
+        };
+        let margin_ns = |us: Option<u64>| us.map_or(slice_ns / u64::from(nr_cpus), |us| us * 1000);
+        self.check_controllers()?;
+
+        Ok(Config {
+            nr_cpus,
+            nr_cpu_ids: machine.nr_cpu_ids(),
+            nr_llcs: machine.nr_llcs,
+            slice_ns,
+            variant: self.variant,
+            delta_ns: self.delta_ns(slice_ns)?,
+            wake_credit_ns: credit(self.wake_credit_slices),
+            cap_ns: credit(self.cap_slices),
+            hold_ns: match self.no_delayed_wakeup {
+                true => HOLD_NEVER_NS,
+                false => slices(self.hold_slices.unwrap_or(10)),
+            },
+            hold_max_ns: self.hold_max_ms.unwrap_or(1000) * 1_000_000,
+            rescue_ns: self.rescue_ms * 1_000_000,
+            preempt_margin_ns: margin_ns(self.preempt_margin_us),
+            steal_margin_ns: margin_ns(self.steal_margin_us),
+            best_effort: !self.no_best_effort,
+            weights: self.weights,
+            dma: !self.no_dma,
+            memory_bandwidth_bytes_per_s: self.memory_bandwidth,
+            mem_ns_per_byte_q32: self.memory_bandwidth.map_or(0, Bandwidth::ns_per_byte_q32),
+            cpu_llc: machine.cpu_llc.clone(),
+            controller: self.controller.clone(),
+            controller_interval_ns: self.controller_interval_us * 1000,
+            shadow: self.shadow.clone(),
+            traffic: self.traffic_source()?,
+        })
+    }
+
+    fn check_controllers(&self) -> Result<()> {
+        let Some(shadow) = &self.shadow else {
+            return Ok(());
+        };
+        ensure!(
+            matches!(shadow, Target::Unix(_)),
+            "--shadow needs unix:PATH: only a model makes the traffic that it is asked for"
+        );
+        ensure!(
+            self.controller.as_ref() != Some(shadow),
+            "--shadow and --controller: a server has one agent, so each needs its own"
+        );
+        Ok(())
+    }
+
+    fn delta_ns(&self, slice_ns: u64) -> Result<u64> {
+        if self.variant == Variant::DeltaBounded {
+            return Ok(self.delta_slices.unwrap_or(DELTA_SLICES) * slice_ns);
+        }
+        ensure!(
+            self.delta_slices.is_none(),
+            "--delta-slices is of --variant delta-bounded only"
+        );
+        Ok(match self.variant {
+            Variant::Memoryless => 0,
+            _ => DELTA_NONE_NS,
+        })
+    }
+
+    fn traffic_source(&self) -> Result<TrafficSource> {
+        let Some(event_bytes) = self.event_bytes else {
+            if let EventChoice::Event(event) = &self.perf_event {
+                ensure!(
+                    !event.is_stand_in(),
+                    "--perf-event {}: a software event needs --event-bytes",
+                    event.name
+                );
+            }
+            return Ok(TrafficSource {
+                event: self.perf_event.clone(),
+                event_bytes: None,
+            });
+        };
+        match &self.perf_event {
+            EventChoice::Auto => bail!("--event-bytes needs --perf-event"),
+            EventChoice::None => bail!("--event-bytes contradicts --perf-event none"),
+            EventChoice::Event(_) => {}
+        }
+        Ok(TrafficSource {
+            event: self.perf_event.clone(),
+            event_bytes: Some(event_bytes),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    /// Two LLCs of two CPUs each.
+    fn machine() -> Topology {
+        Topology {
+            online: vec![0, 1, 2, 3],
+            cpu_llc: vec![0, 0, 1, 1],
+            nr_llcs: 2,
+        }
+    }
+
+    fn resolve(arguments: &str) -> Result<Config, String> {
+        Command::try_parse_from(arguments.split_whitespace())
+            .map_err(|error| error.to_string())?
+            .options
+            .resolve(&machine())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_thesis() {
+        let config = resolve("scx_drfq").unwrap();
+        assert_eq!(config.slice_ns, 4_000_000);
+        assert_eq!(config.wake_credit_ns, 40_000_000);
+        assert_eq!(config.cap_ns, 40_000_000);
+        assert_eq!(config.hold_ns, 40_000_000);
+        assert_eq!(config.delta_ns, 40_000_000);
+        assert_eq!(config.hold_max_ns, 1_000_000_000);
+        assert_eq!(config.rescue_ns, 2_000_000_000);
+        assert_eq!(config.preempt_margin_ns, 1_000_000);
+        assert_eq!(
+            (config.nr_cpus, config.nr_cpu_ids, config.nr_llcs),
+            (4, 4, 2)
+        );
+        assert_eq!(config.cpu_llc, [0, 0, 1, 1]);
+        assert_eq!(config.mem_ns_per_byte_q32, 0);
+        assert!(config.best_effort && config.dma);
+    }
+
+    #[test]
+    fn credits_are_cpu_time_beyond_the_cpus_of_the_thesis() {
+        let machine = Topology {
+            online: (0..16).collect(),
+            cpu_llc: vec![0; 16],
+            nr_llcs: 1,
+        };
+        let command = Command::try_parse_from(["scx_drfq"]).unwrap();
+        let config = command.options.resolve(&machine).unwrap();
+        assert_eq!(config.wake_credit_ns, 10_000_000);
+        assert_eq!(config.cap_ns, 10_000_000);
+        // What memory traffic is worth does not depend on the number of CPUs.
+        assert_eq!(config.hold_ns, 40_000_000);
+        assert_eq!(config.delta_ns, 40_000_000);
+    }
+
+    #[test]
+    fn options_reach_their_values() {
+        type Check = fn(&Config) -> bool;
+        let table: &[(&str, Check)] = &[
+            ("--slice-us 1000", |c| {
+                c.slice_ns == 1_000_000 && c.cap_ns == 10_000_000
+            }),
+            ("--variant memoryless", |c| c.delta_ns == 0),
+            ("--variant dovetailing", |c| c.delta_ns == DELTA_NONE_NS),
+            ("--delta-slices 3", |c| c.delta_ns == 12_000_000),
+            ("--variant delta-bounded --delta-slices 1", |c| {
+                c.delta_ns == 4_000_000
+            }),
+            ("--wake-credit-slices 0", |c| c.wake_credit_ns == 0),
+            ("--cap-slices 20", |c| c.cap_ns == 80_000_000),
+            ("--hold-slices 0", |c| c.hold_ns == 0),
+            ("--hold-max-ms 5", |c| c.hold_max_ns == 5_000_000),
+            ("--no-delayed-wakeup", |c| c.hold_ns == HOLD_NEVER_NS),
+            ("--rescue-ms 10", |c| c.rescue_ns == 10_000_000),
+            ("--preempt-margin-us 0", |c| c.preempt_margin_ns == 0),
+            ("--steal-margin-us 7", |c| c.steal_margin_ns == 7000),
+            ("--no-best-effort", |c| !c.best_effort),
+            ("--no-dma", |c| !c.dma),
+            ("--weights thesis", |c| c.weights == Weights::Thesis),
+            ("--single-queue", |c| {
+                c.nr_llcs == 1 && c.cpu_llc == [0, 0, 0, 0]
+            }),
+            ("--memory-bandwidth 1G", |c| {
+                c.mem_ns_per_byte_q32 == 1 << 32
+            }),
+            ("--perf-event page-faults --event-bytes 4096", |c| {
+                c.traffic.event_bytes == Some(4096)
+            }),
+            ("--perf-event raw:0x4844", |c| {
+                c.traffic.event_bytes.is_none()
+            }),
+            ("--controller mmio:auto", |c| {
+                c.controller == Some(Target::MmioAuto) && c.controller_interval_ns == 1_000_000
+            }),
+            ("--controller unix:a --shadow unix:b", |c| {
+                c.controller.is_some() && c.shadow.is_some()
+            }),
+            ("--controller unix:a --controller-interval-us 100", |c| {
+                c.controller_interval_ns == 100_000
+            }),
+        ];
+        for (arguments, check) in table {
+            let config = resolve(&format!("scx_drfq {arguments}")).expect(arguments);
+            assert!(check(&config), "{arguments}");
+        }
+    }
+
+    #[test]
+    fn bad_values_are_refused() {
+        for arguments in [
+            "--slice-us 0",
+            "--slice-us 99",
+            "--slice-us 1000001",
+            "--slice-us -5",
+            "--slice-us 18446744073709551616",
+            "--slice-us four",
+            "--delta-slices 0",
+            "--delta-slices 1001",
+            "--cap-slices 0",
+            "--hold-slices 1001",
+            "--hold-max-ms 0",
+            "--hold-max-ms 10001",
+            "--rescue-ms 0",
+            "--preempt-margin-us 1000001",
+            "--memory-bandwidth 0",
+            "--memory-bandwidth 1",
+            "--memory-bandwidth lots",
+            "--event-bytes 0 --perf-event cache-misses",
+            "--event-bytes 1048577 --perf-event cache-misses",
+            "--perf-event no-such-event",
+            "--controller /dev/uio0",
+            "--controller mmio:",
+            "--controller mmio:auto --controller-interval-us 99",
+            "--shadow tcp:1",
+            "--variant fastest",
+            "--weights heavy",
+        ] {
+            assert!(
+                resolve(&format!("scx_drfq {arguments}")).is_err(),
+                "{arguments}"
+            );
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for (arguments, reason) in [
+            (
+                "--variant memoryless --delta-slices 5",
+                "delta-bounded only",
+            ),
+            (
+                "--variant dovetailing --delta-slices 5",
+                "delta-bounded only",
+            ),
+            ("--event-bytes 64", "needs --perf-event"),
+            ("--perf-event none --event-bytes 64", "contradicts"),
+            ("--perf-event page-faults", "needs --event-bytes"),
+            ("--no-delayed-wakeup --hold-slices 3", "cannot be used with"),
+            ("--no-delayed-wakeup --hold-max-ms 3", "cannot be used with"),
+            ("--single-queue --steal-margin-us 3", "cannot be used with"),
+            ("--shadow mmio:auto", "only a model"),
+            ("--shadow unix:a --controller unix:a", "each needs its own"),
+            ("--controller-interval-us 500", "--controller <TARGET>"),
+        ] {
+            let error = resolve(&format!("scx_drfq {arguments}")).expect_err(arguments);
+            assert!(error.contains(reason), "{arguments}: {error}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A FAKE controller and a FAKE scheduler in memory, for tests of the jobs.
+
+use std::collections::HashMap;
+
+use crate::{
+    registers::{
+        Access, Demand, Fault, HwId, ID, ID_VALUE, Op, PIDS, Registers, TRAFFIC, VERSION,
+        VERSION_VALUE, pid_core, traffic, vtime_core,
+    },
+    scheduler_view::{Core, SchedulerView, TaskUsage},
+};
+
+/// A register file without a memory behind it.
+pub struct FakeController {
+    registers: HashMap<u64, u64>,
+    pub writes: u64,
+    pub batches: u64,
+    /// Accesses of the next batch that it carries out before it dies.
+    pub dies_after: Option<usize>,
+    pub demands: HashMap<HwId, Demand>,
+    pub time_ps: u64,
+}
+
+impl FakeController {
+    pub fn new(pids: u64, cores: u64) -> Self {
+        let identity = [(ID, ID_VALUE), (VERSION, VERSION_VALUE), (PIDS, pids)];
+        Self {
+            registers: identity.into_iter().chain([(PIDS + 8, cores)]).collect(),
+            writes: 0,
+            batches: 0,
+            dies_after: None,
+            demands: HashMap::new(),
+            time_ps: 0,
+        }
+    }
+
+    /// (pid_coreId, virtualTime_coreId) of a core.
+    pub fn label(&self, core: u32) -> (u64, u64) {
+        let value = |offset| self.registers.get(&offset).copied().unwrap_or(0);
+        (value(pid_core(core)), value(vtime_core(core)))
+    }
+
+    /// The core moves memory.
+    pub fn move_bytes(&mut self, core: u32, bytes: u64) {
+        self.count(self.label(core).0 as HwId, bytes);
+    }
+
+    /// Counts traffic of an id.
+    pub fn count(&mut self, id: HwId, bytes: u64) {
+        *self.registers.entry(traffic(id)).or_default() += bytes;
+    }
+}
+
+impl Registers for FakeController {
+    fn batch(&mut self, accesses: &mut [Access]) -> Result<u64, Fault> {
+        self.batches += 1;
+        self.time_ps += 1000;
+        for (at, access) in accesses.iter_mut().enumerate() {
+            if self.dies_after.is_some_and(|answered| at >= answered) {
+                return Err(Fault::Gone("dead".into()));
+            }
+            let register = self.registers.entry(access.offset).or_default();
+            match access.op {
+                Op::Write => {
+                    *register = access.value;
+                    self.writes += 1;
+                }
+                Op::Read | Op::Peek => access.value = *register,
+            }
+            if access.op == Op::Read && access.offset >= TRAFFIC {
+                *register = 0;
+            }
+            access.done = true;
+        }
+        Ok(self.time_ps)
+    }
+
+    fn demand(&mut self, demands: &[Demand]) -> Result<(), Fault> {
+        self.demands.extend(demands.iter().map(|d| (d.id, *d)));
+        Ok(())
+    }
+}
+
+/// Tasks of which the test decides everything.
+#[derive(Default)]
+pub struct FakeScheduler {
+    pub cores: Vec<Core>,
+    pub tasks: Vec<TaskUsage>,
+    pub charged: HashMap<u32, u64>,
+}
+
+impl FakeScheduler {
+    /// Tasks that have used nothing yet.
+    pub fn add_tasks(&mut self, pids: &[u32]) {
+        self.tasks.extend(pids.iter().map(|&pid| TaskUsage {
+            pid,
+            ..TaskUsage::default()
+        }));
+    }
+
+    /// A task moves memory.
+    pub fn use_bytes(&mut self, pid: u32, bytes: u64) {
+        for task in self.tasks.iter_mut().filter(|task| task.pid == pid) {
+            task.bytes += bytes;
+        }
+    }
+}
+
+impl SchedulerView for FakeScheduler {
+    fn cores(&mut self) -> &[Core] {
+        &self.cores
+    }
+
+    fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {
+        Ok(self.tasks.clone())
+    }
+
+    fn charge(&mut self, pid: u32, bytes: u64) {
+        *self.charged.entry(pid).or_default() += bytes;
+    }
+
+    fn share(&self, cpu_ns: u64, _: u64, interval_ns: u64) -> f64 {
+        cpu_ns as f64 / interval_ns.max(1) as f64
+    }
+}

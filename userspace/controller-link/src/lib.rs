@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The agent's link to a memory controller that schedules by virtual time
+//! (thesis 3.2 and 4.4): it writes the registers that name the running tasks and
+//! reads the registers that count their traffic.
+//!
+//! * [`target`] names a controller. [`registers`] is the interface that every
+//!   controller has. [`socket`] (with [`wire`]) and [`mmio`] (with [`pci`])
+//!   reach one.
+//! * [`id_table`], [`register_cache`] and [`traffic_accounting`] decide which
+//!   task has which hardware id, what must be written, and which task caused
+//!   which bytes. They do no I/O.
+//! * [`session`] holds what a driver knows about its controller.
+//! * [`forwarder`] (`--controller`) and [`shadow`] (`--shadow`) are the two
+//!   [`driver`]s. A [`reconnector`] runs a driver in a thread of its own and
+//!   connects again whenever the controller is lost.
+//! * [`scheduler_view`] is what a driver sees of the running scheduler;
+//!   [`link_stats`] is what others see of the link.
+
+pub mod driver;
+pub mod forwarder;
+pub mod id_table;
+pub mod link_stats;
+pub mod mmio;
+pub mod pci;
+pub mod reconnector;
+pub mod register_cache;
+pub mod registers;
+pub mod scheduler_view;
+pub mod session;
+pub mod shadow;
+pub mod socket;
+pub mod target;
+pub mod traffic_accounting;
+pub mod wire;
+
+#[cfg(test)]
+mod fake;

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A controller whose registers are mapped: a PCI resource file of sysfs or a
+//! UIO device.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, ErrorKind},
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
+    path::Path,
+    ptr,
+    time::Instant,
+};
+
+use crate::registers::{
+    Access, BYTES, CORES, Fault, Op, PIDS, PIDS_MAX, Registers, TRAFFIC, TRAFFIC_PEEK, pid_core,
+    vtime_core, vtime_pid,
+};
+
+/// Mapped registers.
+pub struct Mmio {
+    base: *mut u64,
+    pids: u64,
+    cores: u64,
+    /// Such a controller has no clock of its own: it serves this machine.
+    since: Instant,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread.
+unsafe impl Send for Mmio {}
+
+impl Mmio {
+    /// Maps the registers. What they are is for `identify` to find out.
+    ///
+    /// # Errors
+    /// The file cannot be mapped.
+    pub fn map(path: &Path) -> Result<Self, Fault> {
+        let gone = |error: io::Error| Fault::Gone(explain(&error, path));
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_SYNC | libc::O_CLOEXEC)
+            .open(path)
+            .map_err(gone)?;
+        let metadata = file.metadata().map_err(gone)?;
+        if metadata.is_file() && metadata.len() < BYTES as u64 {
+            // Beyond the end a mapping would only fault when it is touched.
+            return Err(Fault::Gone(format!(
+                "{} has {} bytes, and the registers have {BYTES}",
+                path.display(),
+                metadata.len()
+            )));
+        }
+        let base = map_shared(&file).map_err(gone)?;
+        let mut mmio = Self {
+            base,
+            pids: 0,
+            cores: 0,
+            since: Instant::now(),
+        };
+        // Never more than there is room for, whatever the registers say.
+        mmio.pids = mmio.load(PIDS).min(PIDS_MAX.into());
+        mmio.cores = mmio.load(CORES).min((BYTES as u64 - pid_core(0)) / 8);
+        Ok(mmio)
+    }
+
+    fn load(&self, offset: u64) -> u64 {
+        // SAFETY: within the mapping, and aligned; see `address`.
+        u64::from_le(unsafe { ptr::read_volatile(self.base.add(offset as usize / 8)) })
+    }
+
+    fn store(&self, offset: u64, value: u64) {
+        // SAFETY: as for `load`.
+        unsafe { ptr::write_volatile(self.base.add(offset as usize / 8), value.to_le()) };
+    }
+
+    /// Where an access goes; none: there is no such register.
+    fn address(&self, access: &Access) -> Option<u64> {
+        let within = |base: u64, n: u64| (base..base + 8 * n).contains(&access.offset);
+        let offset = access.offset;
+        let traffic = within(TRAFFIC, self.pids);
+        let written = within(vtime_pid(1), self.pids.saturating_sub(1))
+            || within(vtime_core(0), self.cores)
+            || within(pid_core(0), self.cores);
+        let read = traffic
+            || written
+            || within(0, 4)
+            || within(TRAFFIC_PEEK, self.pids)
+            || within(vtime_pid(0), self.pids);
+        match access.op {
+            _ if !offset.is_multiple_of(8) => None,
+            Op::Write => written.then_some(offset),
+            Op::Read => read.then_some(offset),
+            Op::Peek if traffic => Some(offset - TRAFFIC + TRAFFIC_PEEK),
+            Op::Peek => read.then_some(offset),
+        }
+    }
+}
+
+impl Drop for Mmio {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `map_shared` with this length, and used no more.
+        unsafe { libc::munmap(self.base.cast(), BYTES) };
+    }
+}
+
+impl Registers for Mmio {
+    /// The time is that of this machine since the registers were mapped.
+    fn batch(&mut self, accesses: &mut [Access]) -> Result<u64, Fault> {
+        for access in accesses {
+            let Some(address) = self.address(access) else {
+                let offset = access.offset;
+                return Err(Fault::Refused(format!(
+                    "register {offset:#x}: there is no such"
+                )));
+            };
+            match access.op {
+                Op::Write => self.store(address, access.value),
+                Op::Read | Op::Peek => access.value = self.load(address),
+            }
+            access.done = true;
+        }
+        Ok(self.since.elapsed().as_nanos() as u64 * 1000)
+    }
+}
+
+fn map_shared(file: &File) -> io::Result<*mut u64> {
+    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+    // SAFETY: a new mapping, where the kernel likes.
+    let base = unsafe { libc::mmap(ptr::null_mut(), BYTES, access, flags, file.as_raw_fd(), 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(base.cast())
+}
+
+/// Why the registers cannot be mapped, and what to do.
+fn explain(error: &io::Error, path: &Path) -> String {
+    let path = path.display();
+    match (error.kind(), error.raw_os_error()) {
+        (ErrorKind::NotFound, _) => format!("{path} does not exist"),
+        (_, Some(libc::EPERM)) => format!(
+            "not permitted to map {path} (a kernel that is locked down allows it to nobody)"
+        ),
+        (ErrorKind::PermissionDenied, _) => {
+            format!("not permitted to open {path}; it must belong to the user of scx_drfq")
+        }
+        (_, Some(libc::EINVAL | libc::ENODEV)) => {
+            format!("{path} cannot be mapped as {BYTES} bytes of registers")
+        }
+        _ => format!("cannot map {path}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registers::{ID, ID_VALUE, VERSION, VERSION_VALUE, identify, traffic};
+
+    /// A file that stands for registers: memory, in which nobody counts traffic.
+    fn pretended(pids: u64, cores: u64) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(BYTES as u64).unwrap();
+        let mmio = Mmio::map(file.path()).unwrap();
+        mmio.store(ID, ID_VALUE);
+        mmio.store(VERSION, VERSION_VALUE);
+        mmio.store(PIDS, pids);
+        mmio.store(CORES, cores);
+        file
+    }
+
+    #[test]
+    fn a_pretended_register_file_is_read_and_written() {
+        let file = pretended(8192, 4);
+        let mut mmio = Mmio::map(file.path()).unwrap();
+        let size = identify(&mut mmio).unwrap();
+        assert_eq!((size.pids, size.cores), (8192, 4));
+        mmio.store(traffic(5), 77);
+        mmio.store(TRAFFIC_PEEK + 40, 78);
+        mmio.write(pid_core(3), 5).unwrap();
+        mmio.write(vtime_pid(8191), 9).unwrap();
+        assert_eq!(
+            (mmio.read(traffic(5)), mmio.peek(traffic(5))),
+            (Ok(77), Ok(78))
+        );
+        let other = Mmio::map(file.path()).unwrap();
+        assert_eq!(
+            (other.load(pid_core(3)), other.load(vtime_pid(8191))),
+            (5, 9)
+        );
+    }
+
+    #[test]
+    fn no_access_leaves_the_registers() {
+        let file = pretended(8192, 4);
+        let mut mmio = Mmio::map(file.path()).unwrap();
+        for bad in [
+            Access::read(4),
+            Access::read(0x20),
+            Access::read(BYTES as u64),
+            Access::read(u64::MAX - 7),
+            Access::peek(vtime_core(4)),
+            Access::write(ID, 1),
+            Access::write(traffic(1), 1),
+            Access::write(vtime_pid(0), 1),
+            Access::write(pid_core(4), 1),
+        ] {
+            assert!(matches!(mmio.one(bad), Err(Fault::Refused(_))), "{bad:?}");
+        }
+        // A register file that claims to be larger than the map.
+        let file = pretended(u64::MAX, u64::MAX);
+        let mut mmio = Mmio::map(file.path()).unwrap();
+        assert!(matches!(identify(&mut mmio), Err(Fault::Protocol(_))));
+        assert!(mmio.read(BYTES as u64).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_explained() {
+        let missing = Mmio::map(Path::new("/nonexistent/resource2"))
+            .err()
+            .unwrap();
+        assert_eq!(missing.to_string(), "/nonexistent/resource2 does not exist");
+        let short = tempfile::NamedTempFile::new().unwrap();
+        let text = Mmio::map(short.path()).err().unwrap().to_string();
+        assert!(text.contains("has 0 bytes"), "{text}");
+        let other = tempfile::NamedTempFile::new().unwrap();
+        other.as_file().set_len(BYTES as u64).unwrap();
+        let fault = identify(&mut Mmio::map(other.path()).unwrap()).unwrap_err();
+        let text = fault.to_string();
+        assert!(text.contains("id register holds 0x0"), "{text}");
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Finds the controller of the virtual machine among the PCI devices.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    mmio::Mmio,
+    registers::{Fault, identify},
+};
+
+/// A PCI device whose base address register holds the controller's registers.
+struct Known {
+    vendor: &'static str,
+    device: &'static str,
+    resource: &'static str,
+}
+
+/// Shared memory of QEMU (ivshmem), which vm/hardware puts the registers in.
+/// Others use that device for other things, so the id register decides.
+const KNOWN: [Known; 1] = [Known {
+    vendor: "0x1af4",
+    device: "0x1110",
+    resource: "resource2",
+}];
+
+/// The resource file of the one controller that there is. `root` stands for
+/// `/`.
+///
+/// # Errors
+/// There is none, or more than one.
+pub fn find(root: &Path) -> Result<PathBuf, Fault> {
+    let (found, failed) = candidates(root)
+        .into_iter()
+        .map(|path| (probe(&path), path))
+        .partition::<Vec<_>, _>(|(probed, _)| probed.is_ok());
+    match (found.as_slice(), failed.as_slice()) {
+        ([(_, path)], _) => Ok(path.clone()),
+        ([], []) => Err(Fault::Gone(
+            "no PCI device of this machine is a memory controller; name one with mmio:PATH".into(),
+        )),
+        ([], [(Err(fault), path), ..]) => Err(Fault::Gone(format!("{}: {fault}", path.display()))),
+        ([(_, first), (_, second), ..], _) => Err(Fault::Gone(format!(
+            "several PCI devices are memory controllers; choose one: mmio:{} or mmio:{}",
+            first.display(),
+            second.display()
+        ))),
+        _ => unreachable!("every candidate was found or failed"),
+    }
+}
+
+fn probe(path: &Path) -> Result<(), Fault> {
+    identify(&mut Mmio::map(path)?).map(drop)
+}
+
+/// Resource files of the devices that may be one, in the order of their names.
+fn candidates(root: &Path) -> Vec<PathBuf> {
+    let devices = fs::read_dir(root.join("sys/bus/pci/devices"));
+    let devices = devices.into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = devices
+        .filter_map(|device| {
+            let device = device.path();
+            let read = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
+            let (vendor, model) = (read("vendor"), read("device"));
+            let known = KNOWN
+                .iter()
+                .find(|known| vendor.trim() == known.vendor && model.trim() == known.device)?;
+            Some(device.join(known.resource))
+        })
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registers::{BYTES, ID_VALUE};
+
+    /// A pretended PCI device; `id`: what its id register holds.
+    fn device(root: &Path, name: &str, ids: (&str, &str), id: u64) {
+        let device = root.join("sys/bus/pci/devices").join(name);
+        fs::create_dir_all(&device).unwrap();
+        fs::write(device.join("vendor"), ids.0).unwrap();
+        fs::write(device.join("device"), ids.1).unwrap();
+        let mut registers = vec![0; BYTES];
+        for (at, value) in [id, 1, 8192, 4].into_iter().enumerate() {
+            registers[8 * at..8 * at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        fs::write(device.join("resource2"), registers).unwrap();
+    }
+
+    const IVSHMEM: (&str, &str) = ("0x1af4\n", "0x1110\n");
+
+    #[test]
+    fn a_pretended_controller_is_found_among_others() {
+        let root = tempfile::tempdir().unwrap();
+        let why = |root: &Path| find(root).unwrap_err().to_string();
+        assert!(why(root.path()).contains("no PCI device"));
+        device(
+            root.path(),
+            "0000:00:01.0",
+            ("0x8086\n", "0x1237\n"),
+            ID_VALUE,
+        );
+        assert!(why(root.path()).contains("no PCI device"));
+        device(root.path(), "0000:00:04.0", IVSHMEM, 0);
+        assert!(why(root.path()).contains("0000:00:04.0/resource2: it does not answer"));
+        device(root.path(), "0000:00:05.0", IVSHMEM, ID_VALUE);
+        let path = find(root.path()).unwrap();
+        assert!(path.ends_with("0000:00:05.0/resource2"), "{path:?}");
+        device(root.path(), "0000:00:06.0", IVSHMEM, ID_VALUE);
+        assert!(why(root.path()).contains("choose one"));
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A controller behind a Unix socket: `drfq-mc serve`, gem5, or any other server
+//! of the protocol.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{
+    registers::{Access, Demand, Fault, Registers},
+    wire::{self, BATCH_MAX, Call, DEMANDS_MAX, HEADER_BYTES, Reply},
+};
+
+/// How long a server may take to answer. It is no reason to hurry: only the
+/// thread that talks to it waits, and what it did not answer is lost.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The same once the agent wants to end.
+const LAST_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often it looks whether the agent wants to end.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Server waits for us to advance simulated time.
+const LOCK_STEP: u64 = 1;
+
+/// A connection as the writer.
+pub struct Socket {
+    stream: UnixStream,
+    lock_step: bool,
+    tag: u32,
+    time_ps: u64,
+    patience: Duration,
+    stop: Arc<AtomicBool>,
+}
+
+impl Socket {
+    /// Connects as the writer. `stop`: the agent wants to end.
+    ///
+    /// # Errors
+    /// Nothing listens there, not for us, or there is a writer already.
+    pub fn connect(path: &Path, patience: Duration, stop: Arc<AtomicBool>) -> Result<Self, Fault> {
+        let gone = |error| Fault::Gone(explain(&error, path));
+        let stream = UnixStream::connect(path).map_err(gone)?;
+        stream.set_read_timeout(Some(POLL)).map_err(gone)?;
+        stream.set_write_timeout(Some(POLL)).map_err(gone)?;
+        let mut socket = Self {
+            stream,
+            lock_step: false,
+            tag: 0,
+            time_ps: 0,
+            patience,
+            stop,
+        };
+        let (hello, _) = socket.call(Call::Hello, wire::VERSION, 1, &[])?;
+        socket.lock_step = hello.b & LOCK_STEP != 0;
+        Ok(socket)
+    }
+
+    /// Sends a request and waits for its reply, which must not be a refusal.
+    fn call(
+        &mut self,
+        call: Call,
+        a: u64,
+        b: u64,
+        payload: &[u8],
+    ) -> Result<(Reply, Vec<u8>), Fault> {
+        self.tag = self.tag.wrapping_add(1);
+        let since = Instant::now();
+        let frame = wire::request(call, self.tag, a, b, payload);
+        self.send(&frame, since)?;
+        let mut header = [0; HEADER_BYTES];
+        self.receive(&mut header, since)?;
+        let reply = wire::reply(&header, call, self.tag)?;
+        let mut payload = vec![0; reply.payload_bytes];
+        self.receive(&mut payload, since)?;
+        self.time_ps = reply.time_ps;
+        if reply.status != 0 {
+            let (what, why) = (name(call), wire::status_text(reply.status));
+            return Err(Fault::Refused(format!("{what}: {why}")));
+        }
+        Ok((reply, payload))
+    }
+
+    fn send(&mut self, bytes: &[u8], since: Instant) -> Result<(), Fault> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(0) => return Err(Fault::Gone("it closed the connection".into())),
+                Ok(n) => sent += n,
+                Err(error) => self.wait_or_give_up(&error, since)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, bytes: &mut [u8], since: Instant) -> Result<(), Fault> {
+        let mut got = 0;
+        while got < bytes.len() {
+            match self.stream.read(&mut bytes[got..]) {
+                Ok(0) => return Err(Fault::Gone("it closed the connection".into())),
+                Ok(n) => got += n,
+                Err(error) => self.wait_or_give_up(&error, since)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_or_give_up(&self, error: &io::Error, since: Instant) -> Result<(), Fault> {
+        let patience = match self.stop.load(Ordering::Relaxed) {
+            true => self.patience.min(LAST_PATIENCE),
+            false => self.patience,
+        };
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                if since.elapsed() < patience =>
+            {
+                Ok(())
+            }
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Err(Fault::Silent),
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                Err(Fault::Gone("it closed the connection".into()))
+            }
+            _ => Err(Fault::Gone(error.to_string())),
+        }
+    }
+}
+
+impl Registers for Socket {
+    fn batch(&mut self, accesses: &mut [Access]) -> Result<u64, Fault> {
+        for accesses in accesses.chunks_mut(BATCH_MAX) {
+            let payload = wire::batch(accesses);
+            let (_, payload) = self.call(Call::Batch, 0, 0, &payload)?;
+            wire::batch_reply(accesses, &payload)?;
+        }
+        Ok(self.time_ps)
+    }
+
+    fn advance(&mut self, by_ps: u64) -> Result<(), Fault> {
+        if self.lock_step {
+            self.call(Call::Advance, by_ps, 0, &[])?;
+        }
+        Ok(())
+    }
+
+    fn demand(&mut self, demands: &[Demand]) -> Result<(), Fault> {
+        for demands in demands.chunks(DEMANDS_MAX) {
+            self.call(Call::Demand, 0, 0, &wire::demands(demands))?;
+        }
+        Ok(())
+    }
+}
+
+fn name(call: Call) -> &'static str {
+    match call {
+        Call::Hello => "to be written to",
+        Call::Batch => "accesses to its registers",
+        Call::Advance => "to advance its time",
+        Call::Demand => "to make traffic",
+    }
+}
+
+/// Why there is no connection, and what to do.
+fn explain(error: &io::Error, path: &Path) -> String {
+    let path = path.display();
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            format!(
+                "nothing serves {path}; start a server, for example: drfq-mc serve --socket {path}"
+            )
+        }
+        ErrorKind::PermissionDenied => format!(
+            "not permitted to connect to {path}: the server must run as the same user as scx_drfq"
+        ),
+        _ => format!("cannot connect to {path}: {error}"),
+    }
+}

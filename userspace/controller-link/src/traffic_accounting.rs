@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whose the bytes are that the controller counted. Every byte that is read is
+//! booked exactly once.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{
+    id_table::{Assignment, IdTable, SHARED_ID},
+    registers::{Access, HwId, Op, PIDS_MAX, TRAFFIC},
+};
+
+/// Bytes read so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrafficAccounting {
+    /// Of tasks with an id of their own, that live as far as we know.
+    pub by_pid: HashMap<u32, u64>,
+    /// Of tasks that have ended.
+    pub ended: u64,
+    /// Of the tasks that share an id.
+    pub shared: u64,
+    /// Of nobody: hardware id 0.
+    pub unattributed: u64,
+    /// Of ids that were nobody's here: counted before this agent came, or for
+    /// an earlier one.
+    pub inherited: u64,
+}
+
+impl TrafficAccounting {
+    /// Books the traffic that was read; returns what each task has to pay.
+    pub fn book(&mut self, accesses: &[Access], ids: &IdTable) -> Vec<(u32, u64)> {
+        let mut charges = Vec::new();
+        for (id, bytes) in traffic_read(accesses) {
+            match (id, ids.assignment(id)) {
+                _ if bytes == 0 => {}
+                (0, _) => self.unattributed += bytes,
+                (SHARED_ID, _) => self.shared += bytes,
+                (_, Assignment::Task(pid) | Assignment::Draining(pid, _)) => {
+                    *self.by_pid.entry(pid).or_default() += bytes;
+                    charges.push((pid, bytes));
+                }
+                (_, Assignment::Free) => self.inherited += bytes,
+            }
+        }
+        charges
+    }
+
+    /// Books traffic from before this agent, whosever it was.
+    pub fn inherit(&mut self, accesses: &[Access]) {
+        self.inherited += traffic_read(accesses).map(|(_, bytes)| bytes).sum::<u64>();
+    }
+
+    /// Forgets tasks that have ended, but not their bytes.
+    pub fn prune(&mut self, alive: &HashSet<u32>) {
+        let ended = &mut self.ended;
+        self.by_pid.retain(|pid, bytes| {
+            if !alive.contains(pid) {
+                *ended += *bytes;
+            }
+            alive.contains(pid)
+        });
+    }
+
+    /// Every byte that was read.
+    pub fn total(&self) -> u64 {
+        let tasks: u64 = self.by_pid.values().sum();
+        tasks + self.ended + self.shared + self.unattributed + self.inherited
+    }
+}
+
+/// (id, bytes) of every traffic register that was read.
+pub fn traffic_read(accesses: &[Access]) -> impl Iterator<Item = (HwId, u64)> {
+    let registers = TRAFFIC..TRAFFIC + 8 * u64::from(PIDS_MAX);
+    let read = accesses.iter().filter(move |access| {
+        access.done && access.op == Op::Read && registers.contains(&access.offset)
+    });
+    read.map(|access| (((access.offset - TRAFFIC) / 8) as HwId, access.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registers::traffic;
+
+    fn read(id: HwId, bytes: u64) -> Access {
+        Access {
+            value: bytes,
+            done: true,
+            ..Access::read(traffic(id))
+        }
+    }
+
+    #[test]
+    fn every_byte_is_booked_once() {
+        let mut ids = IdTable::new(8);
+        assert_eq!([70, 71].map(|pid| ids.claim(pid)), [2, 3]);
+        ids.release(71, Some(72));
+        let mut accounting = TrafficAccounting::default();
+        let lost = Access {
+            done: false,
+            ..read(2, 1 << 40)
+        };
+        let accesses = [
+            read(0, 1),
+            read(SHARED_ID, 2),
+            read(2, 4),
+            read(3, 8),
+            read(7, 16),
+            read(5, 0),
+            lost,
+            Access::peek(traffic(2)),
+        ];
+        let charges = accounting.book(&accesses, &ids);
+        assert_eq!(
+            charges,
+            [(70, 4), (71, 8)],
+            "a draining task pays what is left"
+        );
+        assert_eq!(
+            (
+                accounting.unattributed,
+                accounting.shared,
+                accounting.inherited
+            ),
+            (1, 2, 16)
+        );
+        assert_eq!(accounting.total(), 31);
+
+        accounting.inherit(&[read(0, 32), read(2, 64)]);
+        assert_eq!((accounting.inherited, accounting.total()), (112, 127));
+
+        accounting.prune(&[70].into());
+        assert_eq!(
+            (
+                accounting.by_pid.get(&71),
+                accounting.ended,
+                accounting.total()
+            ),
+            (None, 8, 127)
+        );
+    }
+}

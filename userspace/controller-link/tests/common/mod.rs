@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A real drfq-mc, a second client that looks at it, and a FAKE scheduler.
+
+#![allow(dead_code, missing_docs)]
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    env, fs,
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use drfq_controller_link::{
+    driver::Driver,
+    reconnector::{Endpoint, Reconnector},
+    registers::Fault,
+    scheduler_view::{Core, SchedulerView, TaskUsage},
+    target::Target,
+};
+
+/// The server's binary; none: it is not built, and this is not CI.
+pub fn server_binary() -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let path = env::var_os("DRFQ_MC").map(PathBuf::from);
+    let path = path.unwrap_or_else(|| target.join("gem5-backend/drfq-mc"));
+    if path.exists() {
+        return Some(path);
+    }
+    assert!(
+        env::var_os("CI").is_none(),
+        "{} is not built",
+        path.display()
+    );
+    println!(
+        "skipped: {} is not built; run: just test-rust",
+        path.display()
+    );
+    None
+}
+
+/// Whether a test has to be skipped.
+pub fn no_server() -> bool {
+    server_binary().is_none()
+}
+
+/// A link to a server; `driver` makes its driver.
+pub fn link_to<J: Driver>(server: &Server, driver: impl Fn() -> J) -> Reconnector<J> {
+    let target = Target::Unix(server.path.clone());
+    let endpoint = Endpoint {
+        patience: Duration::from_secs(30),
+        ..Endpoint::new(target, "/".into(), |line| println!("{line}"))
+    };
+    let begun = Instant::now();
+    loop {
+        match Reconnector::open(endpoint.clone(), driver()) {
+            Ok(link) => return link,
+            // The endpoint of a writer whose connection has just ended may not be
+            // free yet.
+            Err(Fault::Refused(why)) if begun.elapsed() < Duration::from_secs(30) => {
+                println!("{why}");
+            }
+            Err(fault) => panic!("{fault}"),
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// A server that listens in a directory of its own.
+pub struct Server {
+    child: RefCell<Child>,
+    pub path: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Server {
+    pub fn start(arguments: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mc");
+        let child = RefCell::new(spawn(&path, arguments));
+        Self {
+            child,
+            path,
+            _dir: dir,
+        }
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        let mut child = self.child.borrow_mut();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Another one in its endpoint.
+    pub fn restart(&mut self, arguments: &[&str]) {
+        *self.child.borrow_mut() = spawn(&self.path, arguments);
+    }
+
+    /// Gives each core traffic (bytes per second of simulated time), as the
+    /// writer, and leaves.
+    pub fn load_cores(&self, rates: &[u64]) {
+        let begun = Instant::now();
+        let mut client = loop {
+            match Client::connect(&self.path, 1) {
+                Some(client) => break client,
+                None => assert!(begun.elapsed() < Duration::from_secs(30)),
+            }
+            sleep(Duration::from_millis(5));
+        };
+        let mut payload = Vec::new();
+        for (core, rate) in rates.iter().enumerate() {
+            payload.extend([0u32, core as u32].map(u32::to_le_bytes).concat());
+            payload.extend(rate.to_le_bytes());
+            payload.extend([8u32, 33].map(u32::to_le_bytes).concat());
+            payload.extend((core as u64).to_le_bytes());
+        }
+        let (status, ..) = client.call(7, 0, 0, &payload);
+        assert_eq!(status, 0);
+    }
+
+    pub fn observe(&self) -> Observer {
+        Observer(RefCell::new(
+            Client::connect(&self.path, 0).expect("readers are welcome"),
+        ))
+    }
+}
+
+fn spawn(path: &Path, arguments: &[&str]) -> Child {
+    let binary = server_binary().expect("checked by the test");
+    let mut command = Command::new(binary);
+    command.arg("serve").arg("--socket").arg(path);
+    let mut child = command
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = [0; 9];
+    let stdout = child.stdout.as_mut().unwrap();
+    stdout.read_exact(&mut line).expect("it listens");
+    assert_eq!(&line, b"listening");
+    child
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let mut child = self.child.borrow_mut();
+        let _ = child.kill();
+        let _ = child.wait();
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A client written after PROTOCOL.md alone, beside the agent's own.
+pub struct Client(UnixStream);
+
+impl Client {
+    pub fn connect(path: &Path, role: u64) -> Option<Self> {
+        let mut client = Self(UnixStream::connect(path).ok()?);
+        let (status, ..) = client.call(1, 1, role, &[]);
+        (status == 0).then_some(client)
+    }
+
+    /// (status, a, b, payload)
+    pub fn call(&mut self, op: u16, a: u64, b: u64, payload: &[u8]) -> (u16, u64, u64, Vec<u8>) {
+        let length = 40 + payload.len() as u32;
+        let mut frame = [length, op.into(), 1, 0].map(u32::to_le_bytes).concat();
+        frame.extend([a, b, 0].map(u64::to_le_bytes).concat());
+        frame.extend(payload);
+        self.0.write_all(&frame).unwrap();
+        let mut header = [0; 40];
+        self.0.read_exact(&mut header).unwrap();
+        let at = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap());
+        let mut payload = vec![0; (at(0) & 0xffff_ffff) as usize - 40];
+        self.0.read_exact(&mut payload).unwrap();
+        ((at(0) >> 48) as u16, at(16), at(24), payload)
+    }
+}
+
+/// A reader.
+pub struct Observer(RefCell<Client>);
+
+impl Observer {
+    pub fn peek(&self, offset: u64) -> u64 {
+        let (status, _, value, _) = self.0.borrow_mut().call(4, offset, 0, &[]);
+        assert_eq!(status, 0);
+        value
+    }
+
+    /// (pid, bytes) since the server started.
+    fn pids(&self) -> Vec<(u64, u64)> {
+        let (_, _, _, payload) = self.0.borrow_mut().call(8, 0, 0, &[]);
+        let stats: serde_json::Value = serde_json::from_slice(&payload).unwrap();
+        assert_eq!(stats["pids_left_out"], 0);
+        let number = |pid: &serde_json::Value, name: &str| pid[name].as_u64().unwrap();
+        stats["pids"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|pid| {
+                let bytes = number(pid, "read_bytes") + number(pid, "write_bytes");
+                (number(pid, "pid"), bytes)
+            })
+            .collect()
+    }
+
+    /// Everything that was counted since the server started.
+    pub fn bytes(&self) -> u64 {
+        self.pids().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// The same without the traffic of nobody.
+    pub fn bytes_of_pids(&self) -> u64 {
+        let pids = self.pids().into_iter().filter(|(pid, _)| *pid != 0);
+        pids.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// What the traffic registers hold.
+    pub fn unread(&self) -> u64 {
+        (0..8192).map(|id| self.peek(0x20000 + 8 * id)).sum()
+    }
+}
+
+/// FAKE tasks, of which the test decides everything.
+#[derive(Default)]
+pub struct FakeScheduler {
+    pub cores: Vec<Core>,
+    pub tasks: Vec<TaskUsage>,
+    pub charged: HashMap<u32, u64>,
+    asked: Option<Instant>,
+    rates: HashMap<u32, u64>,
+}
+
+impl FakeScheduler {
+    /// One task on each core.
+    pub fn running(pids: &[u32]) -> Self {
+        let cores = pids.iter().map(|&pid| Core {
+            pid,
+            vtime_ns: 1 << 40,
+        });
+        Self {
+            cores: cores.collect(),
+            ..Self::default()
+        }
+    }
+
+    pub fn swap(&mut self) {
+        self.cores.reverse();
+    }
+
+    pub fn add_tasks(&mut self, pid: u32, vtime_ns: u64) {
+        self.tasks.push(TaskUsage {
+            pid,
+            vtime_ns,
+            ..TaskUsage::default()
+        });
+    }
+
+    /// From now on the tasks move memory at these rates (bytes per second).
+    pub fn use_bytes_at(&mut self, rates: &[(u32, u64)]) {
+        self.rates = rates.iter().copied().collect();
+    }
+}
+
+impl SchedulerView for FakeScheduler {
+    fn cores(&mut self) -> &[Core] {
+        &self.cores
+    }
+
+    fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {
+        let now = Instant::now();
+        let since = self.asked.replace(now).unwrap_or(now);
+        let seconds = now.duration_since(since).as_secs_f64();
+        for task in &mut self.tasks {
+            let rate = self.rates.get(&task.pid).copied().unwrap_or(0);
+            task.bytes += (rate as f64 * seconds) as u64;
+        }
+        Ok(self.tasks.clone())
+    }
+
+    fn charge(&mut self, pid: u32, bytes: u64) {
+        *self.charged.entry(pid).or_default() += bytes;
+    }
+
+    fn share(&self, cpu_ns: u64, _: u64, interval_ns: u64) -> f64 {
+        cpu_ns as f64 / interval_ns.max(1) as f64
+    }
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which CPU this is, and which of its events comes closest to memory traffic.
+
+use std::{fs, path::Path};
+
+use crate::perf_event::{EventKind, PerfEvent};
+
+/// Bytes that a miss moves where the kernel does not tell the line size.
+const CACHE_LINE_BYTES: u32 = 64;
+
+/// The CPU model, as /proc/cpuinfo names it. Zero and empty where it does not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuModel {
+    /// `vendor_id`: `GenuineIntel`, `AuthenticAMD`, `HygonGenuine`.
+    pub vendor: String,
+    /// `cpu family`.
+    pub family: u32,
+    /// Words of `flags`.
+    pub flags: Vec<String>,
+}
+
+impl CpuModel {
+    /// The model of the first CPU of the machine under `root`.
+    pub fn read(root: &Path) -> Self {
+        Self::parse(&fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default())
+    }
+
+    fn parse(cpuinfo: &str) -> Self {
+        let value = |key: &str| {
+            let mut pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+            pairs
+                .find(|(name, _)| name.trim() == key)
+                .map_or("", |(_, value)| value.trim())
+        };
+        Self {
+            vendor: value("vendor_id").into(),
+            family: value("cpu family").parse().unwrap_or(0),
+            flags: value("flags")
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+
+    /// The event that comes closest to the memory traffic of a task.
+    ///
+    /// None of them sees write-backs, and not all see hardware prefetches. Source of the
+    /// encodings: the event lists of perf(1), tools/perf/pmu-events of the
+    /// Linux kernel; of the generalized events: arch/x86/events and
+    /// drivers/perf/arm_pmuv3.c.
+    pub fn traffic_event(&self) -> PerfEvent {
+        let raw = |name: &str, config| PerfEvent {
+            name: name.into(),
+            kind: EventKind::Raw(config),
+        };
+        match (self.vendor.as_str(), self.family) {
+            // Zen 1 and 2: their generalized cache-misses are those of L2.
+            // Demand fills only, from local (0x08) and remote (0x40) memory.
+            ("AuthenticAMD", 0x17) | ("HygonGenuine", 0x18) => {
+                raw("ls_refills_from_sys.dram", 0x4843)
+            }
+            // Zen 3 to 5: fills of any kind from any memory.
+            ("AuthenticAMD", 0x19 | 0x1a) => raw("ls_any_fills_from_sys.dram_io_all", 0x4844),
+            // PMUv3: the generalized cache-misses are those of L1 here.
+            _ if cfg!(target_arch = "aarch64") => raw("ll_cache_miss_rd", 0x37),
+            // Intel: LONGEST_LAT_CACHE.MISS, architectural since Core.
+            _ => PerfEvent::cache_misses(),
+        }
+    }
+}
+
+/// Size of a line of the first CPU's first cache (bytes).
+pub fn cache_line_bytes(root: &Path) -> u32 {
+    let path = "sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size";
+    let text = fs::read_to_string(root.join(path)).unwrap_or_default();
+    text.trim()
+        .parse()
+        .ok()
+        .filter(|bytes| (16..=1024).contains(bytes))
+        .unwrap_or(CACHE_LINE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpuinfo(vendor: &str, family: u32) -> CpuModel {
+        CpuModel::parse(&format!(
+            "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: 1\n\
+             flags\t\t: fpu rdt_a mba\n\nprocessor\t: 1\nvendor_id\t: Other\n"
+        ))
+    }
+
+    #[test]
+    fn reads_the_first_cpu() {
+        let model = cpuinfo("GenuineIntel", 6);
+        assert_eq!((model.vendor.as_str(), model.family), ("GenuineIntel", 6));
+        assert_eq!(model.flags, ["fpu", "rdt_a", "mba"]);
+        assert_eq!(CpuModel::parse(""), CpuModel::default());
+        assert_eq!(
+            CpuModel::read(Path::new("/nonexistent")),
+            CpuModel::default()
+        );
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn each_vendor_has_its_event() {
+        for (vendor, family, name) in [
+            ("GenuineIntel", 6, "cache-misses"),
+            ("AuthenticAMD", 0x17, "ls_refills_from_sys.dram"),
+            ("HygonGenuine", 0x18, "ls_refills_from_sys.dram"),
+            ("AuthenticAMD", 0x19, "ls_any_fills_from_sys.dram_io_all"),
+            ("AuthenticAMD", 0x1a, "ls_any_fills_from_sys.dram_io_all"),
+            ("AuthenticAMD", 0x15, "cache-misses"),
+            ("", 0, "cache-misses"),
+        ] {
+            assert_eq!(
+                cpuinfo(vendor, family).traffic_event().name,
+                name,
+                "{vendor} {family:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_line_size_has_a_default() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(cache_line_bytes(root.path()), 64);
+        let dir = root.path().join("sys/devices/system/cpu/cpu0/cache/index0");
+        fs::create_dir_all(&dir).unwrap();
+        for (text, bytes) in [("128\n", 128), ("0\n", 64), ("x\n", 64)] {
+            fs::write(dir.join("coherency_line_size"), text).unwrap();
+            assert_eq!(cache_line_bytes(root.path()), bytes);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What scx_drfq reads from the machine. Sensors never act. Each takes the
+//! directory that stands for `/`, so that tests can show it another machine.
+
+pub mod cpu_model;
+pub mod perf_event;
+pub mod resctrl;
+pub mod sched_ext;
+pub mod topology;
+pub mod traffic_counters;
+
+#[cfg(test)]
+mod fake_root;
+
+use std::path::PathBuf;
+
+/// The directory that stands for `/`: `$SCX_SYSFS_PREFIX`, the variable that
+/// the other scx tools use, or `/` itself.
+pub fn root() -> PathBuf {
+    let prefix = std::env::var_os("SCX_SYSFS_PREFIX").unwrap_or_default();
+    if prefix.is_empty() {
+        PathBuf::from("/")
+    } else {
+        PathBuf::from(prefix)
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! CPUs and the last-level caches that they share, from sysfs.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result, ensure};
+
+/// CPUs that the tables of the BPF program have room for (DRFQ_MAX_CPUS).
+pub const MAX_CPUS: u32 = 1024;
+
+/// Queues that the BPF program has room for (DRFQ_MAX_LLCS).
+pub const MAX_LLCS: u32 = 64;
+
+const CPU_DIR: &str = "sys/devices/system/cpu";
+
+/// The CPUs of the machine as they are now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    /// CPUs that are online, ascending, at least one.
+    pub online: Vec<u32>,
+    /// Number of the last-level cache of each possible CPU, counted from 0;
+    /// that of an offline CPU is 0.
+    pub cpu_llc: Vec<u32>,
+    /// Last-level caches of the CPUs that are online, at least 1.
+    pub nr_llcs: u32,
+}
+
+impl Topology {
+    /// Reads the topology of the machine whose `/` is `root`.
+    ///
+    /// # Errors
+    /// sysfs is not readable, or numbers more CPUs than the scheduler takes.
+    pub fn read(root: &Path) -> Result<Self> {
+        let dir = root.join(CPU_DIR);
+        let online = read_cpu_list(&dir.join("online"))?;
+        let possible = read_cpu_list(&dir.join("possible"))?;
+        let last = possible
+            .iter()
+            .chain(&online)
+            .max()
+            .context("sysfs lists no CPU")?;
+        ensure!(!online.is_empty(), "sysfs lists no CPU that is online");
+        ensure!(
+            *last < MAX_CPUS,
+            "this machine numbers {} CPUs; scx_drfq manages {MAX_CPUS} at most",
+            last + 1
+        );
+
+        let mut cpu_llc = vec![0; *last as usize + 1];
+        let mut caches = BTreeMap::new();
+        for &cpu in &online {
+            // Two CPUs have the same cache if the same CPUs share it.
+            let cache = shared_cpus(&dir.join(format!("cpu{cpu}/cache")));
+            let next = caches.len() as u32;
+            // Past the last queue, caches share one with another.
+            cpu_llc[cpu as usize] = *caches.entry(cache).or_insert(next) % MAX_LLCS;
+        }
+        Ok(Self {
+            online,
+            cpu_llc,
+            nr_llcs: (caches.len() as u32).min(MAX_LLCS),
+        })
+    }
+
+    /// One more than the highest CPU number.
+    pub fn nr_cpu_ids(&self) -> u32 {
+        self.cpu_llc.len() as u32
+    }
+
+    /// The same machine as if all CPUs shared one cache.
+    pub fn flattened(&self) -> Self {
+        Self {
+            online: self.online.clone(),
+            cpu_llc: vec![0; self.cpu_llc.len()],
+            nr_llcs: 1,
+        }
+    }
+}
+
+/// The CPUs that share the last cache under `dir`; all do where there is none,
+/// as in many virtual machines.
+fn shared_cpus(dir: &Path) -> String {
+    let level = |index: &Path| -> Option<u32> {
+        fs::read_to_string(index.join("level"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    };
+    let indices = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let last = indices
+        .filter_map(|index| Some((level(&index)?, index)))
+        .max();
+    last.and_then(|(_, index)| fs::read_to_string(index.join("shared_cpu_list")).ok())
+        .unwrap_or_default()
+}
+
+fn read_cpu_list(path: &Path) -> Result<Vec<u32>> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    parse_cpu_list(&text)
+        .with_context(|| format!("{}: not a list of CPUs: {:?}", path.display(), text.trim()))
+}
+
+/// A list as sysfs writes it, such as `0-3,8,10-11`, ascending.
+pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for range in text.trim().split(',').filter(|range| !range.is_empty()) {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse()?, last.parse()?);
+        ensure!(first <= last && last < 1 << 20, "no range: {range}");
+        cpus.extend(first..=last);
+    }
+    Ok(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sysfs with these lists and, for each CPU, (level, shared_cpu_list) of
+    /// its caches.
+    fn sysfs(online: &str, possible: &str, caches: &[&[(u32, &str)]]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join(CPU_DIR);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("online"), online).unwrap();
+        fs::write(dir.join("possible"), possible).unwrap();
+        for (cpu, indices) in caches.iter().enumerate() {
+            for (number, (level, shared)) in indices.iter().enumerate() {
+                let index = dir.join(format!("cpu{cpu}/cache/index{number}"));
+                fs::create_dir_all(&index).unwrap();
+                fs::write(index.join("level"), format!("{level}\n")).unwrap();
+                fs::write(index.join("shared_cpu_list"), format!("{shared}\n")).unwrap();
+            }
+        }
+        root
+    }
+
+    #[test]
+    fn cpus_are_grouped_by_their_last_cache() {
+        let low: &[(u32, &str)] = &[(1, "0"), (3, "0-1"), (2, "0")];
+        let high: &[(u32, &str)] = &[(1, "2"), (2, "2"), (3, "2-3")];
+        let root = sysfs("0-3\n", "0-7\n", &[low, low, high, high]);
+        let topology = Topology::read(root.path()).unwrap();
+        assert_eq!(topology.online, [0, 1, 2, 3]);
+        assert_eq!(topology.cpu_llc, [0, 0, 1, 1, 0, 0, 0, 0]);
+        assert_eq!((topology.nr_llcs, topology.nr_cpu_ids()), (2, 8));
+        assert_eq!(topology.flattened().cpu_llc, [0; 8]);
+        assert_eq!(topology.flattened().nr_llcs, 1);
+    }
+
+    #[test]
+    fn without_caches_all_cpus_share_one_queue() {
+        let root = sysfs("0-1,3\n", "0-3\n", &[]);
+        let topology = Topology::read(root.path()).unwrap();
+        assert_eq!(topology.online, [0, 1, 3]);
+        assert_eq!((topology.nr_llcs, topology.nr_cpu_ids()), (1, 4));
+    }
+
+    #[test]
+    fn more_caches_than_queues_share_queues() {
+        let shared: Vec<_> = (0..70).map(|cpu| cpu.to_string()).collect();
+        let caches: Vec<_> = shared.iter().map(|cpus| vec![(3, cpus.as_str())]).collect();
+        let caches: Vec<_> = caches.iter().map(Vec::as_slice).collect();
+        let topology = Topology::read(sysfs("0-69", "0-69", &caches).path()).unwrap();
+        assert_eq!(topology.nr_llcs, 64);
+        assert_eq!(topology.cpu_llc[63..66], [63, 0, 1]);
+    }
+
+    #[test]
+    fn bad_sysfs_is_an_error_of_one_line() {
+        let error = format!(
+            "{:#}",
+            Topology::read(Path::new("/nonexistent")).unwrap_err()
+        );
+        assert!(error.starts_with("cannot read /nonexistent/sys/devices/system/cpu/online"));
+        for (online, possible, reason) in [
+            ("many\n", "0-3\n", "not a list of CPUs"),
+            ("3-1\n", "0-3\n", "not a list of CPUs"),
+            ("0-4294967295\n", "0-3\n", "not a list of CPUs"),
+            ("\n", "0-3\n", "no CPU"),
+            ("0-3\n", "0-2047\n", "numbers 2048 CPUs"),
+        ] {
+            let root = sysfs(online, possible, &[]);
+            let error = format!("{:#}", Topology::read(root.path()).unwrap_err());
+            assert!(error.contains(reason) && !error.contains('\n'), "{error}");
+        }
+    }
+}

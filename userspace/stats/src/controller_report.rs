@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The figures of a memory controller that the agent drives or asks.
+
+use drfq_controller_link::link_stats::{LinkState, LinkStats};
+use scx_stats_derive::Stats;
+use serde::{Deserialize, Serialize};
+
+/// A link to a memory controller. The descriptions of the fields are their
+/// documentation.
+#[allow(missing_docs)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[stat(desc = "scx_drfq: a memory controller")]
+pub struct Controller {
+    #[stat(desc = "off, or the controller and how the link to it is", _om_skip)]
+    pub state: String,
+    #[stat(desc = "1: connected")]
+    pub connected: u32,
+    #[stat(desc = "traffic of all over the interval (bytes per second of its time)")]
+    pub bytes_per_s: f64,
+    #[stat(desc = "traffic of all that was read since the agent started (bytes)")]
+    pub bytes: u64,
+    #[stat(desc = "part of it that tasks without a hardware id of their own share (bytes)")]
+    pub shared_bytes: u64,
+    #[stat(desc = "part of it that is of no task (bytes)")]
+    pub unattributed_bytes: u64,
+    #[stat(desc = "part of it that was there before this agent (bytes)")]
+    pub inherited_bytes: u64,
+    #[stat(desc = "tasks that have a hardware id of their own")]
+    pub ids: u64,
+    #[stat(desc = "time of its own clock while it was connected (ps)")]
+    pub time_ps: u64,
+    #[stat(desc = "rounds of register accesses since the agent started")]
+    pub turns: u64,
+    #[stat(desc = "registers written since the agent started")]
+    pub writes: u64,
+    #[stat(desc = "times that it was lost")]
+    pub losses: u64,
+    #[stat(desc = "CPU time that the link took since the agent started (ns)")]
+    pub cpu_ns: u64,
+}
+
+impl Controller {
+    /// A link between two samples.
+    pub fn over(prev: &LinkStats, cur: &LinkStats) -> Self {
+        let bytes = cur.traffic.total();
+        Self {
+            state: cur.state_text(),
+            connected: (cur.state == LinkState::Connected).into(),
+            bytes_per_s: per_s(bytes.saturating_sub(prev.traffic.total()), prev, cur),
+            bytes,
+            shared_bytes: cur.traffic.shared,
+            unattributed_bytes: cur.traffic.unattributed,
+            inherited_bytes: cur.traffic.inherited,
+            ids: cur.ids,
+            time_ps: cur.time_ps,
+            turns: cur.turns,
+            writes: cur.writes,
+            losses: cur.losses,
+            cpu_ns: cur.cpu_ns,
+        }
+    }
+}
+
+/// Traffic that was counted for a task between two samples (bytes per second
+/// of the controller's time).
+pub fn rate(prev: &LinkStats, cur: &LinkStats, pid: u32) -> f64 {
+    let bytes = |link: &LinkStats| link.traffic.by_pid.get(&pid).copied().unwrap_or(0);
+    // A count that went back is that of another task with the same id.
+    let since = bytes(cur).checked_sub(bytes(prev));
+    per_s(since.unwrap_or_else(|| bytes(cur)), prev, cur)
+}
+
+fn per_s(bytes: u64, prev: &LinkStats, cur: &LinkStats) -> f64 {
+    match cur.time_ps.saturating_sub(prev.time_ps) {
+        0 => 0.0,
+        ps => bytes as f64 * 1e12 / ps as f64,
+    }
+}

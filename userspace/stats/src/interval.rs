@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What happened between two samples.
+
+use std::collections::HashMap;
+
+use drfq_policy::fair_share::{Capacity, Demand, fair_cpus};
+
+use crate::{
+    controller_report::{Controller, rate},
+    events::EVENTS,
+    report::{System, Task, Tasks},
+    sample::{Facts, Sample, TaskSample, TaskState},
+};
+
+/// The weight of nice 0 in a sample (DRFQ_WEIGHT_ONE).
+pub const WEIGHT_ONE: u32 = 1 << 20;
+
+/// A task that ran or waited for this part of an interval wanted a CPU all the
+/// time; one that blocked for longer wanted what it got.
+const BACKLOGGED_MIN: f64 = 0.95;
+
+/// The system between two samples.
+pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
+    let names = EVENTS.iter().map(|event| event.name.to_owned());
+    System {
+        interval_ns: interval_ns(prev, cur),
+        nr_cpus: facts.nr_cpus,
+        busy_cpus: cur.busy_cpus,
+        uptime_ns: cur.at_ns.saturating_sub(facts.loaded_at_ns),
+        vtime_ns: cur.vtime_ns,
+        vtime_advance_ns: cur.vtime_ns.wrapping_sub(prev.vtime_ns),
+        mem_bytes_per_s: facts.mem_bytes_per_s.unwrap_or(0),
+        mem_source: facts.mem_source.clone(),
+        mem_stand_in: facts.mem_stand_in.into(),
+        mem_measured: facts.mem_measured.into(),
+        controller: Controller::over(&prev.controller, &cur.controller),
+        shadow: Controller::over(&prev.shadow, &cur.shadow),
+        events: names.zip(cur.events.iter().copied()).collect(),
+    }
+}
+
+/// The tasks between two samples; `limit` of them are listed.
+pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks {
+    let interval_ns = interval_ns(prev, cur) as f64;
+    let before: HashMap<u32, &TaskSample> = prev.tasks.iter().map(|t| (t.pid, t)).collect();
+    // Not every kernel tells how long a task waited.
+    let waits_known = cur.tasks.iter().any(|task| task.wait_ns > 0);
+    let uses: Vec<Use> = cur
+        .tasks
+        .iter()
+        .map(|task| {
+            let before = before.get(&task.pid).copied();
+            let mut used = Use::over(before, task, interval_ns);
+            let wanted_all = used.backlogged || !waits_known;
+            used.backlogged = wanted_all && before.is_some() && task.state != TaskState::Blocked;
+            used
+        })
+        .collect();
+    let capacity = Capacity {
+        cpus: facts.nr_cpus.into(),
+        bytes_per_s: facts.mem_bytes_per_s.map(|bytes| bytes as f64),
+    };
+    let demands: Vec<Demand> = uses.iter().map(Use::demand).collect();
+    let mut list: Vec<Task> = uses
+        .iter()
+        .zip(fair_cpus(&demands, capacity))
+        .map(|(used, fair)| used.report(fair, capacity, prev, cur))
+        .collect();
+    let nr_tasks = list.len() as u64;
+    list.sort_by(|a, b| {
+        b.dominant_pct
+            .total_cmp(&a.dominant_pct)
+            .then(a.lag_ns.cmp(&b.lag_ns))
+            .then(a.pid.cmp(&b.pid))
+    });
+    list.truncate(limit);
+    Tasks {
+        system: system(facts, prev, cur),
+        nr_tasks,
+        tasks: list,
+    }
+}
+
+/// At least 1, so that rates are finite.
+fn interval_ns(prev: &Sample, cur: &Sample) -> u64 {
+    cur.at_ns.saturating_sub(prev.at_ns).max(1)
+}
+
+/// What one task used over an interval.
+struct Use<'a> {
+    now: &'a TaskSample,
+    cpus: f64,
+    /// It wanted a CPU all the time.
+    backlogged: bool,
+    bytes_per_s: f64,
+    dma_bytes_per_s: f64,
+}
+
+impl<'a> Use<'a> {
+    fn over(before: Option<&TaskSample>, now: &'a TaskSample, interval_ns: f64) -> Self {
+        let zero = TaskSample::default();
+        let before = before.unwrap_or(&zero);
+        // A count that went back is that of another task with the same id.
+        let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now) as f64;
+        let per_s = |bytes: f64| bytes * 1e9 / interval_ns;
+        let wanted = since(now.cpu_ns, before.cpu_ns) + since(now.wait_ns, before.wait_ns);
+        Self {
+            now,
+            cpus: since(now.charged_ns, before.charged_ns) / interval_ns,
+            backlogged: wanted >= BACKLOGGED_MIN * interval_ns,
+            bytes_per_s: per_s(since(now.bytes, before.bytes)),
+            dma_bytes_per_s: per_s(since(now.dma_bytes, before.dma_bytes)),
+        }
+    }
+
+    fn demand(&self) -> Demand {
+        let traffic = if self.cpus > 0.0 {
+            self.bytes_per_s / self.cpus
+        } else {
+            0.0
+        };
+        Demand {
+            weight: weight(self.now.weight),
+            cpus: if self.backlogged {
+                1.0
+            } else {
+                self.cpus.min(1.0)
+            },
+            bytes_per_s: traffic,
+        }
+    }
+
+    fn report(&self, fair_cpus: f64, capacity: Capacity, prev: &Sample, cur: &Sample) -> Task {
+        let now = self.now;
+        let demand = cur.shadow.demand_bytes_per_s.get(&now.pid);
+        let counted = cur.controller.traffic.by_pid.get(&now.pid);
+        Task {
+            pid: now.pid,
+            tgid: now.tgid,
+            comm: now.comm.clone(),
+            weight: weight(now.weight),
+            nice: now.nice,
+            state: now.state.word().into(),
+            kthread: now.kthread.into(),
+            cpu_pct: self.cpus * 100.0,
+            fair_pct: fair_cpus * 100.0,
+            backlogged: self.backlogged.into(),
+            mem_bytes_per_s: self.bytes_per_s,
+            dma_bytes_per_s: self.dma_bytes_per_s,
+            controller_bytes_per_s: rate(&prev.controller, &cur.controller, now.pid),
+            shadow_bytes_per_s: rate(&prev.shadow, &cur.shadow, now.pid),
+            shadow_demand_bytes_per_s: demand.copied().unwrap_or(0) as f64,
+            dominant_pct: capacity.dominant_share(self.cpus, self.bytes_per_s) * 100.0,
+            lag_ns: now.start_ns().wrapping_sub(cur.vtime_ns) as i64,
+            flags: now.flags,
+            cpu_ns: now.cpu_ns,
+            charged_ns: now.charged_ns,
+            wait_ns: now.wait_ns,
+            bytes: now.bytes,
+            dma_bytes: now.dma_bytes,
+            controller_bytes: counted.copied().unwrap_or(0),
+            cpu_vt_ns: now.cpu_vt_ns,
+            mem_vt_ns: now.mem_vt_ns,
+            held_ns: now.held_ns,
+            max_held_ns: now.max_held_ns,
+        }
+    }
+}
+
+fn weight(fixed: u32) -> f64 {
+    f64::from(fixed) / f64::from(WEIGHT_ONE)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the stats socket serves. The descriptions of the fields are their
+//! documentation; `scx_drfq --help-stats` prints them.
+
+use std::collections::BTreeMap;
+
+use scx_stats::{Meta, StatsData, StatsField, StatsFieldAttrs, StatsKind, StatsMeta};
+use scx_stats_derive::Stats;
+use serde::{Deserialize, Serialize};
+
+use crate::{controller_report::Controller, events::EVENTS};
+
+/// State of the system. The descriptions of the fields are their documentation.
+#[allow(missing_docs)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[stat(desc = "scx_drfq: the system", top, _om_prefix = "drfq_")]
+pub struct System {
+    #[stat(desc = "length of the interval that rates and shares are of (ns)")]
+    pub interval_ns: u64,
+    #[stat(desc = "c: CPUs that are managed")]
+    pub nr_cpus: u32,
+    #[stat(desc = "CPUs that run a packet now")]
+    pub busy_cpus: u32,
+    #[stat(desc = "time since the scheduler was loaded (ns)")]
+    pub uptime_ns: u64,
+    #[stat(desc = "V: system virtual time (ns)")]
+    pub vtime_ns: u64,
+    #[stat(desc = "advance of V over the interval (ns)")]
+    pub vtime_advance_ns: u64,
+    #[stat(desc = "m: memory bandwidth (bytes per second); 0: unknown, traffic is not charged")]
+    pub mem_bytes_per_s: u64,
+    #[stat(desc = "what counts memory traffic, or why nothing does", _om_skip)]
+    pub mem_source: String,
+    #[stat(desc = "1: a software event stands in for memory traffic")]
+    pub mem_stand_in: u32,
+    #[stat(desc = "1: memory traffic of tasks is measured")]
+    pub mem_measured: u32,
+    #[stat(desc = "the memory controller that is driven (--controller)", _om_skip)]
+    pub controller: Controller,
+    #[stat(desc = "the model that is asked (--shadow)", _om_skip)]
+    pub shadow: Controller,
+    /// Counts of `EVENTS` by name, since the scheduler was loaded.
+    #[serde(flatten)]
+    pub events: BTreeMap<String, u64>,
+}
+
+impl System {
+    /// Its description, with one field for each event.
+    pub fn described() -> StatsMeta {
+        let mut meta = Self::meta();
+        meta.fields.remove("events");
+        for event in EVENTS {
+            let attrs = StatsFieldAttrs {
+                desc: Some(event.text.into()),
+                ..Default::default()
+            };
+            let field = StatsField {
+                data: StatsData::Datum(StatsKind::U64),
+                attrs,
+            };
+            meta.fields.insert(event.name.into(), field);
+        }
+        meta
+    }
+}
+
+/// One task over an interval.
+#[allow(missing_docs)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[stat(desc = "scx_drfq: a task")]
+pub struct Task {
+    #[stat(desc = "thread id")]
+    pub pid: u32,
+    #[stat(desc = "process id")]
+    pub tgid: u32,
+    #[stat(desc = "name")]
+    pub comm: String,
+    #[stat(desc = "w: weight, 1 is nice 0")]
+    pub weight: f64,
+    #[stat(desc = "nice value")]
+    pub nice: i32,
+    #[stat(desc = "running, queued, held or blocked")]
+    pub state: String,
+    #[stat(desc = "1: a kernel thread")]
+    pub kthread: u32,
+    #[stat(desc = "CPU time over the interval (percent of one CPU)")]
+    pub cpu_pct: f64,
+    #[stat(desc = "CPU time that the ideal fair allocation gives (percent of one CPU)")]
+    pub fair_pct: f64,
+    #[stat(
+        desc = "1: it wanted a CPU all the time, so that fair_pct is an entitlement; \
+                   0: it blocked, and fair_pct is at most what it used"
+    )]
+    pub backlogged: u32,
+    #[stat(desc = "memory traffic over the interval, DMA included (bytes per second)")]
+    pub mem_bytes_per_s: f64,
+    #[stat(desc = "part of it that DMA moved (bytes per second)")]
+    pub dma_bytes_per_s: f64,
+    #[stat(
+        desc = "traffic that the memory controller counted for it (bytes per second of the \
+                controller's time)"
+    )]
+    pub controller_bytes_per_s: f64,
+    #[stat(
+        desc = "shadow mode: traffic that the model gave it, beside mem_bytes_per_s that it got \
+                here (bytes per second of the model's time)"
+    )]
+    pub shadow_bytes_per_s: f64,
+    #[stat(desc = "shadow mode: what the model was asked for (bytes per second)")]
+    pub shadow_demand_bytes_per_s: f64,
+    #[stat(desc = "dominant share over the interval (percent of the machine)")]
+    pub dominant_pct: f64,
+    #[stat(desc = "S - V (ns of virtual time); negative: behind, runs before others")]
+    pub lag_ns: i64,
+    #[stat(desc = "bits of enum drfq_task_flags of bpf/intf.h")]
+    pub flags: u32,
+    #[stat(desc = "CPU time since the task was born (ns)")]
+    pub cpu_ns: u64,
+    #[stat(desc = "CPU time charged since the scheduler was loaded (ns)")]
+    pub charged_ns: u64,
+    #[stat(desc = "time that it waited for a CPU since it was born (ns); 0: unknown")]
+    pub wait_ns: u64,
+    #[stat(desc = "memory traffic charged since the scheduler was loaded, DMA included (bytes)")]
+    pub bytes: u64,
+    #[stat(desc = "part of it that DMA moved (bytes)")]
+    pub dma_bytes: u64,
+    #[stat(
+        desc = "traffic that the memory controller counted for it since the agent started (bytes)"
+    )]
+    pub controller_bytes: u64,
+    #[stat(desc = "virtual time of its CPU time (ns)")]
+    pub cpu_vt_ns: u64,
+    #[stat(desc = "virtual time of its memory traffic (ns)")]
+    pub mem_vt_ns: u64,
+    #[stat(desc = "time held by delayed wake-up since the scheduler was loaded (ns)")]
+    pub held_ns: u64,
+    #[stat(desc = "longest hold (ns)")]
+    pub max_held_ns: u64,
+}
+
+/// The system and its tasks, those of the largest dominant share first.
+#[allow(missing_docs)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[stat(desc = "scx_drfq: the system and its tasks (target \"tasks\"; argument \"limit\")")]
+pub struct Tasks {
+    #[stat(desc = "the system")]
+    pub system: System,
+    #[stat(desc = "tasks that there are; more than are listed if a limit was given")]
+    pub nr_tasks: u64,
+    #[stat(desc = "tasks, largest dominant share first")]
+    pub tasks: Vec<Task>,
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the scheduler counted up to one moment.
+
+use std::collections::HashSet;
+
+use drfq_controller_link::link_stats::LinkStats;
+
+/// One task as the scheduler knows it: `struct drfq_task_stat` of bpf/intf.h,
+/// which gives the meaning of the fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct TaskSample {
+    pub pid: u32,
+    pub tgid: u32,
+    pub comm: String,
+    pub weight: u32,
+    pub nice: i32,
+    pub state: TaskState,
+    pub flags: u32,
+    pub kthread: bool,
+    pub cpu_ns: u64,
+    pub charged_ns: u64,
+    pub wait_ns: u64,
+    pub bytes: u64,
+    pub dma_bytes: u64,
+    pub cpu_vt_ns: u64,
+    pub mem_vt_ns: u64,
+    pub held_ns: u64,
+    pub max_held_ns: u64,
+}
+
+impl TaskSample {
+    /// S: the later of its virtual times, across a wrap (drfq_start).
+    pub fn start_ns(&self) -> u64 {
+        let memory_is_later = (self.cpu_vt_ns.wrapping_sub(self.mem_vt_ns) as i64) < 0;
+        if memory_is_later {
+            self.mem_vt_ns
+        } else {
+            self.cpu_vt_ns
+        }
+    }
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskState {
+    /// It waits for something else than a CPU.
+    #[default]
+    Blocked,
+    /// It waits for a CPU.
+    Queued,
+    /// Its debt holds it (delayed wake-up).
+    Held,
+    /// It runs.
+    Running,
+}
+
+impl TaskState {
+    /// The word that is shown.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Queued => "queued",
+            Self::Held => "held",
+            Self::Running => "running",
+        }
+    }
+}
+
+/// Everything that the scheduler counted up to one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// CLOCK_MONOTONIC (ns).
+    pub at_ns: u64,
+    /// V (ns of virtual time).
+    pub vtime_ns: u64,
+    /// CPUs that run a packet.
+    pub busy_cpus: u32,
+    /// Counts of `EVENTS` since the scheduler was loaded.
+    pub events: Vec<u64>,
+    /// All tasks; empty if only the system was sampled.
+    pub tasks: Vec<TaskSample>,
+    /// The link of `--controller`.
+    pub controller: LinkStats,
+    /// The link of `--shadow`.
+    pub shadow: LinkStats,
+}
+
+/// What does not change while the scheduler is loaded.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// When the scheduler was loaded, CLOCK_MONOTONIC (ns).
+    pub loaded_at_ns: u64,
+    /// c.
+    pub nr_cpus: u32,
+    /// m (bytes per second); none: unknown, memory traffic is not charged.
+    pub mem_bytes_per_s: Option<u64>,
+    /// What counts memory traffic, or why nothing does.
+    pub mem_source: String,
+    /// A software event stands in for memory traffic.
+    pub mem_stand_in: bool,
+    /// Memory traffic is measured at all.
+    pub mem_measured: bool,
+}
+
+/// Marks the tasks that run now.
+pub fn mark_running(tasks: &mut [TaskSample], running: &HashSet<u32>) {
+    for task in tasks.iter_mut().filter(|task| running.contains(&task.pid)) {
+        task.state = TaskState::Running;
+    }
+}
