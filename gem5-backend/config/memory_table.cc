@@ -5,6 +5,7 @@
 
 #include "cli/commands.hh"
 #include "cli/experiment.hh"
+#include "model/presets.hh"
 #include "reader.hh"
 
 namespace drfq {
@@ -12,32 +13,16 @@ namespace {
 
 constexpr double kNsMax = 1e9;
 
-struct TimeField {
-  const char *key;
-  Ps Timing::*field;
-};
-constexpr TimeField kTimes[] = {
-    {"tRCD_ns", &Timing::rcd},        {"tCL_ns", &Timing::cl},
-    {"tCWL_ns", &Timing::cwl},        {"tRP_ns", &Timing::rp},
-    {"tRAS_ns", &Timing::ras},        {"tRRD_ns", &Timing::rrd},
-    {"tRRD_L_ns", &Timing::rrd_l},    {"tFAW_ns", &Timing::xaw},
-    {"tWTR_ns", &Timing::wtr},        {"tWTR_L_ns", &Timing::wtr_l},
-    {"tRTW_ns", &Timing::rtw},        {"tRTP_ns", &Timing::rtp},
-    {"tWR_ns", &Timing::wr},          {"tBURST_ns", &Timing::burst},
-    {"tCCD_L_ns", &Timing::ccd_l},    {"tCCD_L_WR_ns", &Timing::ccd_l_wr},
-    {"tCS_ns", &Timing::cs},          {"tREFI_ns", &Timing::refi},
-    {"tRFC_ns", &Timing::rfc},        {"frontend_ns", &Timing::frontend},
-    {"backend_ns", &Timing::backend},
-};
-
 constexpr const char *kMaps[] = {"row-bank-column", "row-bank-column-group"};
 constexpr const char *kPages[] = {"open", "open-adaptive", "closed"};
 constexpr const char *kPolicies[] = {"lvtf", "frfcfs"};
 constexpr const char *kPorts[] = {"multi", "single"};
 
 void load_timing(Reader *r, Timing *t) {
-  for (const TimeField &f : kTimes)
-    if (r->has(f.key)) t->*f.field = static_cast<Ps>(r->positive(f.key, 1, kNsMax) * 1e3);
+  for (const TimingField &f : kTimingFields) {
+    const std::string key = std::string(f.name) + "_ns";
+    if (r->has(key)) t->*f.field = static_cast<Ps>(r->positive(key, 1, kNsMax) * 1e3);
+  }
   const auto count = [r](const char *key, unsigned *v, std::uint64_t most) {
     *v = static_cast<unsigned>(r->whole(key, *v, 0, most));
   };
@@ -60,11 +45,8 @@ std::string describe(const MemoryOptions &m) {
   const auto number = [&out](const char *key, std::uint64_t v) {
     out += std::string(",\"") + key + "\":" + std::to_string(v);
   };
-  for (const TimeField &f : kTimes) {
-    // Fields end in _ns; their exact values are whole picoseconds.
-    const std::string key(f.key);
-    number((key.substr(0, key.size() - 3) + "_ps").c_str(), m.timing.*f.field);
-  }
+  for (const TimingField &f : kTimingFields)
+    number((std::string(f.name) + "_ps").c_str(), m.timing.*f.field);
   const Timing &t = m.timing;
   const ControllerOptions &c = m.controller;
   const std::pair<const char *, std::uint64_t> numbers[] = {
@@ -116,7 +98,7 @@ MemoryOptions load_memory(const toml::Document &doc) {
   MemoryOptions m;
   const std::string dram = r.text("dram", m.timing.name);
   if (!timing_by_name(dram, &m.timing))
-    r.fail(r.line("dram"), "'dram' must be one of lpddr2-1066-x32, ddr4-2400, ddr5-4800");
+    r.fail(r.line("dram"), "'dram' must be one of " + dram_preset_names());
   load_timing(&r, &m.timing);
   ControllerOptions &c = m.controller;
   c.policy = static_cast<Policy>(r.choice("policy", kPolicies, 0));

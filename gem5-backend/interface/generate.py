@@ -79,13 +79,31 @@ def machine_registers_h(table):
             "\n#endif\n")
 
 
+def preset(name, values):
+    lines = [f'  t.name = "{name}";']
+    for key, value in values.items():
+        if isinstance(value, str):
+            value = {"map": "AddressMap", "page": "PagePolicy"}[key] + "::" + value.replace("-", "_")
+        lines.append(f"  t.{key.removesuffix('_ps')} = {value};")
+    return f"inline Timing {name.replace('-', '_')}() {{\n  Timing t;\n" + "\n".join(lines) + "\n  return t;\n}\n\n"
+
+
+def dram_presets_hh(presets):
+    calls = ", ".join(name.replace("-", "_") + "()" for name in presets)
+    body = ("".join(preset(name, values) for name, values in presets.items()) +
+            f"inline std::vector<Timing> dram_presets() {{ return {{{calls}}}; }}\n\n")
+    return header("dram_presets", "DRFQ_GENERATED_DRAM_PRESETS_HH", body).replace(
+        "#include <cstdint>\n", '#include <cstdint>\n#include <vector>\n\n#include "model/timing.hh"\n')
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     out = Path(sys.argv[1]) / "generated"
     out.mkdir(parents=True, exist_ok=True)
     headers = {"registers.hh": registers_hh(tables.REGISTERS), "protocol.hh": protocol_hh(tables.PROTOCOL),
-               "machine_registers.h": machine_registers_h(tables.REGISTERS)}
+               "machine_registers.h": machine_registers_h(tables.REGISTERS),
+               "dram_presets.hh": dram_presets_hh(tables.DRAM_PRESETS)}
     for name, text in headers.items():
         (out / name).write_text(text, encoding="utf-8")
 

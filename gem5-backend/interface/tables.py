@@ -15,6 +15,9 @@ def load(name):
 
 REGISTERS = load("registers")
 PROTOCOL = load("protocol")
+_DRAM = load("dram_presets")
+# By name; every preset has every key.
+DRAM_PRESETS = {name: {**_DRAM["defaults"], **preset} for name, preset in _DRAM["preset"].items()}
 
 PIDS = REGISTERS["limits"]["pids"]
 OFFSET = {name: register["offset"] for name, register in REGISTERS["register"].items()}

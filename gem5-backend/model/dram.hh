@@ -172,7 +172,7 @@ class Dram {
     const Ps at = activate_at(f), next = at + (same_group ? t_.rrd_l : t_.rrd);
     if (limit == 0 || r.seen + 1 < limit) return next;
     const Ps oldest = limit == 1 ? at : r.window[(r.next + 1) % limit];
-    return std::max(next, oldest + t_.xaw);
+    return std::max(next, oldest + t_.faw);
   }
 
   void precharge(Bank *b, Ps at) {
@@ -198,7 +198,7 @@ class Dram {
     r.next = (r.next + 1) % t_.activation_limit;
     if (r.seen < t_.activation_limit) r.seen++;
     // The window opens again when its oldest activate has left it.
-    if (r.seen == t_.activation_limit) r.act_at = std::max(r.act_at, r.window[r.next] + t_.xaw);
+    if (r.seen == t_.activation_limit) r.act_at = std::max(r.act_at, r.window[r.next] + t_.faw);
   }
 
   void constrain_columns(unsigned bank, Dir d, Ps at) {

@@ -22,6 +22,7 @@
 #include "../core/controller.hh"
 #include "address.hh"
 #include "dram.hh"
+#include "presets.hh"
 #include "ring.hh"
 #include "row_heads.hh"
 #include "stats.hh"

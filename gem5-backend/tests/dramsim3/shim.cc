@@ -46,10 +46,43 @@ class Reader final : private Listener {
   unsigned waiting_ = 0;
 };
 
+/// The geometry of a device and its timing in clock cycles; lib.rs has the same struct.
+struct DramCycles {
+  std::uint64_t burst_bytes, row_bytes, banks, rows;
+  std::uint64_t ck_ps;
+  std::uint64_t cl, cwl, rcd, rp, ras, rfc, refi, rrd, wtr, faw, wr, rtp, burst;
+};
+
+struct CycleField {
+  std::uint64_t DramCycles::*cycles;
+  Ps Timing::*ps;
+};
+constexpr CycleField kFields[] = {
+    {&DramCycles::cl, &Timing::cl},       {&DramCycles::cwl, &Timing::cwl},
+    {&DramCycles::rcd, &Timing::rcd},     {&DramCycles::rp, &Timing::rp},
+    {&DramCycles::ras, &Timing::ras},     {&DramCycles::rfc, &Timing::rfc},
+    {&DramCycles::refi, &Timing::refi},   {&DramCycles::rrd, &Timing::rrd},
+    {&DramCycles::wtr, &Timing::wtr},     {&DramCycles::faw, &Timing::faw},
+    {&DramCycles::wr, &Timing::wr},       {&DramCycles::rtp, &Timing::rtp},
+    {&DramCycles::burst, &Timing::burst},
+};
+
 }  // namespace
 
+/// LPDDR2-1066 x32 with every time rounded up to whole cycles.
+extern "C" void drfq_model_lpddr2(DramCycles *out) {
+  const Timing t = lpddr2_1066_x32();
+  *out = {};
+  out->burst_bytes = t.burst_bytes;
+  out->row_bytes = t.row_bytes;
+  out->banks = t.banks;
+  out->rows = t.rows;
+  out->ck_ps = t.ck;
+  for (const CycleField &f : kFields) out->*f.cycles = (t.*f.ps + t.ck - 1) / t.ck;
+}
+
 /// Bytes that reads of one burst get within a time, with open pages and FR-FCFS.
-extern "C" std::uint64_t drfq_model_read_bytes(const std::uint64_t *t, std::uint64_t (*next)(void *),
+extern "C" std::uint64_t drfq_model_read_bytes(const DramCycles *c, std::uint64_t (*next)(void *),
                                                void *addresses, unsigned outstanding,
                                                std::uint64_t end_ps) {
   MemoryOptions o;
@@ -57,9 +90,8 @@ extern "C" std::uint64_t drfq_model_read_bytes(const std::uint64_t *t, std::uint
   Timing &m = o.timing;
   m.page = PagePolicy::open;
   m.accesses_per_row = 0;
-  Ps *const fields[] = {&m.ck, &m.cl, &m.cwl, &m.rcd, &m.rp, &m.ras, &m.rfc,
-                        &m.refi, &m.rrd, &m.wtr, &m.xaw, &m.wr, &m.rtp, &m.burst};
-  for (Ps *f : fields) *f = *t++;
+  m.ck = c->ck_ps;
+  for (const CycleField &f : kFields) m.*f.ps = c->*f.cycles * c->ck_ps;
   m.rrd_l = m.rrd;
   m.wtr_l = m.wtr;
   m.ccd_l = m.ccd_l_wr = m.burst;

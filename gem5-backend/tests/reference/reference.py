@@ -11,19 +11,14 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "interface"))
-from tables import OFFSET, PIDS  # noqa: E402
+from tables import DRAM_PRESETS, OFFSET, PIDS  # noqa: E402
 
 VT_PID, VT_CORE, PID_CORE = (OFFSET[name] for name in ("vtime_pid", "vtime_core", "pid_core"))
 NEVER = float("inf")
 
-LPDDR2 = dict(burst_bytes=32, row_bytes=1024, banks=8, groups=1, low_groups=False, per_row=16, rcd=15000, cl=15000,
-              cwl=15000, rp=15000, ras=42000, rrd=10000, rrd_l=10000, faw=50000, wtr=7500, wtr_l=7500, rtw=3750,
-              rtp=11256, wr=15000, burst=7500, ccd_l=7500, ccd_l_wr=7500, cs=3750, refi=3900000, rfc=130000,
-              front=10000, back=10000)
-DDR4 = dict(burst_bytes=64, row_bytes=8192, banks=16, groups=4, low_groups=True, per_row=16, rcd=14160, cl=14160,
-            cwl=9996, rp=14160, ras=32000, rrd=3332, rrd_l=4900, faw=21000, wtr=2500, wtr_l=7500, rtw=1666, rtp=7500,
-            wr=15000, burst=3332, ccd_l=5000, ccd_l_wr=5000, cs=1666, refi=7800000, rfc=350000, front=10000, back=10000)
-DRAMS = {"lpddr2-1066-x32": LPDDR2, "ddr4-2400": DDR4}
+# Times lose their unit: all are picoseconds.
+DRAMS = {name: {key.removesuffix("_ps"): value for key, value in preset.items()}
+         for name, preset in DRAM_PRESETS.items()}
 
 
 class Dram:
@@ -49,13 +44,13 @@ class Dram:
     def place(self, burst):
         t = self.t
         columns = t["row_bytes"] // t["burst_bytes"]
-        if t["low_groups"]:
+        if t["map"] == "row-bank-column-group":
             group, rest = burst % t["groups"], burst // t["groups"]
             rest //= columns
             inner = t["banks"] // t["groups"]
-            return (rest % inner) * t["groups"] + group, rest // inner % 65536
+            return (rest % inner) * t["groups"] + group, rest // inner % t["rows"]
         rest = burst // columns
-        return rest % t["banks"], rest // t["banks"] % 65536
+        return rest % t["banks"], rest // t["banks"] % t["rows"]
 
     def refresh(self, now):
         t = self.t
@@ -95,8 +90,9 @@ class Dram:
             ok = max(ok, at + t["rrd"])
             if self.group(other) == self.group(bank):
                 ok = max(ok, at + t["rrd_l"])
-        if len(self.acts) >= 4:
-            ok = max(ok, self.acts[-4][0] + t["faw"])
+        limit = t["activation_limit"]
+        if len(self.acts) >= limit:
+            ok = max(ok, self.acts[-limit][0] + t["faw"])
         return ok
 
     def precharge(self, bank, at):
@@ -125,7 +121,7 @@ class Dram:
 
     def settle(self, now, bank, row, waiting):
         same_bank = [e["row"] for e in waiting if e["bank"] == bank]
-        if self.used[bank] >= self.t["per_row"] or (same_bank and row not in same_bank):
+        if self.used[bank] >= self.t["accesses_per_row"] or (same_bank and row not in same_bank):
             self.precharge(bank, max(self.pre_ok[bank], now))
 
 

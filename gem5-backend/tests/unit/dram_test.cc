@@ -2,6 +2,7 @@
 // Every timing rule on its own, and all of them together on random bursts.
 #include "model/address.hh"
 #include "model/dram.hh"
+#include "model/presets.hh"
 
 #include <gtest/gtest.h>
 
@@ -68,7 +69,7 @@ TEST_F(DramTest, ActivatesKeepTheirDistance) {
   for (std::uint16_t b = 0; b < 4; b++)
     EXPECT_EQ(issue(at(b, 1), Dir::read).column, b * t_.rrd + t_.rcd);
   // The fifth waits for the window of four.
-  EXPECT_EQ(issue(at(4, 1), Dir::read).column, t_.xaw + t_.rcd);
+  EXPECT_EQ(issue(at(4, 1), Dir::read).column, t_.faw + t_.rcd);
 }
 
 TEST_F(DramTest, PageClosesAfterSixteenAccesses) {

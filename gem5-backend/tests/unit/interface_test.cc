@@ -8,6 +8,7 @@
 #include "core/registers.hh"
 #include "core/wire.hh"
 #include "generated/machine_registers.h"
+#include "model/presets.hh"
 
 namespace drfq {
 namespace {
@@ -106,6 +107,21 @@ TEST(Interface, RecordsHaveTheBytesOfVersion1) {
             "04000000"
             "05000000"
             "0600000000000000");
+}
+
+TEST(Interface, PresetsHaveTheTimingsOfTheirStandards) {
+  const Timing lpddr2 = lpddr2_1066_x32(), ddr4 = ddr4_2400(), ddr5 = ddr5_4800();
+  EXPECT_EQ(dram_preset_names(), "lpddr2-1066-x32, ddr4-2400, ddr5-4800");
+  EXPECT_DOUBLE_EQ(lpddr2.bytes_per_ns(), 32 / 7.5);
+  EXPECT_DOUBLE_EQ(ddr4.bytes_per_ns(), 64 / 3.332);
+  EXPECT_DOUBLE_EQ(ddr5.bytes_per_ns(), 64 / 3.328);
+  for (const Timing &t : dram_presets()) EXPECT_EQ(check(t), "") << t.name;
+  EXPECT_EQ(lpddr2.ras, 42000u);
+  EXPECT_EQ(lpddr2.rfc, 130000u);
+  EXPECT_EQ(ddr4.ras, 32000u);
+  EXPECT_EQ(ddr4.rfc, 350000u);
+  EXPECT_EQ(ddr5.ras, 32000u);
+  EXPECT_EQ(ddr5.rfc, 295000u);
 }
 
 }  // namespace

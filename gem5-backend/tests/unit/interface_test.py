@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "interface"))
-from tables import OP, PROTOCOL, REGISTERS, STATUS, record  # noqa: E402
+from tables import DRAM_PRESETS, OP, PROTOCOL, REGISTERS, STATUS, record  # noqa: E402
 
 PAGE = (ROOT / "PROTOCOL.md").read_text(encoding="utf-8")
 
@@ -19,6 +19,19 @@ def rows(heading):
     start = PAGE.index("| " + " | ".join(heading) + " |")
     lines = PAGE[start:].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+class DramPresets(unittest.TestCase):
+    def test_every_preset_has_the_same_keys(self):
+        keys = set(next(iter(DRAM_PRESETS.values())))
+        for name, preset in DRAM_PRESETS.items():
+            self.assertEqual(set(preset), keys, name)
+
+    def test_peak_bandwidth_is_that_of_the_name(self):
+        # Transfers per ns times the bytes of the bus; the clock is rounded to picoseconds.
+        for name, bytes_per_ns in (("lpddr2-1066-x32", 1.066 * 4), ("ddr4-2400", 2.4 * 8), ("ddr5-4800", 4.8 * 4)):
+            preset = DRAM_PRESETS[name]
+            self.assertAlmostEqual(preset["burst_bytes"] * 1000 / preset["burst_ps"], bytes_per_ns, delta=0.04)
 
 
 class Published(unittest.TestCase):

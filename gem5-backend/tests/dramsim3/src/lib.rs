@@ -3,10 +3,15 @@
 
 use std::ffi::c_void;
 
-/// Timing in clock cycles, named as in JEDEC's standards.
-#[derive(Clone, Copy, Debug)]
+/// The geometry of a device and its timing in clock cycles, named as in JEDEC's standards. shim.cc has the same struct.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 #[allow(missing_docs)]
-pub struct Cycles {
+pub struct Dram {
+    pub burst_bytes: u64,
+    pub row_bytes: u64,
+    pub banks: u64,
+    pub rows: u64,
     /// The clock, picoseconds.
     pub ck_ps: u64,
     pub cl: u64,
@@ -24,26 +29,13 @@ pub struct Cycles {
     pub burst: u64,
 }
 
-/// LPDDR2-1066 x32 in cycles of 1.875 ns, every time rounded up.
-pub const LPDDR2_1066: Cycles = Cycles {
-    ck_ps: 1875,
-    cl: 8,
-    cwl: 8,
-    rcd: 8,
-    rp: 8,
-    ras: 23,
-    rfc: 70,
-    refi: 2080,
-    rrd: 6,
-    wtr: 4,
-    faw: 27,
-    wr: 8,
-    rtp: 6,
-    burst: 4,
-};
-
-/// Bytes of one burst of the x32 device.
-pub const BURST_BYTES: u64 = 32;
+/// LPDDR2-1066 x32 of gem5-backend/interface/dram_presets.toml, every time rounded up to whole cycles.
+pub fn lpddr2_1066() -> Dram {
+    let mut dram = Dram::default();
+    // SAFETY: shim.cc fills a struct with the same fields.
+    unsafe { drfq_model_lpddr2(&raw mut dram) };
+    dram
+}
 
 /// The addresses of a stream of reads.
 pub trait Addresses {
@@ -52,8 +44,9 @@ pub trait Addresses {
 }
 
 unsafe extern "C" {
+    fn drfq_model_lpddr2(out: *mut Dram);
     fn drfq_model_read_bytes(
-        timing: *const u64,
+        dram: *const Dram,
         next: unsafe extern "C" fn(*mut c_void) -> u64,
         addresses: *mut c_void,
         outstanding: u32,
@@ -68,20 +61,15 @@ unsafe extern "C" fn next<A: Addresses>(addresses: *mut c_void) -> u64 {
 
 /// Bytes that the model reads until `end_ps` with so many bursts outstanding.
 pub fn read_bytes<A: Addresses>(
-    t: &Cycles,
+    dram: &Dram,
     mut addresses: A,
     outstanding: u32,
     end_ps: u64,
 ) -> u64 {
-    let cycles = [
-        1, t.cl, t.cwl, t.rcd, t.rp, t.ras, t.rfc, t.refi, t.rrd, t.wtr, t.faw, t.wr, t.rtp,
-        t.burst,
-    ];
-    let ps = cycles.map(|c| c * t.ck_ps);
-    // SAFETY: ps has the fields that shim.cc reads, and addresses outlives the call.
+    // SAFETY: shim.cc reads a struct with the same fields, and addresses outlives the call.
     unsafe {
         drfq_model_read_bytes(
-            ps.as_ptr(),
+            dram,
             next::<A>,
             (&raw mut addresses).cast(),
             outstanding,

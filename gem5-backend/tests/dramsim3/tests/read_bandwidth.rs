@@ -4,11 +4,13 @@
 use std::fmt::Write;
 
 use dramsim3::MemorySystem;
-use drfq_dramsim::{Addresses, BURST_BYTES, Cycles, LPDDR2_1066, read_bytes};
+use drfq_dramsim::{Addresses, Dram, lpddr2_1066, read_bytes};
 
 const CAPACITY: u64 = 512 << 20;
 const END_PS: u64 = 1_000_000_000;
 const OUTSTANDING: u32 = 64;
+const BURST_BYTES: u64 = 32;
+const BUS_BITS: u64 = 32;
 
 struct Sequential(u64);
 
@@ -33,10 +35,14 @@ impl Addresses for Random {
 }
 
 /// DRAMsim3 has no LPDDR2; its LPDDR3 differs by timing alone, and that is given.
-fn description(t: &Cycles) -> String {
-    let mut ini = String::from(
-        "[dram_structure]\nprotocol = LPDDR3\nbankgroups = 1\nbanks_per_group = 8\nrows = 65536\n\
-         columns = 256\ndevice_width = 32\nBL = 8\n[timing]\n",
+fn description(t: &Dram) -> String {
+    let mut ini = format!(
+        "[dram_structure]\nprotocol = LPDDR3\nbankgroups = 1\nbanks_per_group = {}\nrows = {}\n\
+         columns = {}\ndevice_width = {BUS_BITS}\nBL = {}\n[timing]\n",
+        t.banks,
+        t.rows,
+        t.row_bytes * 8 / BUS_BITS,
+        t.burst_bytes * 8 / BUS_BITS,
     );
     writeln!(ini, "tCK = {}", t.ck_ps as f64 / 1000.0).unwrap();
     for (name, cycles) in [
@@ -65,11 +71,12 @@ fn description(t: &Cycles) -> String {
            cmd_queue_size = 8\ntrans_queue_size = 32\n[other]\nepoch_period = 100000000\noutput_level = 0\n"
 }
 
-fn dramsim3_bytes(t: &Cycles, mut addresses: impl Addresses) -> u64 {
+fn dramsim3_bytes(t: &Dram, mut addresses: impl Addresses) -> u64 {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("lpddr2.ini");
     std::fs::write(&config, description(t)).unwrap();
     let mut memory = MemorySystem::new(&config, dir.path()).unwrap();
+    assert_eq!(t.burst_bytes, BURST_BYTES);
     let (mut outstanding, mut done) = (0, 0);
     let mut next = addresses.next();
     for _ in 0..END_PS / t.ck_ps {
@@ -103,7 +110,7 @@ fn compare(what: &str, ours: u64, theirs: u64) {
 
 #[test]
 fn sequential_reads_are_within_5_percent() {
-    let t = &LPDDR2_1066;
+    let t = &lpddr2_1066();
     compare(
         "sequential",
         read_bytes(t, Sequential(0), OUTSTANDING, END_PS),
@@ -113,7 +120,7 @@ fn sequential_reads_are_within_5_percent() {
 
 #[test]
 fn random_reads_are_within_5_percent() {
-    let t = &LPDDR2_1066;
+    let t = &lpddr2_1066();
     compare(
         "random",
         read_bytes(t, Random(88172645463325252), OUTSTANDING, END_PS),
