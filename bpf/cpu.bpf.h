@@ -76,7 +76,7 @@ static __always_inline u64 vtime_of_cpu(s32 cpu)
  * have more weight per CPU, V is pulled past them by the others; who wakes among
  * them starts by where they are.
  */
-static __always_inline u64 vtime_at(s32 cpu)
+static __always_inline u64 vtime_local(s32 cpu)
 {
 	return drfq_earlier(vtime_now(), vtime_of_cpu(cpu));
 }

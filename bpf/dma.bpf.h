@@ -13,10 +13,10 @@ static void dma_charge(struct task_struct *p, u64 bytes)
 	if (!task_is_kthread(p))
 		t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 	if (!t) {
-		count(DRFQ_EV_DMA_UNOWNED);
+		count(DRFQ_EV_DMA_UNATTRIBUTED);
 		return;
 	}
-	__sync_fetch_and_add(&t->dma_pending, bytes);
+	__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
 	count(DRFQ_EV_DMA_CHARGED);
 }
 
@@ -40,7 +40,7 @@ int BPF_PROG(drfq_bio_queue, struct bio *bio)
 /* Traffic that the kernel does not report: what a memory controller counted, a
  * driver in user space, a test. */
 SEC("syscall")
-int drfq_charge_dma(struct drfq_dma_arg *arg)
+int drfq_charge_mem(struct drfq_traffic_arg *arg)
 {
 	struct task_struct *p = bpf_task_from_pid(arg->pid);
 
@@ -48,12 +48,12 @@ int drfq_charge_dma(struct drfq_dma_arg *arg)
 
 	if (!p)
 		return -ESRCH;
-	if (!arg->by_cpu) {
+	if (!arg->moved_by_cpu) {
 		dma_charge(p, arg->bytes);
 	} else {
 		t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 		if (t)
-			__sync_fetch_and_add(&t->counted_pending, arg->bytes);
+			__sync_fetch_and_add(&t->mc_pending_bytes, arg->bytes);
 	}
 	bpf_task_release(p);
 	return 0;

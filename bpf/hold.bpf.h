@@ -7,7 +7,7 @@
  *   - it has waited for hold_max_ns.
  * Who acts: a CPU that dispatches moves what may go to a run queue; a CPU whose
  * tick or change of V makes a release due wakes an idle CPU to do that; and the
- * watch timer (rescue.bpf.h) catches what a race between them left behind.
+ * watch timer (timer.bpf.h) catches what a race between them left behind.
  */
 #ifndef DRFQ_HOLD_BPF_H
 #define DRFQ_HOLD_BPF_H
@@ -44,7 +44,7 @@ static bool cpus_busy(s32 except)
 }
 
 /* Kernel threads are never held: others may wait for them. */
-static bool hold_wanted(struct task_struct *p, struct task_ctx *t)
+static bool hold_needed(struct task_struct *p, struct task_ctx *t)
 {
 	if (!(t->flags & DRFQ_TASK_INDEBTED) || task_is_kthread(p) || (p->flags & PF_EXITING))
 		return false;
@@ -52,33 +52,33 @@ static bool hold_wanted(struct task_struct *p, struct task_ctx *t)
 }
 
 /* How a held task may be released now; DRFQ_NR_EVENTS: not yet. */
-static enum drfq_event hold_release_cause(struct task_ctx *t, bool alone)
+static enum drfq_event hold_release_cause(struct task_ctx *t, bool all_idle)
 {
 	if (!drfq_held(&t->flow, drfq_conf(), vtime_now()))
 		return DRFQ_EV_RELEASED_VTIME;
 	if (scx_bpf_now() - t->held_since_ns >= hold_max_ns)
 		return DRFQ_EV_RELEASED_BOUND;
-	if (alone)
+	if (all_idle)
 		return DRFQ_EV_RELEASED_IDLE;
 	return DRFQ_NR_EVENTS;
 }
 
-/* Wakes idle CPUs for the held tasks that may go. @alone: no CPU is busy. */
-static void hold_poll(bool alone)
+/* Wakes idle CPUs for the held tasks that may go. @all_idle: no CPU is busy. */
+static void hold_kick_idle(bool all_idle)
 {
 	struct task_struct *p;
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
 
-		if (t && hold_release_cause(t, alone) == DRFQ_NR_EVENTS)
+		if (t && hold_release_cause(t, all_idle) == DRFQ_NR_EVENTS)
 			continue;
 		if (!kick_idle_for(p))
 			break;
 	}
 }
 
-static void hold(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+static void hold_insert(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
 	if (!(t->flags & DRFQ_TASK_HELD)) {
 		t->flags |= DRFQ_TASK_HELD;
@@ -87,7 +87,7 @@ static void hold(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 	}
 	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_HELD, slice_ns, drfq_start(&t->flow), enq_flags);
 	WRITE_ONCE(held_hint, 1);
-	/* The last busy CPU may have fallen idle since hold_wanted() looked. */
+	/* The last busy CPU may have fallen idle since hold_needed() looked. */
 	if (!cpus_busy(-1))
 		kick_idle_for(p);
 }
@@ -110,7 +110,7 @@ static void hold_end(struct task_ctx *t)
  * From ops.dispatch: moves every held task that may go to @dsq, where it takes
  * its place by virtual time. Returns whether any moved.
  */
-static bool hold_release(u64 dsq, bool alone)
+static bool hold_release(u64 dsq, bool all_idle)
 {
 	struct task_struct *p;
 	bool moved = false;
@@ -120,7 +120,7 @@ static bool hold_release(u64 dsq, bool alone)
 		enum drfq_event cause = DRFQ_EV_RELEASED_BOUND;
 
 		if (t)
-			cause = hold_release_cause(t, alone);
+			cause = hold_release_cause(t, all_idle);
 		if (cause == DRFQ_NR_EVENTS)
 			continue;
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
@@ -131,19 +131,19 @@ static bool hold_release(u64 dsq, bool alone)
 		kick_idle_for(p);
 		moved = true;
 		/* One is enough to end the idleness that let it go. */
-		alone = false;
+		all_idle = false;
 	}
 	return moved;
 }
 
 /* Whether the held queue has tasks. */
-static __always_inline bool hold_any(void)
+static __always_inline bool hold_nonempty(void)
 {
 	return READ_ONCE(held_hint) && scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0;
 }
 
 /* From the watch timer: the same, whatever the hint says; the hint follows. */
-static bool hold_watch(void)
+static bool hold_update_hint(void)
 {
 	bool any = scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0;
 

@@ -33,7 +33,7 @@ enum drfq_weights {
  */
 #define DRFQ_EVENTS(X)                                                                             \
 	X(SWITCHES, "packets started on a CPU")                                                    \
-	X(KEPT, "packets that followed their predecessor on the CPU without a switch")             \
+	X(CONTINUED, "packets that followed their predecessor on the CPU without a switch")        \
 	X(WAKEUPS, "blocked packets ended by a wake-up")                                           \
 	X(DIRECT, "wake-ups dispatched to an idle CPU at once")                                    \
 	X(QUEUED, "tasks queued by virtual time")                                                  \
@@ -51,10 +51,10 @@ enum drfq_weights {
 	X(YIELDS, "yields")                                                                        \
 	X(REENQUEUED, "times a CPU was taken by a higher class and its tasks were queued again")   \
 	X(REMOTE_UPDATES, "packets ended or started from another CPU")                             \
-	X(SENSE_MULTIPLEXED, "counter samples scaled because the event was multiplexed")           \
-	X(SENSE_ERRORS, "counter reads that failed")                                               \
+	X(PMU_MULTIPLEXED, "counter samples scaled because the event was multiplexed")             \
+	X(PMU_READ_ERRORS, "counter reads that failed")                                            \
 	X(DMA_CHARGED, "block I/O requests charged to their submitter")                            \
-	X(DMA_UNOWNED, "block I/O requests whose submitter has no account")                        \
+	X(DMA_UNATTRIBUTED, "block I/O requests whose submitter has no account")                   \
 	X(CGROUPS_MERGED, "cgroups beyond the table's size, which share their parent's weight")    \
 	X(NO_ACCOUNT, "look-ups of a task account that failed")
 
@@ -78,17 +78,17 @@ struct drfq_cpu {
 	u32 yielded_pid;
 	/* Base of the memory-traffic counter: perf's value, enabled and running
 	 * times when the present packet started or was last charged. */
-	u64 sense_counter;
-	u64 sense_enabled_ns;
-	u64 sense_running_ns;
+	u64 base_counter;
+	u64 base_enabled_ns;
+	u64 base_running_ns;
 	/* The base was taken when the last packet ended; nothing ran since. */
-	u32 sense_fresh;
+	u32 base_valid;
 	/* A wake-up preempts the running packet; the next wake-up looks elsewhere. */
-	u32 claimed;
+	u32 preempt_pending;
 	/* Virtual time up to which the running packet is charged, and when that
 	 * was (scx_bpf_now()). */
-	u64 reached_ns;
-	u64 reached_at_ns;
+	u64 charged_vtime_ns;
+	u64 charged_at_ns;
 	u64 events[DRFQ_NR_EVENTS];
 } __attribute__((aligned(64)));
 
@@ -122,11 +122,11 @@ enum drfq_task_flags {
 	DRFQ_TASK_SYNC = 1 << 6, /* whoever woke it is about to block */
 };
 
-/* Argument of the SYSCALL program drfq_charge_dma: charges traffic that the
+/* Argument of the SYSCALL program drfq_charge_mem: charges traffic that the
  * kernel does not report (a user-space driver, a test) to a task. */
-struct drfq_dma_arg {
+struct drfq_traffic_arg {
 	u32 pid;
-	u32 by_cpu; /* a CPU moved them, and a memory controller counted it */
+	u32 moved_by_cpu; /* a CPU moved them, and a memory controller counted it */
 	u64 bytes;
 };
 

@@ -7,7 +7,7 @@
  *   select_cpu  a blocked packet ends: S by 4.7; an idle CPU takes the task at
  *               once, unless its debt holds it (hold.bpf.h)
  *   enqueue     the task waits in its LLC's queue in order of S (queue.bpf.h),
- *               and preempts a packet that is later (place.bpf.h)
+ *               and preempts a packet that is later (preempt.bpf.h)
  *   dispatch    a CPU takes the smallest S, or keeps the task it has
  *   running     the packet starts: S is published in the CPU's slot (cpu.bpf.h)
  *   tick        the packet is charged so far; V follows
@@ -26,16 +26,17 @@
 #include "options.bpf.h"
 #include "cpu.bpf.h"
 #include "flow.bpf.h"
-#include "sense.bpf.h"
+#include "pmu.bpf.h"
 #include "cgroup.bpf.h"
 #include "task.bpf.h"
 #include "queue.bpf.h"
-#include "place.bpf.h"
+#include "idle.bpf.h"
+#include "preempt.bpf.h"
 #include "hold.bpf.h"
-#include "rescue.bpf.h"
+#include "timer.bpf.h"
 #include "dma.bpf.h"
-#include "family.bpf.h"
-#include "report.bpf.h"
+#include "fork.bpf.h"
+#include "dump.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -61,7 +62,7 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		task_wake(p, t);
 		if (wake_flags & SCX_WAKE_SYNC)
 			t->flags |= DRFQ_TASK_SYNC;
-		if (hold_wanted(p, t))
+		if (hold_needed(p, t))
 			return prev_cpu;
 	}
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
@@ -76,7 +77,7 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
  * A per-CPU kernel thread goes past the queues when it wakes: others wait for
  * it. Not if it is in debt itself, or a busy one would never let the CPU go.
  */
-static __always_inline bool goes_local(struct task_struct *p, struct task_ctx *t)
+static __always_inline bool goes_to_local_dsq(struct task_struct *p, struct task_ctx *t)
 {
 	return task_is_kthread(p) && task_is_pinned(p) && (t->flags & DRFQ_TASK_WOKEN) &&
 	       !drfq_before(vtime_now() + conf.hold_ns, drfq_start(&t->flow));
@@ -108,14 +109,14 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
 		task_wake(p, t);
 	task_activate(t);
-	if (goes_local(p, t)) {
+	if (goes_to_local_dsq(p, t)) {
 		dispatch_local(p, t, enq_flags);
 		preempt_cpu(scx_bpf_task_cpu(p), drfq_start(&t->flow));
 		count(DRFQ_EV_LOCAL_KTHREADS);
 		return;
 	}
-	if (hold_wanted(p, t)) {
-		hold(p, t, enq_flags);
+	if (hold_needed(p, t)) {
+		hold_insert(p, t, enq_flags);
 		return;
 	}
 	queue_insert(p, queue_key(p, t), enq_flags);
@@ -135,9 +136,9 @@ static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start
 {
 	u64 old = slot->vtime_ns;
 
-	slot->claimed = false;
-	slot->reached_ns = start;
-	slot->reached_at_ns = scx_bpf_now();
+	slot->preempt_pending = false;
+	slot->charged_vtime_ns = start;
+	slot->charged_at_ns = scx_bpf_now();
 	WRITE_ONCE(slot->vtime_ns, start);
 	slot_set_pid(slot, p->pid);
 	vtime_refresh(old);
@@ -149,16 +150,17 @@ static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start
  * because it is worth more than a CPU, it keeps no more than C of: behind V, or
  * behind those who wait if V has been pulled past them.
  */
-static void keep(struct drfq_cpu *slot, struct task_struct *prev, bool contended, u64 head)
+static void continue_running(struct drfq_cpu *slot, struct task_struct *prev, bool contended,
+			     u64 head)
 {
 	u64 v = vtime_now();
 
 	slot->yielded_pid = 0;
 	start_packet(slot, prev,
-		     task_start_packet(prev, slot->reached_ns, contended,
+		     task_start_packet(prev, slot->charged_vtime_ns, contended,
 				       contended ? drfq_earlier(v, head) : v));
 	scx_bpf_task_set_slice(prev, slice_ns);
-	count(DRFQ_EV_KEPT);
+	count(DRFQ_EV_CONTINUED);
 }
 
 void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
@@ -169,22 +171,22 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	u64 dsq, start = 0;
 	bool held, found;
 
-	held = hold_any();
+	held = hold_nonempty();
 	if (held)
 		hold_release(DRFQ_DSQ_LLC + llc, false);
 	found = queue_choose(cpu, &dsq, &start);
 	if (runnable && found && slot->yielded_pid != (u32)prev->pid &&
-	    !drfq_before(start, slot->reached_ns)) {
-		keep(slot, prev, true, start);
+	    !drfq_before(start, slot->charged_vtime_ns)) {
+		continue_running(slot, prev, true, start);
 		return;
 	}
 	if (queue_take_any(dsq, llc))
 		return;
 	if (runnable)
-		keep(slot, prev, false, 0);
+		continue_running(slot, prev, false, 0);
 	else if (!(held && !cpus_busy(cpu) && hold_release(DRFQ_DSQ_LLC + llc, true) &&
 		   queue_take_any(DRFQ_DSQ_LLC + llc, llc)))
-		pass_on();
+		kick_idle_for_queued();
 }
 
 /*
@@ -193,7 +195,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
  * ops.dispatch until the former task of that CPU is put back, for example. That
  * one waits by now, and V must not be pulled past it.
  */
-static __noinline u64 beyond_cap(struct task_struct *p, s32 cpu, u64 start)
+static __noinline u64 start_beyond_cap(struct task_struct *p, s32 cpu, u64 start)
 {
 	u64 dsq = DRFQ_DSQ_LLC + llc_of_cpu(cpu), head;
 
@@ -209,14 +211,14 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	u64 start = p->scx.dsq_vtime;
 
 	if (drfq_before(vtime_now() + conf.cap_ns, start))
-		start = beyond_cap(p, cpu, start);
+		start = start_beyond_cap(p, cpu, start);
 	start_packet(slot, p, start);
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU; the counter's base then stays as it is, the task's own. */
 	if (cpu != bpf_get_smp_processor_id())
 		count(DRFQ_EV_REMOTE_UPDATES);
-	else if (!slot->sense_fresh)
-		sense_start(slot);
+	else if (!slot->base_valid)
+		pmu_start(slot);
 	count(DRFQ_EV_SWITCHES);
 }
 
@@ -227,16 +229,16 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 
 	if (!t)
 		return;
-	task_charge(p, t, sense_take(slot), false);
-	slot->reached_ns = drfq_start(&t->flow);
-	slot->reached_at_ns = scx_bpf_now();
+	task_charge(p, t, pmu_take_bytes(slot), false);
+	slot->charged_vtime_ns = drfq_start(&t->flow);
+	slot->charged_at_ns = scx_bpf_now();
 	/* A packet starts just after a tick, so that just before the tick that
 	 * should end its slice a little is left of it: without this a slice of
 	 * one tick would last two. */
 	if (p->scx.slice < slice_ns / 8)
 		scx_bpf_task_set_slice(p, 0);
-	if (hold_any())
-		hold_poll(false);
+	if (hold_nonempty())
+		hold_kick_idle(false);
 }
 
 void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
@@ -249,8 +251,8 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	if (!t)
 		return;
 	if (cpu == bpf_get_smp_processor_id()) {
-		bytes = sense_take(slot);
-		slot->sense_fresh = true;
+		bytes = pmu_take_bytes(slot);
+		slot->base_valid = true;
 	} else {
 		count(DRFQ_EV_REMOTE_UPDATES);
 	}
@@ -270,17 +272,17 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
 	if (!idle) {
-		pass_on();
+		kick_idle_for_queued();
 		return;
 	}
 	slot_set_pid(slot, 0);
-	slot->sense_fresh = false;
+	slot->base_valid = false;
 	vtime_refresh(slot->vtime_ns);
 	/* What was queued after ops.dispatch looked, and before others could see
 	 * that this CPU idles, has woken nobody. */
-	pass_on();
-	if (hold_any())
-		hold_poll(!cpus_busy(-1));
+	kick_idle_for_queued();
+	if (hold_nonempty())
+		hold_kick_idle(!cpus_busy(-1));
 }
 
 /* A higher class takes the CPU: what waits on it must not wait for that. */
@@ -289,7 +291,7 @@ void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
 	slot_set_pid(slot, 0);
-	slot->sense_fresh = false;
+	slot->base_valid = false;
 	scx_bpf_reenqueue_local();
 	count(DRFQ_EV_REENQUEUED);
 }
@@ -319,7 +321,7 @@ void BPF_STRUCT_OPS(drfq_set_cpumask, struct task_struct *p, const struct cpumas
 	struct task_ctx *t = task_ctx_of(p);
 
 	if (t)
-		task_move(p, t, cpumask);
+		task_migrate(p, t, cpumask);
 }
 
 void BPF_STRUCT_OPS(drfq_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
@@ -338,7 +340,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_i
 	if (!t)
 		return -ENOMEM;
 	t->weight = task_weight(p);
-	drfq_flow_new(&t->flow, args->fork ? family_parent_start() : vtime_now(), t->weight);
+	drfq_flow_new(&t->flow, args->fork ? fork_start_vtime() : vtime_now(), t->weight);
 	t->exec_ns = p->se.sum_exec_runtime;
 	return 0;
 }
@@ -348,7 +350,7 @@ void BPF_STRUCT_OPS(drfq_exit_task, struct task_struct *p, struct scx_exit_task_
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 
 	if (t && (p->flags & PF_EXITING))
-		family_pass_on(p, t);
+		fork_return_vtime(p, t);
 }
 
 void BPF_STRUCT_OPS(drfq_enable, struct task_struct *p)
@@ -356,7 +358,7 @@ void BPF_STRUCT_OPS(drfq_enable, struct task_struct *p)
 	struct task_ctx *t = task_ctx_of(p);
 
 	if (t)
-		task_enter(p, t);
+		task_enable(p, t);
 }
 
 /* The task leaves for another scheduling class, or for good. */
@@ -377,7 +379,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)
 	err = hold_init();
 	if (err)
 		return err;
-	return watch_init();
+	return timer_setup();
 }
 
 void BPF_STRUCT_OPS(drfq_exit, struct scx_exit_info *ei)

@@ -36,7 +36,7 @@ const volatile u64 hold_max_ns = 1000000000;
 const volatile u64 rescue_ns = 2000000000;
 
 /* Bytes that one event of the traffic counter stands for; 0: no counter. */
-const volatile u32 sense_event_bytes;
+const volatile u32 pmu_event_bytes;
 
 /*
  * conf as the functions of drfq.h want it. The compiler must not see where the

@@ -38,7 +38,7 @@ static void queue_insert(struct task_struct *p, u64 key, u64 enq_flags)
 }
 
 /* Tasks that a CPU looks past to find one that may run on it. */
-#define QUEUE_LOOKS 16
+#define QUEUE_SEARCH_MAX 16
 
 /* The slow part of queue_head(): the head may not run on @cpu. */
 static __noinline bool queue_search(u64 dsq, s32 cpu, u64 *start)
@@ -51,7 +51,7 @@ static __noinline bool queue_search(u64 dsq, s32 cpu, u64 *start)
 			*start = p->scx.dsq_vtime;
 			return true;
 		}
-		if (++looks >= QUEUE_LOOKS)
+		if (++looks >= QUEUE_SEARCH_MAX)
 			break;
 	}
 	return false;

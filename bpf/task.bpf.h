@@ -19,9 +19,9 @@ struct task_ctx {
 	u64 bytes;
 	u64 dma_bytes;
 	/* Moved by devices, not charged yet. Other CPUs add to it. */
-	u64 dma_pending;
+	u64 dma_pending_bytes;
 	/* Moved by its CPU as a memory controller counted it, not charged yet. */
-	u64 counted_pending;
+	u64 mc_pending_bytes;
 	u64 held_since_ns;
 	u64 held_ns;
 	u64 max_held_ns;
@@ -80,25 +80,25 @@ static __always_inline bool task_is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed == 1;
 }
 
-static __always_inline u64 task_take_dma(struct task_ctx *t)
+static __always_inline u64 task_take_dma_bytes(struct task_ctx *t)
 {
-	u64 bytes = t->dma_pending;
+	u64 bytes = t->dma_pending_bytes;
 
 	if (!bytes)
 		return 0;
-	__sync_fetch_and_sub(&t->dma_pending, bytes);
+	__sync_fetch_and_sub(&t->dma_pending_bytes, bytes);
 	t->dma_bytes += bytes;
 	t->bytes += bytes;
 	return bytes;
 }
 
-static __always_inline u64 task_take_counted(struct task_ctx *t)
+static __always_inline u64 task_take_mc_bytes(struct task_ctx *t)
 {
-	u64 bytes = t->counted_pending;
+	u64 bytes = t->mc_pending_bytes;
 
 	if (!bytes)
 		return 0;
-	__sync_fetch_and_sub(&t->counted_pending, bytes);
+	__sync_fetch_and_sub(&t->mc_pending_bytes, bytes);
 	t->bytes += bytes;
 	return bytes;
 }
@@ -153,9 +153,9 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 	t->exec_ns = exec_ns;
 	t->charged_ns += run_ns;
 	t->bytes += bytes;
-	bytes += task_take_counted(t);
+	bytes += task_take_mc_bytes(t);
 	if (!blocks)
-		bytes += task_take_dma(t);
+		bytes += task_take_dma_bytes(t);
 	task_update_weight(t);
 	flow_charge(&t->flow, run_ns, bytes);
 }
@@ -167,7 +167,7 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
  */
 static void task_wake(struct task_struct *p, struct task_ctx *t)
 {
-	u64 dma_bytes = task_take_dma(t), counted = task_take_counted(t);
+	u64 dma_bytes = task_take_dma_bytes(t), counted = task_take_mc_bytes(t);
 
 	/* The controller tells a moment late; it is no DMA for that. */
 	if (counted)
@@ -177,7 +177,7 @@ static void task_wake(struct task_struct *p, struct task_ctx *t)
 		t->flags |= DRFQ_TASK_INDEBTED;
 	task_activate(t);
 	task_update_weight(t);
-	flow_wake(&t->flow, vtime_at(scx_bpf_task_cpu(p)), dma_bytes);
+	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), dma_bytes);
 	count(DRFQ_EV_WAKEUPS);
 }
 
@@ -195,11 +195,11 @@ static u32 task_cgroup_index(struct task_struct *p)
 
 /* The task comes from another scheduling class: what it used there is not
  * ours to charge. */
-static void task_enter(struct task_struct *p, struct task_ctx *t)
+static void task_enable(struct task_struct *p, struct task_ctx *t)
 {
 	t->exec_ns = p->se.sum_exec_runtime;
 	task_set_weight(t, task_cgroup_index(p), task_weight(p));
-	flow_wake(&t->flow, vtime_at(scx_bpf_task_cpu(p)), 0);
+	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), 0);
 }
 
 /*
@@ -234,7 +234,7 @@ static u64 task_start_packet(struct task_struct *p, u64 start, bool contended, u
 
 /* @p may not stay where it is: it goes on as far from the others there as it was
  * from the others here. */
-static void task_move(struct task_struct *p, struct task_ctx *t, const struct cpumask *allowed)
+static void task_migrate(struct task_struct *p, struct task_ctx *t, const struct cpumask *allowed)
 {
 	s32 from = scx_bpf_task_cpu(p), to = bpf_cpumask_first(allowed);
 

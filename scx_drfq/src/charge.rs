@@ -15,10 +15,10 @@ use libbpf_rs::{
     query::ProgInfoIter,
 };
 
-use crate::{bpf_intf::drfq_dma_arg, cli::CHARGE_MAX};
+use crate::{bpf_intf::drfq_traffic_arg, cli::CHARGE_MAX};
 
 /// The kernel keeps 15 characters of a name; these are all of it.
-const PROGRAM: &str = "drfq_charge_dma";
+const PROGRAM: &str = "drfq_charge_mem";
 
 /// Charges `bytes` to the task `pid`, or if there are none what each line of the
 /// standard input says.
@@ -38,7 +38,7 @@ pub fn run(pid: u32, bytes: Option<u64>) -> Result<()> {
     }
     let program = ProgInfoIter::default()
         .find(|program| program.ty == ProgramType::Syscall && program.name == PROGRAM)
-        .context("no scx_drfq is running (its program drfq_charge_dma is not loaded)")?;
+        .context("no scx_drfq is running (its program drfq_charge_mem is not loaded)")?;
     let fd = Program::fd_from_id(program.id).context("cannot open the scheduler's program")?;
     let one = |bytes| match charge(fd.as_fd(), pid, Mover::Device, bytes)
         .context("cannot charge the traffic")?
@@ -89,15 +89,15 @@ pub enum Mover {
 /// # Errors
 /// The kernel or the program refused.
 pub fn charge(program: BorrowedFd, pid: u32, mover: Mover, bytes: u64) -> io::Result<bool> {
-    let mut argument = drfq_dma_arg {
+    let mut argument = drfq_traffic_arg {
         pid,
-        by_cpu: u32::from(mover == Mover::Cpu),
+        moved_by_cpu: u32::from(mover == Mover::Cpu),
         bytes,
     };
     let mut opts = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as _,
         ctx_in: ptr::from_mut(&mut argument).cast(),
-        ctx_size_in: size_of::<drfq_dma_arg>() as _,
+        ctx_size_in: size_of::<drfq_traffic_arg>() as _,
         ..Default::default()
     };
     // SAFETY: the descriptor is open, and both structures outlive the call.

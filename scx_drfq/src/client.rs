@@ -148,7 +148,7 @@ mod tests {
             nr_cpus: 4,
             ..Default::default()
         };
-        prev.events = [("switches".to_owned(), 10), ("kept".to_owned(), 3)].into();
+        prev.events = [("switches".to_owned(), 10), ("continued".to_owned(), 3)].into();
         let mut cur = prev.clone();
         cur.interval_ns = 2_000_000_000;
         cur.vtime_ns += 500_000_000;

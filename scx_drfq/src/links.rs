@@ -166,7 +166,7 @@ impl SchedulerView for Running<'_> {
         self.cores.extend(self.window.cpus.iter().map(|cpu| {
             // A packet that starts between the two reads has the time of its
             // predecessor until the next turn.
-            let vtime_ns = volatile(&cpu.reached_ns);
+            let vtime_ns = volatile(&cpu.charged_vtime_ns);
             Core {
                 pid: volatile(&cpu.pid),
                 vtime_ns,

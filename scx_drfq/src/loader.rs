@@ -90,7 +90,7 @@ impl<'a> Scheduler<'a> {
         let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
         for (cpu, fd) in counters.fds() {
             let (key, value) = (cpu.to_ne_bytes(), fd.to_ne_bytes());
-            let added = skel.maps.sense_events.update(&key, &value, MapFlags::ANY);
+            let added = skel.maps.pmu_events.update(&key, &value, MapFlags::ANY);
             added.with_context(|| format!("cannot give the counter of CPU {cpu} to BPF"))?;
         }
         let link = Some(scx_ops_attach!(skel, drfq_ops)?);
@@ -126,7 +126,7 @@ impl<'a> Scheduler<'a> {
         Ok(Window {
             cpus: &cpus.context("no table of CPUs")?.cpus[..self.nr_cpu_ids],
             tasks: tasks.context("no task iterator")?.as_fd(),
-            charge: self.skel.progs.drfq_charge_dma.as_fd(),
+            charge: self.skel.progs.drfq_charge_mem.as_fd(),
         })
     }
 
@@ -223,9 +223,9 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Resul
     rodata.steal_margin_ns = config.steal_margin_ns;
     rodata.hold_max_ns = config.hold_max_ns;
     rodata.rescue_ns = config.rescue_ns;
-    rodata.sense_event_bytes = event_bytes;
+    rodata.pmu_event_bytes = event_bytes;
 
-    skel.maps.sense_events.set_max_entries(config.nr_cpu_ids)?;
+    skel.maps.pmu_events.set_max_entries(config.nr_cpu_ids)?;
     skel.progs.drfq_bio_queue.set_autoload(config.dma);
     Ok(())
 }

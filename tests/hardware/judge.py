@@ -246,7 +246,7 @@ def cat(results: Results) -> List[str]:
 def scheduler(results: Results) -> List[str]:
     """What scx_drfq charges a task by its perf event, beside the misses of the task's core."""
     *streams, system = results.json("scheduler")
-    must(len(streams) == 2 and system["sense_errors"] == 0, f"streams or samples are missing: {streams}, {system}")
+    must(len(streams) == 2 and system["pmu_read_errors"] == 0, f"streams or samples are missing: {streams}, {system}")
     out = []
     line = results.truth("scheduler")[1]
     for row in streams:

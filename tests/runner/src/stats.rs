@@ -92,7 +92,7 @@ impl Stats {
     /// Contradictions among the counters; empty when they agree.
     pub fn contradictions(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
-        for name in ["no_account", "sense_errors"] {
+        for name in ["no_account", "pmu_read_errors"] {
             let count = self.event(name)?;
             if count > 0 {
                 found.push(format!("{name} is {count}, not 0"));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The callbacks of the scheduler (`main.bpf.c` and `task.bpf.h`).
 
+use crate::cpu::TaskId;
 use crate::engine::Sim;
 use crate::ffi;
-use crate::machine::TaskId;
-use crate::task::State;
+use crate::task::TaskState;
 
 impl Sim {
     /// Into the local queue of `cpu`.
     pub(crate) fn local_insert(&mut self, task: TaskId, cpu: usize) {
         self.tasks[task].cpu = cpu;
-        self.tasks[task].state = State::Local(cpu);
+        self.tasks[task].state = TaskState::Local(cpu);
         self.cpus[cpu].local.push_back(task);
     }
 
@@ -33,7 +33,7 @@ impl Sim {
         }
         if wakeup {
             self.task_wake(task);
-            if self.hold_wanted(task) {
+            if self.hold_needed(task) {
                 return false;
             }
         }
@@ -45,7 +45,7 @@ impl Sim {
         true
     }
 
-    fn goes_local(&self, task: TaskId) -> bool {
+    fn goes_to_local_dsq(&self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         t.kthread
             && self.pinned(task)
@@ -74,7 +74,7 @@ impl Sim {
             self.task_wake(task);
         }
         let start = self.tasks[task].flow.start();
-        if self.goes_local(task) {
+        if self.goes_to_local_dsq(task) {
             let cpu = self.tasks[task].cpu;
             self.cpus[cpu].idle = false;
             self.dispatch_local(task, cpu);
@@ -82,8 +82,8 @@ impl Sim {
             self.counters.local_kthreads += 1;
             return;
         }
-        if self.hold_wanted(task) {
-            self.hold(task);
+        if self.hold_needed(task) {
+            self.hold_insert(task);
             return;
         }
         let key = self.queue_key(task);
@@ -100,14 +100,14 @@ impl Sim {
 
     /// The task on the CPU goes on with a new packet. `head_ns`: S of the first
     /// task that waits for this CPU.
-    fn keep(&mut self, cpu: usize, prev: TaskId, head_ns: Option<u64>) {
+    fn continue_running(&mut self, cpu: usize, prev: TaskId, head_ns: Option<u64>) {
         self.cpus[cpu].slot.yielded = None;
-        let start = self.cpus[cpu].slot.reached_ns;
+        let start = self.cpus[cpu].slot.charged_vtime_ns;
         let reference = head_ns.map_or(self.v_ns, |head| ffi::earlier(self.v_ns, head));
         let start = self.task_start_packet(prev, start, head_ns.is_some(), reference);
         self.start_packet(cpu, start);
         self.cpus[cpu].slice_ns = self.config.slice_ns;
-        self.counters.kept += 1;
+        self.counters.continued += 1;
     }
 
     /// `ops.dispatch`: fills the local queue of `cpu`, or lets `prev`, still
@@ -121,8 +121,8 @@ impl Sim {
         let found = self.queue_choose(cpu);
         if let (Some(prev), Some((_, start))) = (prev, found) {
             let slot = &self.cpus[cpu].slot;
-            if slot.yielded != Some(prev) && !ffi::before(start, slot.reached_ns) {
-                self.keep(cpu, prev, Some(start));
+            if slot.yielded != Some(prev) && !ffi::before(start, slot.charged_vtime_ns) {
+                self.continue_running(cpu, prev, Some(start));
                 return;
             }
         }
@@ -130,13 +130,13 @@ impl Sim {
             return;
         }
         if let Some(prev) = prev {
-            self.keep(cpu, prev, None);
+            self.continue_running(cpu, prev, None);
             return;
         }
         if held && !self.cpus_busy(Some(cpu)) && self.hold_release(llc, true) {
             self.queue_take_any(cpu, llc);
         }
-        self.queue_pass_on();
+        self.kick_idle_for_queued();
     }
 
     /// `ops.running`: the packet starts.
@@ -144,16 +144,16 @@ impl Sim {
         let mut start = self.tasks[task].key_ns;
         let cap_ns = self.config.conf.cap_ns;
         if ffi::before(self.v_ns.wrapping_add(cap_ns), start) {
-            start = self.beyond_cap(cpu, task, start);
+            start = self.start_beyond_cap(cpu, task, start);
         }
         self.start_packet(cpu, start);
         self.counters.switches += 1;
     }
 
-    /// `beyond_cap`: S of a packet that starts further beyond V than the cap. If
+    /// `start_beyond_cap`: S of a packet that starts further beyond V than the cap. If
     /// one that may run here waits with an earlier S, this one was taken out of
     /// order.
-    fn beyond_cap(&mut self, cpu: usize, task: TaskId, start: u64) -> u64 {
+    fn start_beyond_cap(&mut self, cpu: usize, task: TaskId, start: u64) -> u64 {
         let llc = self.cpus[cpu].llc;
         match self.queue_first(cpu, llc) {
             Some((head, _)) if ffi::before(head, start) => start,
@@ -167,14 +167,14 @@ impl Sim {
     /// `ops.tick`.
     pub(crate) fn tick(&mut self, cpu: usize, task: TaskId) {
         self.task_charge(cpu, task, false);
-        self.cpus[cpu].slot.reached_ns = self.tasks[task].flow.start();
+        self.cpus[cpu].slot.charged_vtime_ns = self.tasks[task].flow.start();
         // What is left may be the few us from the last tick to the switch: to
         // wait for the next tick would double the slice.
         if self.cpus[cpu].slice_ns < self.config.slice_ns / 8 {
             self.cpus[cpu].slice_ns = 0;
         }
         if !self.held.is_empty() {
-            self.hold_poll(false);
+            self.hold_kick_idle(false);
         }
     }
 
@@ -191,15 +191,15 @@ impl Sim {
     pub(crate) fn update_idle(&mut self, cpu: usize, idle: bool) {
         if !idle {
             self.busy_cpus += 1;
-            self.queue_pass_on();
+            self.kick_idle_for_queued();
             return;
         }
         self.busy_cpus -= 1;
         let old = self.cpus[cpu].slot.vtime_ns;
         self.vtime_refresh(old);
         if !self.held.is_empty() {
-            let alone = !self.cpus_busy(None);
-            self.hold_poll(alone);
+            let all_idle = !self.cpus_busy(None);
+            self.hold_kick_idle(all_idle);
         }
     }
 
@@ -228,7 +228,7 @@ impl Sim {
 
     /// `task_wake`: a blocked packet ends (4.5, 4.7).
     fn task_wake(&mut self, task: TaskId) {
-        let v = self.v_at(self.tasks[task].cpu);
+        let v = self.vtime_local(self.tasks[task].cpu);
         let t = &mut self.tasks[task];
         let bytes = std::mem::take(&mut t.pending_dma_bytes);
         t.report.dma_bytes += bytes;
@@ -243,8 +243,8 @@ impl Sim {
     fn start_packet(&mut self, cpu: usize, start: u64) {
         let old = self.cpus[cpu].slot.vtime_ns;
         let slot = &mut self.cpus[cpu].slot;
-        slot.claimed = false;
-        slot.reached_ns = start;
+        slot.preempt_pending = false;
+        slot.charged_vtime_ns = start;
         slot.vtime_ns = start;
         slot.busy = true;
         self.vtime_refresh(old);
@@ -292,7 +292,7 @@ mod tests {
         let hogs = (0..3).map(|i| TaskSpec::new(format!("hog{i}"), Trace::hog()));
         let mut sim = Sim::new(Config::new(2), hogs.collect());
         sim.run_until(30 * MS);
-        let queued = (0..3).find(|t| matches!(sim.tasks[*t].state, State::Queued(_)));
+        let queued = (0..3).find(|t| matches!(sim.tasks[*t].state, TaskState::Queued(_)));
         let (taken, waits) = (queued.unwrap(), sim.cpus[0].current.unwrap());
         let start = sim.v_ns.wrapping_add(sim.config.conf.cap_ns + 100 * MS);
         sim.queues[0].remove(taken);

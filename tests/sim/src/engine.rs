@@ -7,12 +7,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::config::Config;
-use crate::machine::{Cpu, TaskId};
+use crate::cpu::{Cpu, TaskId};
 use crate::memory::Memory;
 use crate::queue::VtimeQueue;
 use crate::report::{Counters, Report};
-use crate::rescue::WATCH_PERIOD_NS;
-use crate::task::{State, Task, TaskSpec};
+use crate::task::{Task, TaskSpec, TaskState};
+use crate::timer::TIMER_PERIOD_NS;
 use crate::trace::{Rng, Step};
 
 /// Violations beyond this many are dropped.
@@ -42,7 +42,7 @@ pub struct Sim {
     pub(crate) busy_cpus: u32,
     pub(crate) v_scanned_at_ns: Option<u64>,
     pub(crate) v_stale: bool,
-    pub(crate) watch_periods: u64,
+    pub(crate) timer_periods: u64,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) queues: Vec<VtimeQueue>,
@@ -78,7 +78,7 @@ impl Sim {
             busy_cpus: 0,
             v_scanned_at_ns: None,
             v_stale: false,
-            watch_periods: 0,
+            timer_periods: 0,
             cpus: config
                 .llc_of_cpu
                 .iter()
@@ -111,7 +111,7 @@ impl Sim {
             };
             sim.push(first_ns, Event::Tick(cpu));
         }
-        sim.push(WATCH_PERIOD_NS, Event::Watch);
+        sim.push(TIMER_PERIOD_NS, Event::Watch);
         if let Some(update_ns) = sim.config.controller_update_ns {
             sim.push(update_ns, Event::Publish);
         }
@@ -158,7 +158,9 @@ impl Sim {
 
     /// Whether `task`, in the order of creation, is held now.
     pub fn is_held(&self, task: TaskId) -> bool {
-        self.tasks.get(task).is_some_and(|t| t.state == State::Held)
+        self.tasks
+            .get(task)
+            .is_some_and(|t| t.state == TaskState::Held)
     }
 
     /// The CPU that runs `task` now.
@@ -200,7 +202,7 @@ impl Sim {
             }
         }
         // The watch timer is what ends a hold when no CPU acts.
-        let bound = self.config.hold_max_ns + WATCH_PERIOD_NS + self.config.resched_ns;
+        let bound = self.config.hold_max_ns + TIMER_PERIOD_NS + self.config.resched_ns;
         for (_, task) in self.held.iter() {
             let since = self.tasks[task].held_since_ns.unwrap_or(self.now_ns);
             let cpu_free =
@@ -246,8 +248,8 @@ impl Sim {
                 }
             }
             Event::Watch => {
-                self.push(self.now_ns + WATCH_PERIOD_NS, Event::Watch);
-                self.watch_fire();
+                self.push(self.now_ns + TIMER_PERIOD_NS, Event::Watch);
+                self.timer_fire();
             }
             Event::Publish => self.publish(),
         }
@@ -255,7 +257,7 @@ impl Sim {
 
     /// What the agent writes: `virtualTime_coreId` is ns >> 22 (4.5.3).
     fn publish(&mut self) {
-        let registers = self.cpus.iter().map(|cpu| cpu.slot.reached_ns >> 22);
+        let registers = self.cpus.iter().map(|cpu| cpu.slot.charged_vtime_ns >> 22);
         self.memory.serve_by(self.now_ns, registers.collect());
         if let Some(update_ns) = self.config.controller_update_ns {
             self.push(self.now_ns + update_ns, Event::Publish);
@@ -357,7 +359,7 @@ impl Sim {
     fn start(&mut self, cpu: usize, next: TaskId) {
         let now = self.now_ns;
         let t = &mut self.tasks[next];
-        t.state = State::Running(cpu);
+        t.state = TaskState::Running(cpu);
         t.cpu = cpu;
         if let Some(since) = t.waits_since_ns.take() {
             t.report.max_wait_ns = t.report.max_wait_ns.max(now - since);
@@ -450,7 +452,7 @@ impl Sim {
             None => {
                 self.block(cpu, task);
                 self.exit_task(task);
-                self.tasks[task].state = State::Exited;
+                self.tasks[task].state = TaskState::Exited;
                 self.tasks[task].report.exited_at_ns = Some(self.now_ns);
             }
         }
@@ -461,7 +463,7 @@ impl Sim {
         self.memory.demand(self.now_ns, cpu, 0);
         self.cpus[cpu].current = None;
         self.cpus[cpu].generation += 1;
-        self.tasks[task].state = State::Blocked;
+        self.tasks[task].state = TaskState::Blocked;
         self.schedule(cpu);
     }
 

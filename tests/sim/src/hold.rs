@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Delayed wake-up, 4.10 (`hold.bpf.h`).
 
+use crate::cpu::TaskId;
 use crate::engine::Sim;
-use crate::machine::TaskId;
-use crate::task::State;
+use crate::task::TaskState;
 
 /// Why a held task may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ impl Sim {
         self.vtime_scan(except) != 0
     }
 
-    /// `hold_wanted`: whether the task must wait although it is runnable.
-    pub(crate) fn hold_wanted(&mut self, task: TaskId) -> bool {
+    /// `hold_needed`: whether the task must wait although it is runnable.
+    pub(crate) fn hold_needed(&mut self, task: TaskId) -> bool {
         let t = &self.tasks[task];
         if !t.indebted || t.kthread || !t.flow.held(&self.config.conf, self.v_ns) {
             return false;
@@ -31,14 +31,14 @@ impl Sim {
         self.cpus_busy(None)
     }
 
-    fn hold_release_cause(&self, task: TaskId, alone: bool) -> Option<Release> {
+    fn hold_release_cause(&self, task: TaskId, all_idle: bool) -> Option<Release> {
         let t = &self.tasks[task];
         let held_ns = t.held_since_ns.map_or(0, |since| self.now_ns - since);
         if !t.flow.held(&self.config.conf, self.v_ns) {
             Some(Release::Vtime)
         } else if held_ns >= self.config.hold_max_ns {
             Some(Release::Bound)
-        } else if alone {
+        } else if all_idle {
             Some(Release::Idle)
         } else {
             None
@@ -46,7 +46,7 @@ impl Sim {
     }
 
     /// `hold`: the task waits in the queue of held tasks.
-    pub(crate) fn hold(&mut self, task: TaskId) {
+    pub(crate) fn hold_insert(&mut self, task: TaskId) {
         let now = self.now_ns;
         let t = &mut self.tasks[task];
         if t.held_since_ns.is_none() {
@@ -54,7 +54,7 @@ impl Sim {
             self.counters.held += 1;
         }
         t.waits_since_ns = None;
-        t.state = State::Held;
+        t.state = TaskState::Held;
         t.key_ns = t.flow.start();
         self.held.insert(t.key_ns, task);
         if !self.cpus_busy(None) {
@@ -71,27 +71,27 @@ impl Sim {
         }
     }
 
-    /// `hold_poll`: wakes idle CPUs for the held tasks that may go.
-    pub(crate) fn hold_poll(&mut self, alone: bool) {
+    /// `hold_kick_idle`: wakes idle CPUs for the held tasks that may go.
+    pub(crate) fn hold_kick_idle(&mut self, all_idle: bool) {
         let held: Vec<TaskId> = self.held.iter().map(|(_, task)| task).collect();
         for task in held {
-            if self.hold_release_cause(task, alone).is_some() && !self.kick_idle_for(task) {
+            if self.hold_release_cause(task, all_idle).is_some() && !self.kick_idle_for(task) {
                 break;
             }
         }
     }
 
     /// `hold_release`: moves the held tasks that may go to the queue of `llc`.
-    pub(crate) fn hold_release(&mut self, llc: usize, mut alone: bool) -> bool {
+    pub(crate) fn hold_release(&mut self, llc: usize, mut all_idle: bool) -> bool {
         let held: Vec<(u64, TaskId)> = self.held.iter().collect();
         let mut moved = false;
         for (key_ns, task) in held {
-            let Some(cause) = self.hold_release_cause(task, alone) else {
+            let Some(cause) = self.hold_release_cause(task, all_idle) else {
                 continue;
             };
             self.held.remove(task);
             self.queues[llc].insert(key_ns, task);
-            self.tasks[task].state = State::Queued(llc);
+            self.tasks[task].state = TaskState::Queued(llc);
             self.tasks[task].waits_since_ns = Some(self.now_ns);
             self.tasks[task].waits_woken = true;
             self.hold_end(task);
@@ -102,7 +102,7 @@ impl Sim {
             }
             self.kick_idle_for(task);
             moved = true;
-            alone = false;
+            all_idle = false;
         }
         moved
     }

@@ -2,10 +2,10 @@
 //! Queues in order of virtual time, and which one a CPU takes from
 //! (`queue.bpf.h`).
 
+use crate::cpu::TaskId;
 use crate::engine::Sim;
 use crate::ffi;
-use crate::machine::TaskId;
-use crate::task::State;
+use crate::task::TaskState;
 
 /// A DSQ in vtime order; equal keys leave in the order they came.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl Sim {
     pub(crate) fn queue_insert(&mut self, task: TaskId, key_ns: u64) {
         let llc = self.cpus[self.tasks[task].cpu].llc;
         self.tasks[task].key_ns = key_ns;
-        self.tasks[task].state = State::Queued(llc);
+        self.tasks[task].state = TaskState::Queued(llc);
         self.queues[llc].insert(key_ns, task);
         self.counters.queued += 1;
     }
@@ -87,22 +87,6 @@ impl Sim {
             }
             (Some(_), _) => mine,
             (None, _) => found,
-        }
-    }
-
-    /// A CPU has left idleness, or was woken in vain: it may have been woken for a
-    /// task other than the one it took, which then needs yet another CPU.
-    pub(crate) fn queue_pass_on(&mut self) {
-        let waiting: Vec<TaskId> = self
-            .queues
-            .iter()
-            .flat_map(VtimeQueue::iter)
-            .map(|(_, task)| task)
-            .collect();
-        for task in waiting {
-            if self.kick_idle_for(task) {
-                break;
-            }
         }
     }
 

@@ -36,7 +36,7 @@ impl TaskReport {
 #[allow(missing_docs)] // described in intf.h
 pub struct Counters {
     pub switches: u64,
-    pub kept: u64,
+    pub continued: u64,
     pub wakeups: u64,
     pub direct: u64,
     pub queued: u64,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tasks: what a user asks for, and what the kernel and the scheduler keep.
 
+use crate::cpu::CpuSet;
 use crate::ffi::{self, Flow};
-use crate::machine::CpuSet;
 use crate::report::TaskReport;
 use crate::trace::Trace;
 
@@ -67,7 +67,7 @@ impl TaskSpec {
 
 /// Where a task is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum TaskState {
     /// Not created yet, or asleep.
     Blocked,
     /// In the queue of an LLC.
@@ -100,7 +100,7 @@ pub struct Task {
     /// The task that forked it.
     pub parent: Option<usize>,
     /// Where it is.
-    pub state: State,
+    pub state: TaskState,
 
     /// The scheduler's account.
     pub flow: Flow,
@@ -136,7 +136,7 @@ impl Task {
             step: 0,
             left_ns: 0,
             parent: None,
-            state: State::Blocked,
+            state: TaskState::Blocked,
             flow,
             woken: false,
             indebted: false,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What tasks do: literal and random traces.
 
-use crate::machine::CpuSet;
+use crate::cpu::CpuSet;
 
 /// A simulation of shorter steps takes long and shows nothing more.
 const MIN_STEP_NS: u64 = 20_000;

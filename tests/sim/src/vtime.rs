@@ -11,8 +11,8 @@ impl Sim {
         if slot.busy { slot.vtime_ns } else { self.v_ns }
     }
 
-    /// `vtime_at`: V as it is for the tasks of `cpu`.
-    pub(crate) fn v_at(&self, cpu: usize) -> u64 {
+    /// `vtime_local`: V as it is for the tasks of `cpu`.
+    pub(crate) fn vtime_local(&self, cpu: usize) -> u64 {
         ffi::earlier(self.v_ns, self.vtime_of_cpu(cpu))
     }
 

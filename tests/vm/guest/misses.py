@@ -43,7 +43,7 @@ def main():
         os.killpg(load.pid, signal.SIGKILL)
     for cpu, moved in before.items():
         print(json.dumps({"cpu": cpu, "bytes": after[cpu] - moved, "ns": system["uptime_ns"] - first["uptime_ns"]}))
-    print(json.dumps({"sense_errors": system["sense_errors"]}))
+    print(json.dumps({"pmu_read_errors": system["pmu_read_errors"]}))
     agent.send_signal(signal.SIGINT)
     assert agent.wait(timeout=PATIENCE_S) == 0
 

@@ -40,9 +40,9 @@ pub struct Slot {
     /// The task that yielded and was not queued since.
     pub yielded: Option<TaskId>,
     /// Virtual time up to which the running packet is charged, ns.
-    pub reached_ns: u64,
+    pub charged_vtime_ns: u64,
     /// Whether a wake-up has preempted the packet.
-    pub claimed: bool,
+    pub preempt_pending: bool,
 }
 
 /// One CPU.

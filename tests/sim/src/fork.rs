@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a new task inherits and an ending one leaves (`family.bpf.h`).
+//! What a new task inherits and an ending one leaves (`fork.bpf.h`).
 
+use crate::cpu::TaskId;
 use crate::engine::Sim;
 use crate::ffi::{self, Flow};
-use crate::machine::TaskId;
 
 impl Sim {
     /// `ops.init_task`: a task starts at V (4.8), but a forked one no earlier
     /// than its parent has got to, or a chain of short tasks would never age.
     pub(crate) fn init_task(&mut self, task: TaskId, parent: Option<TaskId>) {
-        let mut start = self.v_at(self.tasks[task].cpu);
+        let mut start = self.vtime_local(self.tasks[task].cpu);
         if let Some(parent) = parent {
             let p = &self.tasks[parent];
-            start = self.v_at(p.cpu);
+            start = self.vtime_local(p.cpu);
             let mut flow = p.flow;
             let run_ns = p.report.cpu_ns - p.charged_ns;
             flow.charge(&self.config.conf, run_ns, 0, self.busy_cpus);

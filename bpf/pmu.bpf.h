@@ -9,63 +9,63 @@
  * Block I/O is charged to the task that submits it: its device moves the bytes
  * while the task is blocked (4.5).
  */
-#ifndef DRFQ_SENSE_BPF_H
-#define DRFQ_SENSE_BPF_H
+#ifndef DRFQ_PMU_BPF_H
+#define DRFQ_PMU_BPF_H
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(key_size, sizeof(u32));
 	__uint(value_size, sizeof(u32));
 	__uint(max_entries, 1); /* the loader sets the number of CPUs */
-} sense_events SEC(".maps");
+} pmu_events SEC(".maps");
 
-static __always_inline bool sense_read(struct bpf_perf_event_value *value)
+static __always_inline bool pmu_read(struct bpf_perf_event_value *value)
 {
-	if (!bpf_perf_event_read_value(&sense_events, BPF_F_CURRENT_CPU, value, sizeof(*value)))
+	if (!bpf_perf_event_read_value(&pmu_events, BPF_F_CURRENT_CPU, value, sizeof(*value)))
 		return true;
-	count(DRFQ_EV_SENSE_ERRORS);
+	count(DRFQ_EV_PMU_READ_ERRORS);
 	return false;
 }
 
-static __always_inline void sense_base(struct drfq_cpu *slot,
-				       const struct bpf_perf_event_value *value)
+static __always_inline void pmu_set_base(struct drfq_cpu *slot,
+					 const struct bpf_perf_event_value *value)
 {
-	slot->sense_counter = value->counter;
-	slot->sense_enabled_ns = value->enabled;
-	slot->sense_running_ns = value->running;
+	slot->base_counter = value->counter;
+	slot->base_enabled_ns = value->enabled;
+	slot->base_running_ns = value->running;
 }
 
 /* A packet starts after the CPU did something else than end one: what it
  * counted meanwhile belongs to nobody. */
-static void sense_start(struct drfq_cpu *slot)
+static void pmu_start(struct drfq_cpu *slot)
 {
 	struct bpf_perf_event_value value = {};
 
-	if (sense_event_bytes && sense_read(&value))
-		sense_base(slot, &value);
+	if (pmu_event_bytes && pmu_read(&value))
+		pmu_set_base(slot, &value);
 }
 
 /* Bytes since the base, which moves to now. On the slot's own CPU only. */
-static u64 sense_take(struct drfq_cpu *slot)
+static u64 pmu_take_bytes(struct drfq_cpu *slot)
 {
 	struct bpf_perf_event_value value = {};
 	u64 events, enabled, running;
 
-	if (!sense_event_bytes || !sense_read(&value))
+	if (!pmu_event_bytes || !pmu_read(&value))
 		return 0;
-	events = value.counter - slot->sense_counter;
-	enabled = value.enabled - slot->sense_enabled_ns;
-	running = value.running - slot->sense_running_ns;
+	events = value.counter - slot->base_counter;
+	enabled = value.enabled - slot->base_enabled_ns;
+	running = value.running - slot->base_running_ns;
 	if (running < enabled) {
 		/* The kernel multiplexes the event: scale, or wait for a
 		 * sample if it has not counted at all. */
-		count(DRFQ_EV_SENSE_MULTIPLEXED);
+		count(DRFQ_EV_PMU_MULTIPLEXED);
 		if (!running)
 			return 0;
 		events = events * enabled / running;
 	}
-	sense_base(slot, &value);
-	return events * sense_event_bytes;
+	pmu_set_base(slot, &value);
+	return events * pmu_event_bytes;
 }
 
-#endif /* DRFQ_SENSE_BPF_H */
+#endif /* DRFQ_PMU_BPF_H */

@@ -1,51 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a woken task goes: idle CPUs and preemption (`place.bpf.h`, and the
-//! part of the kernel's default idle selection that matters here).
+//! Preemption by a wake-up (`preempt.bpf.h`).
 
+use crate::cpu::TaskId;
 use crate::engine::Sim;
 use crate::ffi;
-use crate::machine::TaskId;
 
 /// CPUs that a wake-up looks at besides the previous one.
 const PREEMPT_PROBES: usize = 4;
 
 impl Sim {
-    /// `scx_bpf_select_cpu_dfl`: claims an idle CPU for the task: the previous
-    /// one, one of its LLC, any.
-    pub(crate) fn select_idle(&mut self, task: TaskId) -> Option<usize> {
-        let t = &self.tasks[task];
-        let llc = self.cpus[t.cpu].llc;
-        let usable = |cpu: &usize| self.cpus[*cpu].idle && t.allowed.has(*cpu);
-        let found = Some(t.cpu)
-            .filter(usable)
-            .or_else(|| (0..self.cpus.len()).find(|c| usable(c) && self.cpus[*c].llc == llc))
-            .or_else(|| (0..self.cpus.len()).find(usable));
-        if let Some(cpu) = found {
-            self.cpus[cpu].idle = false;
-        }
-        found
-    }
-
-    /// `kick_idle_for`: wakes an idle CPU that may run the task.
-    pub(crate) fn kick_idle_for(&mut self, task: TaskId) -> bool {
-        let allowed = self.tasks[task].allowed;
-        let idle = (0..self.cpus.len()).find(|c| self.cpus[*c].idle && allowed.has(*c));
-        if let Some(cpu) = idle {
-            self.cpus[cpu].idle = false;
-            self.resched(cpu);
-        }
-        idle.is_some()
-    }
-
     /// `preempt_cpu`: preempts the packet of `cpu` if it is clearly later.
     pub(crate) fn preempt_cpu(&mut self, cpu: usize, start_ns: u64) -> bool {
         let margin = self.config.preempt_margin_ns;
         let slot = &mut self.cpus[cpu].slot;
         let later = ffi::before(start_ns.wrapping_add(margin), slot.vtime_ns);
-        if !slot.busy || slot.claimed || !later {
+        if !slot.busy || slot.preempt_pending || !later {
             return false;
         }
-        slot.claimed = true;
+        slot.preempt_pending = true;
         self.cpus[cpu].slice_ns = 0;
         self.resched(cpu);
         self.counters.preempts += 1;

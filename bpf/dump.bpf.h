@@ -3,8 +3,8 @@
  * What the scheduler tells: the task iterator that the agent reads, and the
  * dump that the kernel prints when it ends a scheduler.
  */
-#ifndef DRFQ_REPORT_BPF_H
-#define DRFQ_REPORT_BPF_H
+#ifndef DRFQ_DUMP_BPF_H
+#define DRFQ_DUMP_BPF_H
 
 /* Time that @p was runnable without a CPU, the present wait included. */
 static u64 wait_ns(struct task_struct *p)
@@ -82,4 +82,4 @@ void BPF_STRUCT_OPS(drfq_dump_task, struct scx_dump_ctx *dctx, struct task_struc
 		     DRFQ_WEIGHT_ONE, t->flags);
 }
 
-#endif /* DRFQ_REPORT_BPF_H */
+#endif /* DRFQ_DUMP_BPF_H */

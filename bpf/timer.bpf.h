@@ -10,13 +10,13 @@
  * And what waits while a CPU idles, held or queued, gets that CPU at the next
  * turn at the latest, whatever raced with what.
  */
-#ifndef DRFQ_RESCUE_BPF_H
-#define DRFQ_RESCUE_BPF_H
+#ifndef DRFQ_TIMER_BPF_H
+#define DRFQ_TIMER_BPF_H
 
-#define WATCH_PERIOD_NS 100000000
-#define RESCUE_EVERY 10 /* periods */
+#define TIMER_PERIOD_NS 100000000
+#define RESCUE_PERIODS 10 /* periods */
 
-struct watch {
+struct timer_slot {
 	struct bpf_timer timer;
 };
 
@@ -24,10 +24,10 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct watch);
-} watch_timer SEC(".maps");
+	__type(value, struct timer_slot);
+} timer_map SEC(".maps");
 
-static u32 watch_periods;
+static u32 timer_periods;
 
 /* When the last rescue was, on both clocks. */
 static u64 rescued_at_ns, rescued_at_jiffies;
@@ -79,33 +79,33 @@ static void rescue(void)
 		rescue_queue(DRFQ_DSQ_LLC + llc, since);
 }
 
-static int watch_fire(void *map, int *key, struct bpf_timer *timer)
+static int timer_fire(void *map, int *key, struct bpf_timer *timer)
 {
 	/* Older verifiers take the callback for sleepable, as ops.init is. */
 	bpf_rcu_read_lock();
-	if (hold_watch())
-		hold_poll(!cpus_busy(-1));
-	pass_on();
-	if (++watch_periods % RESCUE_EVERY == 0)
+	if (hold_update_hint())
+		hold_kick_idle(!cpus_busy(-1));
+	kick_idle_for_queued();
+	if (++timer_periods % RESCUE_PERIODS == 0)
 		rescue();
 	bpf_rcu_read_unlock();
-	bpf_timer_start(timer, WATCH_PERIOD_NS, 0);
+	bpf_timer_start(timer, TIMER_PERIOD_NS, 0);
 	return 0;
 }
 
-static s32 watch_init(void)
+static s32 timer_setup(void)
 {
 	u32 key = 0;
-	struct watch *w = bpf_map_lookup_elem(&watch_timer, &key);
+	struct timer_slot *w = bpf_map_lookup_elem(&timer_map, &key);
 	s32 err;
 
 	if (!w)
 		return -ENOENT;
-	err = bpf_timer_init(&w->timer, &watch_timer, CLOCK_MONOTONIC);
+	err = bpf_timer_init(&w->timer, &timer_map, CLOCK_MONOTONIC);
 	if (err)
 		return err;
-	bpf_timer_set_callback(&w->timer, watch_fire);
-	return bpf_timer_start(&w->timer, WATCH_PERIOD_NS, 0);
+	bpf_timer_set_callback(&w->timer, timer_fire);
+	return bpf_timer_start(&w->timer, TIMER_PERIOD_NS, 0);
 }
 
-#endif /* DRFQ_RESCUE_BPF_H */
+#endif /* DRFQ_TIMER_BPF_H */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The watch timer (`rescue.bpf.h`).
+//! The watch timer (`timer.bpf.h`).
 
+use crate::cpu::TaskId;
 use crate::engine::Sim;
 use crate::ffi;
-use crate::machine::TaskId;
 
 /// Period of the watch timer, ns.
-pub const WATCH_PERIOD_NS: u64 = 100_000_000;
+pub const TIMER_PERIOD_NS: u64 = 100_000_000;
 
 /// Periods between two looks for starved tasks.
-const RESCUE_EVERY: u64 = 10;
+const RESCUE_PERIODS: u64 = 10;
 
 impl Sim {
     fn rescue_queue(&mut self, llc: usize) {
@@ -31,14 +31,14 @@ impl Sim {
         }
     }
 
-    /// `watch_fire`.
-    pub(crate) fn watch_fire(&mut self) {
+    /// `timer_fire`.
+    pub(crate) fn timer_fire(&mut self) {
         if !self.held.is_empty() {
-            let alone = !self.cpus_busy(None);
-            self.hold_poll(alone);
+            let all_idle = !self.cpus_busy(None);
+            self.hold_kick_idle(all_idle);
         }
-        self.watch_periods += 1;
-        if self.watch_periods.is_multiple_of(RESCUE_EVERY) {
+        self.timer_periods += 1;
+        if self.timer_periods.is_multiple_of(RESCUE_PERIODS) {
             for llc in 0..self.queues.len() {
                 self.rescue_queue(llc);
             }

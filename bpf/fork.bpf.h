@@ -12,23 +12,23 @@
  * passed on to its parent when it ends: a family that runs one after the other is
  * one flow, and one that runs in parallel is as many flows as run.
  */
-#ifndef DRFQ_FAMILY_BPF_H
-#define DRFQ_FAMILY_BPF_H
+#ifndef DRFQ_FORK_BPF_H
+#define DRFQ_FORK_BPF_H
 
 /* S of the task that runs here, charged up to now, or V if that is later; its
  * account is not touched, because it may be charged meanwhile. */
-static u64 family_parent_start(void)
+static u64 fork_start_vtime(void)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	s32 cpu = bpf_get_smp_processor_id();
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
-	u64 v = vtime_at(cpu), run_ns;
+	u64 v = vtime_local(cpu), run_ns;
 	struct drfq_flow flow;
 
 	if (!t || slot->pid != (u32)parent->pid)
 		return v;
-	run_ns = scx_bpf_now() - slot->reached_at_ns;
+	run_ns = scx_bpf_now() - slot->charged_at_ns;
 	/* More than a tick cannot be uncharged; a clock may be. */
 	if (run_ns > 2 * slice_ns)
 		run_ns = 2 * slice_ns;
@@ -39,7 +39,7 @@ static u64 family_parent_start(void)
 
 /* @p, whose account is @t, has ended: its heir is the rest of its process, or
  * its parent. The cap keeps a very low weight from delaying those. */
-static void family_pass_on(struct task_struct *p, struct task_ctx *t)
+static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 {
 	struct drfq_flow flow = t->flow;
 	struct task_struct *heir;
@@ -57,4 +57,4 @@ static void family_pass_on(struct task_struct *p, struct task_ctx *t)
 	bpf_rcu_read_unlock();
 }
 
-#endif /* DRFQ_FAMILY_BPF_H */
+#endif /* DRFQ_FORK_BPF_H */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Preemption: which running packet a woken task preempts if no CPU idles.
+ */
+#ifndef DRFQ_PREEMPT_BPF_H
+#define DRFQ_PREEMPT_BPF_H
+
+/* CPUs that a wake-up looks at for a later packet, besides the previous one. */
+#define PREEMPT_PROBES 4
+
+/* Preempts the packet of @cpu if it is clearly later than @start. */
+static bool preempt_cpu(s32 cpu, u64 start)
+{
+	struct drfq_cpu *slot = cpu_slot(cpu);
+
+	if (!READ_ONCE(slot->pid) || READ_ONCE(slot->preempt_pending))
+		return false;
+	if (!drfq_before(start + preempt_margin_ns, READ_ONCE(slot->vtime_ns)))
+		return false;
+	WRITE_ONCE(slot->preempt_pending, true);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	count(DRFQ_EV_PREEMPTS);
+	return true;
+}
+
+/* @p was queued with S = @start and no CPU is idle for it. */
+static void preempt_for(struct task_struct *p, u64 start)
+{
+	s32 cpu = scx_bpf_task_cpu(p), probe;
+	u32 llc = llc_of_cpu(cpu);
+
+	if (preempt_cpu(cpu, start) || task_is_pinned(p))
+		return;
+	bpf_for(probe, 0, PREEMPT_PROBES) {
+		if (++cpu >= (s32)nr_cpu_ids)
+			cpu = 0;
+		if (llc_of_cpu(cpu) != llc || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		if (preempt_cpu(cpu, start))
+			return;
+	}
+}
+
+#endif /* DRFQ_PREEMPT_BPF_H */
