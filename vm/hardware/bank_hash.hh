@@ -9,12 +9,12 @@
 // bits as there are bank bits. Here all row bits are folded into them, as the
 // functions found on present machines do (Pessl et al., DRAMA, USENIX Security
 // 2016): arrays on huge pages differ in high bits only.
-#ifndef DRFQ_MACHINE_BANK_HASH_HH
-#define DRFQ_MACHINE_BANK_HASH_HH
+#ifndef DRFQ_HARDWARE_BANK_HASH_HH
+#define DRFQ_HARDWARE_BANK_HASH_HH
 
 #include "model/timing.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 
 /// From physical addresses to those that the controller sees. One-to-one; changes
 /// nothing but the bank and its group, so what shares a row still does.
@@ -54,6 +54,6 @@ class BankHash {
   unsigned row_at_;
 };
 
-}  // namespace drfq::machine
+}  // namespace drfq::hardware
 
 #endif

@@ -5,22 +5,22 @@
 // an array in the order of use. The shared one is not inclusive: a line may be
 // in a private cache and no longer here. Private caches are not kept coherent
 // with each other; see docs/virtual-machine.md.
-#ifndef DRFQ_MACHINE_CACHE_HH
-#define DRFQ_MACHINE_CACHE_HH
+#ifndef DRFQ_HARDWARE_CACHE_HH
+#define DRFQ_HARDWARE_CACHE_HH
 
 #include <cstdint>
 #include <vector>
 
-#include "description.hh"
+#include "machine_description.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 
 /// A physical address divided by kLineBytes.
 using Line = std::uint64_t;
 
 class PrivateCache {
  public:
-  explicit PrivateCache(const CacheShape &s)
+  explicit PrivateCache(const CacheConfig &s)
       : ways_(s.ways), mask_(s.sets() - 1), slots_(std::size_t{s.sets()} * s.ways) {}
 
   /// Whether the line is there; a hit makes it the most recent, a store dirty.
@@ -78,24 +78,24 @@ class PrivateCache {
 
 class SharedCache {
  public:
-  struct Meta {
+  struct LineState {
     std::uint64_t used = 0;  ///< stamp of the last use
     std::uint16_t rmid = 0;  ///< of the core that brought it in
     bool dirty = false;
-    bool coming = false;      ///< its data is still on the way from memory
+    bool in_flight = false;   ///< its data is still on the way from memory
     bool prefetched = false;  ///< and not asked for yet
   };
   struct Victim {
     Line line = 0;
-    Meta meta;
+    LineState state;
     bool valid = false;
   };
 
-  SharedCache(const CacheShape &s, unsigned rmids)
+  SharedCache(const CacheConfig &s, unsigned rmids)
       : ways_(s.ways),
         mask_(s.sets() - 1),
         tags_(std::size_t{s.sets()} * s.ways),
-        meta_(tags_.size()),
+        states_(tags_.size()),
         held_(rmids == 0 ? 1 : rmids) {}
 
   unsigned ways() const { return ways_; }
@@ -105,18 +105,18 @@ class SharedCache {
   }
 
   /// Null when the line is not there. Does not count as a use.
-  Meta *find(Line line) {
+  LineState *find(Line line) {
     const std::size_t base = (line & mask_) * ways_;
     for (unsigned i = 0; i < ways_; i++)
-      if (tags_[base + i] == line + 1) return &meta_[base + i];
+      if (tags_[base + i] == line + 1) return &states_[base + i];
     return nullptr;
   }
 
-  void touch(Meta *m) { m->used = ++stamp_; }
+  void touch(LineState *m) { m->used = ++stamp_; }
 
   /// Puts a line that is not there into one of the allowed ways (a bit each, at
   /// least one): an empty one, else the least recently used.
-  Meta *fill(Line line, std::uint16_t rmid, std::uint32_t allowed, Victim *victim) {
+  LineState *fill(Line line, std::uint16_t rmid, std::uint32_t allowed, Victim *victim) {
     const std::size_t base = (line & mask_) * ways_;
     std::size_t at = base;
     std::uint64_t oldest = ~std::uint64_t{0};
@@ -124,7 +124,9 @@ class SharedCache {
       if ((allowed >> i & 1) == 0) continue;
       // A line that is on its way stays, unless nothing else may go.
       const std::uint64_t age =
-          tags_[base + i] == 0 ? 0 : meta_[base + i].used + (meta_[base + i].coming ? kPinned : 0);
+          tags_[base + i] == 0
+              ? 0
+              : states_[base + i].used + (states_[base + i].in_flight ? kPinned : 0);
       if (age >= oldest) continue;
       oldest = age;
       at = base + i;
@@ -132,30 +134,30 @@ class SharedCache {
     victim->valid = tags_[at] != 0;
     if (victim->valid) {
       victim->line = tags_[at] - 1;
-      victim->meta = meta_[at];
-      held_[victim->meta.rmid]--;
+      victim->state = states_[at];
+      held_[victim->state.rmid]--;
     }
     tags_[at] = line + 1;
-    meta_[at] = Meta();
-    meta_[at].rmid = rmid;
-    meta_[at].used = ++stamp_;
+    states_[at] = LineState();
+    states_[at].rmid = rmid;
+    states_[at].used = ++stamp_;
     held_[rmid]++;
-    return &meta_[at];
+    return &states_[at];
   }
 
   /// Takes the line out; whether it was there and dirty.
   bool flush(Line line) {
-    Meta *m = find(line);
+    LineState *m = find(line);
     if (m == nullptr) return false;
     const bool dirty = m->dirty;
     held_[m->rmid]--;
-    tags_[static_cast<std::size_t>(m - meta_.data())] = 0;
-    *m = Meta();
+    tags_[static_cast<std::size_t>(m - states_.data())] = 0;
+    *m = LineState();
     return dirty;
   }
 
   /// Lines that a monitoring id brought in and that are still there.
-  std::uint64_t held(std::uint16_t rmid) const { return held_[rmid]; }
+  std::uint64_t lines_held(std::uint16_t rmid) const { return held_[rmid]; }
 
  private:
   static constexpr std::uint64_t kPinned = std::uint64_t{1} << 62;
@@ -163,11 +165,11 @@ class SharedCache {
   unsigned ways_;
   Line mask_;
   std::vector<Line> tags_;  // line + 1; 0: empty
-  std::vector<Meta> meta_;
+  std::vector<LineState> states_;
   std::vector<std::uint64_t> held_;
   std::uint64_t stamp_ = 0;
 };
 
-}  // namespace drfq::machine
+}  // namespace drfq::hardware
 
 #endif

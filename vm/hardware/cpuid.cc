@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "machine.hh"
+#include "hardware_model.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 namespace {
 
 constexpr std::uint32_t bit(unsigned n) { return std::uint32_t{1} << n; }
@@ -15,7 +15,7 @@ constexpr std::uint32_t bit(unsigned n) { return std::uint32_t{1} << n; }
 /// leaf 15H for the timer's clock.
 constexpr std::uint32_t kCrystalHz = 1'000'000'000;
 
-Cpuid features(const Description &d, Cpuid c) {
+Cpuid features(const MachineDescription &d, Cpuid c) {
   // MONITOR would let a core wait for a store that nobody sees, the deadline
   // timer and x2APIC are not there, and software behaves as on bare metal.
   c.ecx &= ~(bit(3) | bit(21) | bit(24) | bit(31));
@@ -24,7 +24,7 @@ Cpuid features(const Description &d, Cpuid c) {
 }
 
 /// A leaf 4 entry. sharing: cores, rounded up to a power of two.
-Cpuid cache(const CacheShape &s, unsigned level, unsigned type, unsigned sharing,
+Cpuid cache(const CacheConfig &s, unsigned level, unsigned type, unsigned sharing,
             const Cpuid &host) {
   unsigned ids = 1;
   while (ids < sharing) ids *= 2;
@@ -36,7 +36,7 @@ Cpuid cache(const CacheShape &s, unsigned level, unsigned type, unsigned sharing
   return c;
 }
 
-Cpuid caches(const Description &d, std::uint32_t subleaf, const Cpuid &host) {
+Cpuid caches(const MachineDescription &d, std::uint32_t subleaf, const Cpuid &host) {
   switch (subleaf) {
     case 0:
       return cache(d.l1, 1, 1, 1, host);
@@ -54,7 +54,7 @@ Cpuid caches(const Description &d, std::uint32_t subleaf, const Cpuid &host) {
   }
 }
 
-Cpuid monitoring(const RdtShape &s, std::uint32_t subleaf) {
+Cpuid monitoring(const RdtConfig &s, std::uint32_t subleaf) {
   Cpuid c;
   if (s.rmids == 0) return c;
   if (subleaf == 0) {
@@ -69,7 +69,7 @@ Cpuid monitoring(const RdtShape &s, std::uint32_t subleaf) {
   return c;
 }
 
-Cpuid allocation(const RdtShape &s, std::uint32_t subleaf) {
+Cpuid allocation(const RdtConfig &s, std::uint32_t subleaf) {
   Cpuid c;
   if (subleaf == 0) {
     c.ebx = (s.l3_closes != 0 ? bit(1) : 0) | (s.mba_closes != 0 ? bit(3) : 0);
@@ -84,7 +84,7 @@ Cpuid allocation(const RdtShape &s, std::uint32_t subleaf) {
   return c;
 }
 
-Cpuid monitors(const PmuShape &p) {
+Cpuid monitors(const PmuConfig &p) {
   Cpuid c;
   if (p.version == 0) return c;
   // Seven architectural events; branches are not counted here.
@@ -97,7 +97,8 @@ Cpuid monitors(const PmuShape &p) {
 
 }  // namespace
 
-Cpuid cpuid_of(const Description &d, std::uint32_t leaf, std::uint32_t subleaf, const Cpuid &host) {
+Cpuid cpuid_of(const MachineDescription &d, std::uint32_t leaf, std::uint32_t subleaf,
+               const Cpuid &host) {
   Cpuid c = host;
   const bool rdt_alloc = d.rdt.l3_closes != 0 || d.rdt.mba_closes != 0;
   switch (leaf) {
@@ -136,4 +137,4 @@ Cpuid cpuid_of(const Description &d, std::uint32_t leaf, std::uint32_t subleaf, 
   }
 }
 
-}  // namespace drfq::machine
+}  // namespace drfq::hardware

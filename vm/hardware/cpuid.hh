@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// CPUID leaves of the parts that a description adds to an emulated processor
-// (Intel SDM volume 2, CPUID; volume 3 for RDT and performance monitoring).
-#ifndef DRFQ_MACHINE_CPUID_HH
-#define DRFQ_MACHINE_CPUID_HH
+// CPUID leaves that describe the modelled hardware to the guest (Intel SDM, volume 2, "CPUID";
+// volume 3 for RDT and performance monitoring).
+#ifndef DRFQ_HARDWARE_CPUID_HH
+#define DRFQ_HARDWARE_CPUID_HH
 
-#include "description.hh"
+#include "machine_description.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 
-struct Cpuid;
+struct Cpuid {
+  std::uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
 
-/// The lowest highest basic leaf that software is told of.
+/// Leaf 0 reports at least this highest basic leaf.
 inline constexpr std::uint32_t kMaxLeaf = 0x1F;
 
-/// of_host: the emulator's own answer, which everything else keeps.
-Cpuid cpuid_of(const Description &, std::uint32_t leaf, std::uint32_t subleaf,
-               const Cpuid &of_host);
+/// The answer that the guest gets. of_qemu: the answer of the emulated CPU, which this function
+/// changes only where the description requires it.
+Cpuid cpuid_of(const MachineDescription &, std::uint32_t leaf, std::uint32_t subleaf,
+               const Cpuid &of_qemu);
 
-}  // namespace drfq::machine
+}  // namespace drfq::hardware
 
 #endif

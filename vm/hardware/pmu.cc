@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "pmu.hh"
 
-#include "machine.hh"
-
-namespace drfq::machine {
+namespace drfq::hardware {
 namespace {
 
-constexpr unsigned kFixedBit = 32;  // of the first fixed counter in the global registers
+constexpr unsigned kFixedBit =
+    32;  // of the first fixed counter in the IA32_PERF_GLOBAL_* registers
 
 /// Fields of IA32_PERFEVTSELx.
 constexpr std::uint64_t kUsr = 1u << 16, kOs = 1u << 17, kEdge = 1u << 18, kEnable = 1u << 22;
@@ -22,16 +21,16 @@ constexpr std::uint64_t kOffcoreBits = 0x3fffffffffull;
 
 constexpr std::uint64_t kFullWidthWrites = 1 << 13;  // IA32_PERF_CAPABILITIES.FW_WRITE
 
-std::uint64_t offcore(std::uint64_t request, const Counts &c) {
+std::uint64_t offcore(std::uint64_t request, const CoreCounts &c) {
   const bool any = (request & kAnyResponse) != 0;
   const bool hits = any || (request & kL3Hits) != 0, misses = any || (request & kL3Misses) != 0;
   std::uint64_t n = 0;
   if (request & kDemandRead)
-    n += (hits ? c[Source::read_hit] : 0) + (misses ? c[Source::read_miss] : 0);
+    n += (hits ? c[Quantity::read_hit] : 0) + (misses ? c[Quantity::read_miss] : 0);
   if (request & kDemandOwn)
-    n += (hits ? c[Source::own_hit] : 0) + (misses ? c[Source::own_miss] : 0);
-  if ((request & kPrefetches) && misses) n += c[Source::prefetch_miss];
-  if ((request & kWriteBack) && any) n += c[Source::write_back];
+    n += (hits ? c[Quantity::rfo_hit] : 0) + (misses ? c[Quantity::rfo_miss] : 0);
+  if ((request & kPrefetches) && misses) n += c[Quantity::prefetch_miss];
+  if ((request & kWriteBack) && any) n += c[Quantity::write_back];
   return n;
 }
 
@@ -41,7 +40,7 @@ std::uint64_t scaled(std::uint64_t ps, double per_ps) {
 
 }  // namespace
 
-Pmu::Pmu(const Description &d)
+Pmu::Pmu(const MachineDescription &d)
     : general_(d.pmu.counters),
       fixed_(d.pmu.fixed),
       present_(d.pmu.version != 0),
@@ -51,38 +50,39 @@ Pmu::Pmu(const Description &d)
       counters_(general_ + fixed_),
       evtsel_(general_) {}
 
-std::uint64_t Pmu::event(std::uint16_t event_umask, std::uint64_t request, const Counts &c) const {
+std::uint64_t Pmu::event(std::uint16_t event_umask, std::uint64_t request,
+                         const CoreCounts &c) const {
   switch (event_umask) {
     case 0x00C0:
-      return c[Source::insns];  // INST_RETIRED.ANY
+      return c[Quantity::insns];  // INST_RETIRED.ANY
     case 0x003C:
-      return scaled(c[Source::busy_ps], cycles_per_ps_);  // CPU_CLK_UNHALTED.THREAD
+      return scaled(c[Quantity::busy_ps], cycles_per_ps_);  // CPU_CLK_UNHALTED.THREAD
     case 0x013C:
-      return scaled(c[Source::busy_ps], tsc_per_ps_);  // CPU_CLK_UNHALTED.REF_XCLK
+      return scaled(c[Quantity::busy_ps], tsc_per_ps_);  // CPU_CLK_UNHALTED.REF_XCLK
     case 0x4F2E:
       return c.references();  // LONGEST_LAT_CACHE.REFERENCE
     case 0x412E:
       return c.misses();  // LONGEST_LAT_CACHE.MISS
     case 0x01B0:
-      return c[Source::read_hit] + c[Source::read_miss];  // OFFCORE_REQUESTS.DEMAND_DATA_RD
+      return c[Quantity::read_hit] + c[Quantity::read_miss];  // OFFCORE_REQUESTS.DEMAND_DATA_RD
     case 0x04B0:
-      return c[Source::own_hit] + c[Source::own_miss];  // OFFCORE_REQUESTS.DEMAND_RFO
-    case 0x08B0:                                        // OFFCORE_REQUESTS.ALL_DATA_RD
-      return c[Source::read_hit] + c[Source::read_miss] + c[Source::prefetch_miss];
+      return c[Quantity::rfo_hit] + c[Quantity::rfo_miss];  // OFFCORE_REQUESTS.DEMAND_RFO
+    case 0x08B0:                                            // OFFCORE_REQUESTS.ALL_DATA_RD
+      return c[Quantity::read_hit] + c[Quantity::read_miss] + c[Quantity::prefetch_miss];
     case 0x10B0:
-      return c[Source::read_miss];  // OFFCORE_REQUESTS.L3_MISS_DEMAND_DATA_RD
+      return c[Quantity::read_miss];  // OFFCORE_REQUESTS.L3_MISS_DEMAND_DATA_RD
     case 0x80B0:
-      return c.references() + c[Source::write_back];  // OFFCORE_REQUESTS.ALL_REQUESTS
+      return c.references() + c[Quantity::write_back];  // OFFCORE_REQUESTS.ALL_REQUESTS
     case 0x20D1:
-      return c[Source::read_miss];  // MEM_LOAD_RETIRED.L3_MISS
+      return c[Quantity::read_miss];  // MEM_LOAD_RETIRED.L3_MISS
     case 0x04D1:
-      return c[Source::read_hit];  // MEM_LOAD_RETIRED.L3_HIT
+      return c[Quantity::read_hit];  // MEM_LOAD_RETIRED.L3_HIT
     case 0x08D1:
-      return c[Source::read_hit] + c[Source::read_miss];  // MEM_LOAD_RETIRED.L1_MISS
-    case 0x40F0:                                          // L2_TRANS.L2_WB
+      return c[Quantity::read_hit] + c[Quantity::read_miss];  // MEM_LOAD_RETIRED.L1_MISS
+    case 0x40F0:                                              // L2_TRANS.L2_WB
     case 0x02F2:
-      return c[Source::write_back];  // L2_LINES_OUT.NON_SILENT
-    case 0x01B7:                     // OFFCORE_RESPONSE_0, _1
+      return c[Quantity::write_back];  // L2_LINES_OUT.NON_SILENT
+    case 0x01B7:                       // OFFCORE_RESPONSE_0, _1
     case 0x01BB:
       return offcore(request, c);
     default:
@@ -96,12 +96,12 @@ bool Pmu::is_on(unsigned i) const {
   return (fixed_ctrl_ >> (4 * f) & 3) && (global_ctrl_ >> (kFixedBit + f) & 1);
 }
 
-std::uint64_t Pmu::fixed_source(unsigned i, const Counts &c) const {
-  if (i == 0) return c[Source::insns];
-  return scaled(c[Source::busy_ps], i == 1 ? cycles_per_ps_ : tsc_per_ps_);
+std::uint64_t Pmu::fixed_source(unsigned i, const CoreCounts &c) const {
+  if (i == 0) return c[Quantity::insns];
+  return scaled(c[Quantity::busy_ps], i == 1 ? cycles_per_ps_ : tsc_per_ps_);
 }
 
-std::uint64_t Pmu::source(unsigned i, const Sources &now) const {
+std::uint64_t Pmu::source(unsigned i, const CountsByRing &now) const {
   std::uint64_t n = 0;
   if (i >= general_) {
     const std::uint64_t rings = fixed_ctrl_ >> (4 * (i - general_));
@@ -118,16 +118,16 @@ std::uint64_t Pmu::source(unsigned i, const Sources &now) const {
   return n;
 }
 
-void Pmu::catch_up(const Sources &now) {
+void Pmu::update(const CountsByRing &now) {
   for (unsigned i = 0; i < counters_.size(); i++) {
     Counter &c = counters_[i];
     const std::uint64_t at = source(i, now);
     if (is_on(i)) {
-      const std::uint64_t sum = c.value + (at - c.seen);
+      const std::uint64_t sum = c.value + (at - c.last_source);
       if (sum > mask_) status_ |= std::uint64_t{1} << (i < general_ ? i : kFixedBit + i - general_);
       c.value = sum & mask_;
     }
-    c.seen = at;
+    c.last_source = at;
   }
 }
 
@@ -149,71 +149,71 @@ std::uint64_t Pmu::writable(std::uint32_t m) const {
   return kEvtselBits;
 }
 
-Msr Pmu::read(std::uint32_t m, const Sources &now, std::uint64_t *value) {
-  if (!present_) return Msr::not_ours;
+MsrResult Pmu::read(std::uint32_t m, const CountsByRing &now, std::uint64_t *value) {
+  if (!present_) return MsrResult::not_ours;
   if (m == msr::kPerfCapabilities) {
     *value = kFullWidthWrites;
-    return Msr::handled;
+    return MsrResult::handled;
   }
   if (m == msr::kGlobalOvfCtrl) {
     *value = 0;
-    return Msr::handled;
+    return MsrResult::handled;
   }
   if (const std::uint64_t *s = setting(m)) {
     *value = *s;
-    return Msr::handled;
+    return MsrResult::handled;
   }
   unsigned i = general_ + fixed_;
   if (m >= msr::kPmc && m - msr::kPmc < general_) i = m - msr::kPmc;
   if (m >= msr::kFullPmc && m - msr::kFullPmc < general_) i = m - msr::kFullPmc;
   if (m >= msr::kFixedCtr && m - msr::kFixedCtr < fixed_) i = general_ + m - msr::kFixedCtr;
-  if (i == counters_.size() && m != msr::kGlobalStatus) return Msr::not_ours;
-  catch_up(now);
+  if (i == counters_.size() && m != msr::kGlobalStatus) return MsrResult::not_ours;
+  update(now);
   *value = i < counters_.size() ? counters_[i].value : status_;
-  return Msr::handled;
+  return MsrResult::handled;
 }
 
-Msr Pmu::write(std::uint32_t m, const Sources &now, std::uint64_t value) {
-  if (!present_) return Msr::not_ours;
-  if (m == msr::kPerfCapabilities || m == msr::kGlobalStatus) return Msr::fault;
-  catch_up(now);
+MsrResult Pmu::write(std::uint32_t m, const CountsByRing &now, std::uint64_t value) {
+  if (!present_) return MsrResult::not_ours;
+  if (m == msr::kPerfCapabilities || m == msr::kGlobalStatus) return MsrResult::fault;
+  update(now);
   if (std::uint64_t *s = setting(m)) {
-    if ((value & ~writable(m)) != 0) return Msr::fault;
+    if ((value & ~writable(m)) != 0) return MsrResult::fault;
     *s = value;
-    // What it counts from now on starts here.
-    for (unsigned i = 0; i < counters_.size(); i++) counters_[i].seen = source(i, now);
-    return Msr::handled;
+    // A counter that was just reprogrammed counts from this moment.
+    for (unsigned i = 0; i < counters_.size(); i++) counters_[i].last_source = source(i, now);
+    return MsrResult::handled;
   }
   if (m == msr::kGlobalOvfCtrl) {
     status_ &= ~value;
-    return Msr::handled;
+    return MsrResult::handled;
   }
   if (m >= msr::kPmc && m - msr::kPmc < general_) {
-    // The old address takes 32 bits and extends their sign.
+    // IA32_PMCx writes 32 bits, sign-extended; IA32_A_PMCx writes the full width.
     const std::int64_t low = static_cast<std::int32_t>(value);
     counters_[m - msr::kPmc].value = static_cast<std::uint64_t>(low) & mask_;
-    return Msr::handled;
+    return MsrResult::handled;
   }
   if (m >= msr::kFullPmc && m - msr::kFullPmc < general_) {
-    if ((value & ~mask_) != 0) return Msr::fault;
+    if ((value & ~mask_) != 0) return MsrResult::fault;
     counters_[m - msr::kFullPmc].value = value;
-    return Msr::handled;
+    return MsrResult::handled;
   }
   if (m >= msr::kFixedCtr && m - msr::kFixedCtr < fixed_) {
-    if ((value & ~mask_) != 0) return Msr::fault;
+    if ((value & ~mask_) != 0) return MsrResult::fault;
     counters_[general_ + m - msr::kFixedCtr].value = value;
-    return Msr::handled;
+    return MsrResult::handled;
   }
-  return Msr::not_ours;
+  return MsrResult::not_ours;
 }
 
-bool Pmu::rdpmc(std::uint32_t selector, const Sources &now, std::uint64_t *value) {
+bool Pmu::rdpmc(std::uint32_t selector, const CountsByRing &now, std::uint64_t *value) {
   constexpr std::uint32_t kFixed = 1u << 30;
   const std::uint32_t i = selector & ~kFixed;
   if (!present_ || i >= ((selector & kFixed) ? fixed_ : general_)) return false;
-  catch_up(now);
+  update(now);
   *value = counters_[(selector & kFixed) ? general_ + i : i].value;
   return true;
 }
 
-}  // namespace drfq::machine
+}  // namespace drfq::hardware

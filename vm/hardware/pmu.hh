@@ -1,64 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Architectural performance monitoring, version 2 (Intel SDM volume 3, chapter
-// "Performance monitoring"), of one core. Counting is exact; there are no
-// interrupts on overflow, so sampling does not work. Edge, inversion and counter
-// mask are accepted, but such a counter stands still, as one of an unknown event.
-#ifndef DRFQ_MACHINE_PMU_HH
-#define DRFQ_MACHINE_PMU_HH
+// One core's architectural performance monitoring, version 2 (Intel SDM, volume 3, "Performance
+// monitoring"). Counts are exact. Overflow raises no interrupt, so sampling does not work. The
+// edge, inversion and counter-mask bits are accepted, but such a counter does not advance, nor
+// does a counter of an unknown event.
+#ifndef DRFQ_HARDWARE_PMU_HH
+#define DRFQ_HARDWARE_PMU_HH
 
 #include <cstdint>
 #include <vector>
 
-#include "counts.hh"
-#include "description.hh"
+#include "core_counts.hh"
+#include "machine_description.hh"
+#include "msr.hh"
 
-namespace drfq::machine {
-
-enum class Msr : std::uint8_t;
-
-namespace msr {
-inline constexpr std::uint32_t kPmc = 0xC1;           ///< IA32_PMC0
-inline constexpr std::uint32_t kPerfevtsel = 0x186;   ///< IA32_PERFEVTSEL0
-inline constexpr std::uint32_t kOffcoreRsp0 = 0x1A6;  ///< MSR_OFFCORE_RSP_0, _1
-inline constexpr std::uint32_t kFixedCtr = 0x309;     ///< IA32_FIXED_CTR0
-inline constexpr std::uint32_t kPerfCapabilities = 0x345;
-inline constexpr std::uint32_t kFixedCtrCtrl = 0x38D;
-inline constexpr std::uint32_t kGlobalStatus = 0x38E;
-inline constexpr std::uint32_t kGlobalCtrl = 0x38F;
-inline constexpr std::uint32_t kGlobalOvfCtrl = 0x390;
-inline constexpr std::uint32_t kFullPmc = 0x4C1;  ///< IA32_A_PMC0
-}  // namespace msr
-
-/// What one core's counters count from: by ring, kernel first.
-struct Sources {
-  Counts ring[2];
-};
+namespace drfq::hardware {
 
 class Pmu {
  public:
-  explicit Pmu(const Description &);
+  explicit Pmu(const MachineDescription &);
 
-  /// now: the core's counts at this moment; they must never go back.
-  Msr read(std::uint32_t msr, const Sources &now, std::uint64_t *value);
-  Msr write(std::uint32_t msr, const Sources &now, std::uint64_t value);
-  /// RDPMC; false when there is no such counter.
-  bool rdpmc(std::uint32_t selector, const Sources &now, std::uint64_t *value);
+  /// now: the core's counts at this moment. They must never decrease between calls.
+  MsrResult read(std::uint32_t msr, const CountsByRing &now, std::uint64_t *value);
+  MsrResult write(std::uint32_t msr, const CountsByRing &now, std::uint64_t value);
+  /// RDPMC. False: no such counter.
+  bool rdpmc(std::uint32_t selector, const CountsByRing &now, std::uint64_t *value);
 
-  /// Occurrences of an event (number and umask) in one ring.
+  /// How often an event (event number and umask) occurred in one ring.
   std::uint64_t event(std::uint16_t event_umask, std::uint64_t offcore_request,
-                      const Counts &) const;
+                      const CoreCounts &) const;
 
  private:
   struct Counter {
-    std::uint64_t value = 0;  ///< at the last look
-    std::uint64_t seen = 0;   ///< its source then
+    std::uint64_t value = 0;        ///< at the last update
+    std::uint64_t last_source = 0;  ///< the counted quantity at the last update
   };
 
   bool is_on(unsigned i) const;
-  std::uint64_t source(unsigned i, const Sources &now) const;
-  std::uint64_t fixed_source(unsigned i, const Counts &) const;
-  /// Brings every counter up to now; before anything that changes what they count.
-  void catch_up(const Sources &now);
+  std::uint64_t source(unsigned i, const CountsByRing &now) const;
+  std::uint64_t fixed_source(unsigned i, const CoreCounts &) const;
+  /// Updates every counter. Call it before any change of what a counter counts.
+  void update(const CountsByRing &now);
   std::uint64_t *setting(std::uint32_t msr);
   std::uint64_t writable(std::uint32_t msr) const;
 
@@ -66,12 +47,12 @@ class Pmu {
   bool present_;
   std::uint64_t mask_;  // of a counter's width
   double cycles_per_ps_, tsc_per_ps_;
-  std::vector<Counter> counters_;  // general_, then fixed_
+  std::vector<Counter> counters_;  // general_ programmable ones, then fixed_ ones
   std::vector<std::uint64_t> evtsel_;
   std::uint64_t offcore_[2] = {0, 0};
   std::uint64_t fixed_ctrl_ = 0, global_ctrl_ = 0, status_ = 0;
 };
 
-}  // namespace drfq::machine
+}  // namespace drfq::hardware
 
 #endif

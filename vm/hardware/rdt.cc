@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "machine.hh"
-
-namespace drfq::machine {
+namespace drfq::hardware {
 namespace {
 
 constexpr std::uint64_t kError = std::uint64_t{1} << 63;
@@ -22,44 +20,44 @@ bool contiguous(std::uint64_t mask) {
 
 }  // namespace
 
-double share_at(Throttle t, unsigned delay_percent) {
+double rate_share(ThrottleCurve t, unsigned delay_percent) {
   const double level = 100.0 - std::min(delay_percent, 99u);
-  if (t == Throttle::linear) return level / 100;
+  if (t == ThrottleCurve::linear) return level / 100;
   constexpr double kFlat = 60, kLow = 10, kAtLow = 28.0 / 102;
   if (level >= kFlat) return 1;
   const double share = kAtLow + (1 - kAtLow) * (level - kLow) / (kFlat - kLow);
   return std::max(share, 0.01);
 }
 
-Rdt::Rdt(const RdtShape &s, unsigned cores, unsigned ways)
-    : shape_(s),
+Rdt::Rdt(const RdtConfig &s, unsigned cores, unsigned ways)
+    : config_(s),
       all_ways_(static_cast<unsigned>(low_bits(ways))),
       evtsel_(cores),
       pqr_(cores),
       mask_(s.l3_closes, low_bits(s.cbm_bits)),
       delay_(s.mba_closes),
       ways_(std::max(1u, s.l3_closes), all_ways_),
-      wait_(std::max(1u, s.mba_closes), 0.0),
+      factors_(std::max(1u, s.mba_closes), 0.0),
       lines_(std::max(1u, s.rmids)) {}
 
-Class Rdt::assigned(unsigned core) const {
+RdtClass Rdt::class_of(unsigned core) const {
   return {static_cast<std::uint16_t>(pqr_[core] & 0x3ff),
           static_cast<std::uint16_t>(pqr_[core] >> 32)};
 }
 
-Msr Rdt::counter(std::uint64_t evtsel, const SharedCache &cache, std::uint64_t *value) const {
+MsrResult Rdt::counter(std::uint64_t evtsel, const SharedCache &cache, std::uint64_t *value) const {
   const std::uint64_t event = evtsel & 0xff, rmid = evtsel >> 32 & 0x3ff;
   *value = kError;
-  if (event == 0 || event > kEvents || rmid >= shape_.rmids) return Msr::handled;
+  if (event == 0 || event > kEvents || rmid >= config_.rmids) return MsrResult::handled;
   const std::uint16_t id = static_cast<std::uint16_t>(rmid);
-  const std::uint64_t lines = event == 1 ? cache.held(id) : lines_[id];
-  const std::uint64_t count = lines * kLineBytes / shape_.upscale;
-  *value = event == 1 ? count : count & low_bits(shape_.counter_bits);
-  return Msr::handled;
+  const std::uint64_t lines = event == 1 ? cache.lines_held(id) : lines_[id];
+  const std::uint64_t count = lines * kLineBytes / config_.upscale;
+  *value = event == 1 ? count : count & low_bits(config_.counter_bits);
+  return MsrResult::handled;
 }
 
-Msr Rdt::read(unsigned core, std::uint32_t m, const SharedCache &cache,
-              std::uint64_t *value) const {
+MsrResult Rdt::read(unsigned core, std::uint32_t m, const SharedCache &cache,
+                    std::uint64_t *value) const {
   if (m == msr::kPqrAssoc && (monitors() || allocates())) {
     *value = pqr_[core];
   } else if (m == msr::kQmEvtsel && monitors()) {
@@ -71,39 +69,39 @@ Msr Rdt::read(unsigned core, std::uint32_t m, const SharedCache &cache,
   } else if (m >= msr::kMbaDelay && m - msr::kMbaDelay < delay_.size()) {
     *value = delay_[m - msr::kMbaDelay];
   } else {
-    return Msr::not_ours;
+    return MsrResult::not_ours;
   }
-  return Msr::handled;
+  return MsrResult::handled;
 }
 
-Msr Rdt::write(unsigned core, std::uint32_t m, std::uint64_t value) {
-  const auto done = [](bool ok) { return ok ? Msr::handled : Msr::fault; };
+MsrResult Rdt::write(unsigned core, std::uint32_t m, std::uint64_t value) {
+  const auto done = [](bool ok) { return ok ? MsrResult::handled : MsrResult::fault; };
   if (m == msr::kPqrAssoc && (monitors() || allocates())) {
     const std::uint64_t rmid = value & 0xffffffff, clos = value >> 32;
-    const std::uint64_t classes = std::max({1u, shape_.l3_closes, shape_.mba_closes});
-    if (rmid >= std::max(1u, shape_.rmids) || clos >= classes) return Msr::fault;
+    const std::uint64_t classes = std::max({1u, config_.l3_closes, config_.mba_closes});
+    if (rmid >= std::max(1u, config_.rmids) || clos >= classes) return MsrResult::fault;
     pqr_[core] = value;
-    return Msr::handled;
+    return MsrResult::handled;
   }
   if (m == msr::kQmEvtsel && monitors()) {
-    if ((value & ~(std::uint64_t{0x3ff} << 32 | 0xff)) != 0) return Msr::fault;
+    if ((value & ~(std::uint64_t{0x3ff} << 32 | 0xff)) != 0) return MsrResult::fault;
     evtsel_[core] = value;
-    return Msr::handled;
+    return MsrResult::handled;
   }
-  if (m == msr::kQmCtr && monitors()) return Msr::fault;
+  if (m == msr::kQmCtr && monitors()) return MsrResult::fault;
   if (m >= msr::kL3Mask && m - msr::kL3Mask < mask_.size())
     return done(set_mask(m - msr::kL3Mask, value));
   if (m >= msr::kMbaDelay && m - msr::kMbaDelay < delay_.size())
     return done(set_delay(m - msr::kMbaDelay, value));
-  return Msr::not_ours;
+  return MsrResult::not_ours;
 }
 
 bool Rdt::set_mask(unsigned clos, std::uint64_t value) {
-  if (value == 0 || (value & ~low_bits(shape_.cbm_bits)) != 0 || !contiguous(value)) return false;
+  if (value == 0 || (value & ~low_bits(config_.cbm_bits)) != 0 || !contiguous(value)) return false;
   mask_[clos] = value;
   unsigned ways = 0;
   for (unsigned n = 0; n < 32; n++) ways += all_ways_ >> n & 1;
-  const unsigned each = ways / shape_.cbm_bits;
+  const unsigned each = ways / config_.cbm_bits;
   ways_[clos] = 0;
   for (unsigned i = 0; i < ways; i++)
     if (value >> (i / each) & 1) ways_[clos] |= std::uint32_t{1} << i;
@@ -111,11 +109,11 @@ bool Rdt::set_mask(unsigned clos, std::uint64_t value) {
 }
 
 bool Rdt::set_delay(unsigned clos, std::uint64_t value) {
-  if (value > shape_.mba_max_delay) return false;
-  const unsigned step = shape_.mba_step;
+  if (value > config_.mba_max_delay) return false;
+  const unsigned step = config_.mba_step;
   delay_[clos] = (value + step - 1) / step * step;
-  wait_[clos] = 1 / share_at(shape_.throttle, static_cast<unsigned>(delay_[clos])) - 1;
+  factors_[clos] = 1 / rate_share(config_.throttle, static_cast<unsigned>(delay_[clos])) - 1;
   return true;
 }
 
-}  // namespace drfq::machine
+}  // namespace drfq::hardware

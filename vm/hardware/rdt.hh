@@ -1,80 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Resource Director Technology: its MSRs, and what they mean for the caches and
-// the memory. Intel SDM volume 3, chapter "Debug, branch profile, TSC and
-// Intel RDT features"; names of registers are those of the manual.
-#ifndef DRFQ_MACHINE_RDT_HH
-#define DRFQ_MACHINE_RDT_HH
+// Resource Director Technology: its MSRs and their effect on the shared cache and on memory
+// requests. Register names are those of the Intel SDM, volume 3, chapter "Debug, Branch Profile,
+// TSC, and Intel RDT Features".
+#ifndef DRFQ_HARDWARE_RDT_HH
+#define DRFQ_HARDWARE_RDT_HH
 
 #include <cstdint>
 #include <vector>
 
 #include "cache.hh"
-#include "description.hh"
+#include "machine_description.hh"
+#include "msr.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 
-enum class Msr : std::uint8_t;
-
-namespace msr {
-inline constexpr std::uint32_t kQmEvtsel = 0xC8D;  ///< IA32_QM_EVTSEL
-inline constexpr std::uint32_t kQmCtr = 0xC8E;     ///< IA32_QM_CTR
-inline constexpr std::uint32_t kPqrAssoc = 0xC8F;  ///< IA32_PQR_ASSOC
-inline constexpr std::uint32_t kL3Mask = 0xC90;    ///< IA32_L3_QOS_MASK_0
-inline constexpr std::uint32_t kMbaDelay = 0xD50;  ///< IA32_L2_QOS_EXT_BW_THRTL_0
-}  // namespace msr
-
-/// What a core is working for.
-struct Class {
-  std::uint16_t rmid = 0;
-  std::uint16_t clos = 0;
+/// The ids in a core's IA32_PQR_ASSOC.
+struct RdtClass {
+  std::uint16_t rmid = 0;  ///< monitoring id
+  std::uint16_t clos = 0;  ///< class of service
 };
 
-/// The share of a memory-bound core's request rate that a delay value leaves,
-/// 0 < share <= 1. linear: 1 - delay. mt2: the shape of Figure 4 of the MT2 paper
-/// as its text gives it: no effect down to level 60, 28 of 102 GB/s at level 10,
-/// and a straight line between the two.
-double share_at(Throttle, unsigned delay_percent);
+/// The share of a memory-bound core's request rate that a delay value leaves, 0 < share <= 1.
+/// delay_percent: 0..99; higher values count as 99.
+/// linear: 1 - delay. mt2: no effect down to level 60, 28/102 at level 10, and a straight line
+/// between the two (the MT2 paper, Figure 4 and its text; level = 100 - delay).
+double rate_share(ThrottleCurve, unsigned delay_percent);
 
 class Rdt {
  public:
-  Rdt(const RdtShape &, unsigned cores, unsigned ways);
+  Rdt(const RdtConfig &, unsigned cores, unsigned ways);
 
-  bool monitors() const { return shape_.rmids != 0; }
-  bool allocates() const { return shape_.l3_closes != 0 || shape_.mba_closes != 0; }
+  bool monitors() const { return config_.rmids != 0; }
+  bool allocates() const { return config_.l3_closes != 0 || config_.mba_closes != 0; }
 
-  /// cache: for occupancy.
-  Msr read(unsigned core, std::uint32_t msr, const SharedCache &cache, std::uint64_t *value) const;
-  Msr write(unsigned core, std::uint32_t msr, std::uint64_t value);
+  /// cache: holds the occupancy that IA32_QM_CTR reports.
+  MsrResult read(unsigned core, std::uint32_t msr, const SharedCache &cache,
+                 std::uint64_t *value) const;
+  MsrResult write(unsigned core, std::uint32_t msr, std::uint64_t value);
 
-  /// What the core's PQR_ASSOC says.
-  Class assigned(unsigned core) const;
+  /// The ids that the core's IA32_PQR_ASSOC holds now.
+  RdtClass class_of(unsigned core) const;
 
-  /// Ways that a class may fill.
+  /// Cache ways that a class may fill, one bit each.
   std::uint32_t ways(std::uint16_t clos) const { return ways_[clos < ways_.size() ? clos : 0]; }
-  /// What its requests to memory wait, as a multiple of the time between two of
-  /// them: 1 / share - 1.
-  double wait(std::uint16_t clos) const { return wait_[clos < wait_.size() ? clos : 0]; }
+  /// How long throttling delays a request of this class, as a multiple of the time since the
+  /// core's previous request: 1 / share - 1.
+  double throttle_factor(std::uint16_t clos) const {
+    return factors_[clos < factors_.size() ? clos : 0];
+  }
 
-  /// A line came from memory or went there on this id's account.
-  void moved(std::uint16_t rmid) { lines_[rmid]++; }
+  /// Counts one line read from or written to memory for this monitoring id.
+  void count_line(std::uint16_t rmid) { lines_[rmid]++; }
   /// Lines moved since the start.
-  std::uint64_t lines(std::uint16_t rmid) const { return lines_[rmid]; }
-  unsigned ids() const { return static_cast<unsigned>(lines_.size()); }
+  std::uint64_t lines_moved(std::uint16_t rmid) const { return lines_[rmid]; }
+  /// At least 1: id 0 exists without monitoring, too.
+  unsigned rmids() const { return static_cast<unsigned>(lines_.size()); }
 
  private:
-  Msr counter(std::uint64_t evtsel, const SharedCache &cache, std::uint64_t *value) const;
+  MsrResult counter(std::uint64_t evtsel, const SharedCache &cache, std::uint64_t *value) const;
   bool set_mask(unsigned clos, std::uint64_t value);
   bool set_delay(unsigned clos, std::uint64_t value);
 
-  RdtShape shape_;
+  RdtConfig config_;
   unsigned all_ways_;
-  std::vector<std::uint64_t> evtsel_, pqr_;  // of each core
-  std::vector<std::uint64_t> mask_, delay_;  // of each class, as written
-  std::vector<std::uint32_t> ways_;
-  std::vector<double> wait_;
-  std::vector<std::uint64_t> lines_;  // of each monitoring id
+  std::vector<std::uint64_t> evtsel_, pqr_;  // by core
+  std::vector<std::uint64_t> mask_, delay_;  // by class, as software reads them
+  std::vector<std::uint32_t> ways_;          // by class
+  std::vector<double> factors_;              // by class
+  std::vector<std::uint64_t> lines_;         // by monitoring id
 };
 
-}  // namespace drfq::machine
+}  // namespace drfq::hardware
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The local APIC's registers in memory (Intel SDM volume 3, chapter "Advanced
-// programmable interrupt controller"), and whom its interrupt command is for. In x2APIC
-// mode, for which the kernel wants interrupt remapping, nothing is seen. Pure.
+// The local APIC's memory-mapped registers (Intel SDM, volume 3, "Advanced Programmable Interrupt
+// Controller") and the destinations of its interrupt command. The x2APIC mode uses MSRs instead and
+// is not supported; CPUID hides it. Pure functions.
 #ifndef DRFQ_PLUGIN_APIC_HH
 #define DRFQ_PLUGIN_APIC_HH
 
@@ -14,13 +14,13 @@ inline constexpr std::uint32_t kId = 0x20, kLogicalDestination = 0xd0, kCommand 
                                kCommandHigh = 0x310, kLvtTimer = 0x320, kInitialCount = 0x380,
                                kCurrentCount = 0x390, kDivide = 0x3e0;
 
-/// What one APIC answers to. Logical destinations are those of the flat model, 8 bits.
+/// The destinations that address one APIC. Logical ones follow the flat model, 8 bits.
 struct Identity {
   std::uint8_t physical = 0, logical = 0;
 };
 
-/// Whether a command, of which high holds the destination, can end a halt of this APIC. An INIT
-/// cannot: what it addresses waits for a start-up command next.
+/// Whether an interrupt command can end a halt of this APIC's CPU. high: the upper half of the
+/// command, which holds the destination. An INIT cannot: after it the CPU waits for a start-up IPI.
 inline bool wakes(std::uint32_t command, std::uint32_t high, bool is_sender, Identity i) {
   constexpr std::uint32_t kAny = 0xff, kInit = 5;
   if ((command >> 8 & 7) == kInit) return false;

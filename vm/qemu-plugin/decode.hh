@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The instructions that the plugin does itself, told by their bytes. Pure.
+// Recognises the instructions that the plugin handles, from their bytes. Pure functions.
 #ifndef DRFQ_PLUGIN_DECODE_HH
 #define DRFQ_PLUGIN_DECODE_HH
 
@@ -8,7 +8,7 @@
 
 namespace drfq::plugin {
 
-enum class Special : std::uint8_t {
+enum class SpecialInsn : std::uint8_t {
   none,
   cpuid,
   rdmsr,
@@ -18,18 +18,19 @@ enum class Special : std::uint8_t {
   rdtscp,
   pause,
   hlt,
-  clflush,      ///< and CLFLUSHOPT, CLWB is not: it keeps the line
-  translation,  ///< changes what virtual addresses mean: MOV to CR0/3/4, INVLPG, INVPCID
+  clflush,      ///< also CLFLUSHOPT; not CLWB, which keeps the line
+  translation,  ///< flushes translations: MOV to CR0, CR3 or CR4, INVLPG, INVPCID
 };
 
-/// Where the operand of CLFLUSH is: a register plus displacement; base 16: another form.
+/// A memory operand of the form register plus displacement.
 struct Operand {
-  unsigned base = 16;
+  unsigned base = 16;  ///< register number; 16: the operand has another form
   std::int32_t displacement = 0;
 };
 
 namespace detail {
-/// Index of the first byte after legacy and REX prefixes; *rex gets the latter.
+/// Index of the first byte after legacy and REX prefixes. *rex: the REX prefix; *repeat: set if a
+/// REP prefix is present.
 inline std::size_t skip_prefixes(const std::uint8_t *b, std::size_t n, std::uint8_t *rex,
                                  bool *repeat) {
   std::size_t i = 0;
@@ -42,49 +43,49 @@ inline std::size_t skip_prefixes(const std::uint8_t *b, std::size_t n, std::uint
   return i;
 }
 
-inline Special two_byte(const std::uint8_t *b, std::size_t n, std::uint8_t rex) {
+inline SpecialInsn two_byte(const std::uint8_t *b, std::size_t n, std::uint8_t rex) {
   const std::uint8_t modrm = n > 2 ? b[2] : 0;
   const unsigned reg = modrm >> 3 & 7;
   switch (b[1]) {
     case 0xa2:
-      return Special::cpuid;
+      return SpecialInsn::cpuid;
     case 0x32:
-      return Special::rdmsr;
+      return SpecialInsn::rdmsr;
     case 0x30:
-      return Special::wrmsr;
+      return SpecialInsn::wrmsr;
     case 0x33:
-      return Special::rdpmc;
+      return SpecialInsn::rdpmc;
     case 0x31:
-      return Special::rdtsc;
+      return SpecialInsn::rdtsc;
     case 0x22:
-      // With REX.R it is CR8, the task priority.
-      return (rex & 4) == 0 && (reg == 0 || reg == 3 || reg == 4) ? Special::translation
-                                                                  : Special::none;
+      // With REX.R the register is CR8, the task priority.
+      return (rex & 4) == 0 && (reg == 0 || reg == 3 || reg == 4) ? SpecialInsn::translation
+                                                                  : SpecialInsn::none;
     case 0x01:
-      if (modrm == 0xf9) return Special::rdtscp;
-      return reg == 7 && modrm < 0xc0 ? Special::translation : Special::none;
+      if (modrm == 0xf9) return SpecialInsn::rdtscp;
+      return reg == 7 && modrm < 0xc0 ? SpecialInsn::translation : SpecialInsn::none;
     case 0x38:
-      return modrm == 0x82 ? Special::translation : Special::none;
+      return modrm == 0x82 ? SpecialInsn::translation : SpecialInsn::none;
     case 0xae:
-      return reg == 7 && modrm < 0xc0 ? Special::clflush : Special::none;
+      return reg == 7 && modrm < 0xc0 ? SpecialInsn::clflush : SpecialInsn::none;
     default:
-      return Special::none;
+      return SpecialInsn::none;
   }
 }
 }  // namespace detail
 
-/// What the instruction of these bytes is.
-inline Special decode(const std::uint8_t *b, std::size_t n) {
+/// Classifies the instruction in these bytes.
+inline SpecialInsn decode(const std::uint8_t *b, std::size_t n) {
   std::uint8_t rex = 0;
   bool repeat = false;
   const std::size_t i = detail::skip_prefixes(b, n, &rex, &repeat);
-  if (i >= n) return Special::none;
-  if (b[i] == 0xf4) return Special::hlt;
-  if (b[i] == 0x90) return repeat ? Special::pause : Special::none;
-  return b[i] == 0x0f && i + 1 < n ? detail::two_byte(b + i, n - i, rex) : Special::none;
+  if (i >= n) return SpecialInsn::none;
+  if (b[i] == 0xf4) return SpecialInsn::hlt;
+  if (b[i] == 0x90) return repeat ? SpecialInsn::pause : SpecialInsn::none;
+  return b[i] == 0x0f && i + 1 < n ? detail::two_byte(b + i, n - i, rex) : SpecialInsn::none;
 }
 
-/// The operand of an instruction that decode() calls clflush.
+/// The operand of an instruction that decode() classified as clflush.
 inline Operand clflush_operand(const std::uint8_t *b, std::size_t n) {
   std::uint8_t rex = 0;
   bool repeat = false;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The plugin: QEMU's side of a machine. It boots with next to no
-// instrumentation, on the host's clock; when the guest asks for it the machine
-// goes live: simulated time, caches, contention.
+// The QEMU plugin: connects QEMU's callbacks to the hardware model. The guest boots on the host's
+// clock with almost no instrumentation. When the guest asks for it (guest/go_live.c) the machine
+// goes live: from then on time, caches and memory contention are simulated.
 //
 // Arguments: machine=FILE [stats=FILE] [interval_ms=N] [bar=FILE]
+//   machine      the description, vm/machines/*.toml
+//   stats        gets the ground truth, one line of JSON per interval
+//   interval_ms  in simulated time; default 100
+//   bar          the memory behind the controller's PCI BAR, shared with QEMU
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,8 +24,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "emulate.hh"
-#include "memory.hh"
+#include "instruction_emulator.hh"
+#include "data_path.hh"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -30,66 +34,67 @@ namespace {
 
 using Options = std::map<std::string, std::string>;
 
-std::runtime_error failed(const std::string &what) {
+std::runtime_error with_errno(const std::string &what) {
   return std::runtime_error(what + ": " + std::strerror(errno));
 }
 
-machine::Description read_description(const std::string &path) {
+hardware::MachineDescription read_machine_description(const std::string &path) {
   std::ifstream in(path);
-  if (!in) throw failed(path);
+  if (!in) throw with_errno(path);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  return machine::load_description(path, text);
+  return hardware::load_machine_description(path, text);
 }
 
 void *map_bar(const std::string &path) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) throw failed(path);
+  if (fd < 0) throw with_errno(path);
   void *page =
-      mmap(nullptr, machine::Machine::kBarBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+      mmap(nullptr, hardware::HardwareModel::kBarBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
-  if (page == MAP_FAILED) throw failed(path);
+  if (page == MAP_FAILED) throw with_errno(path);
   return page;
 }
 
-class Plugin final : public Emulator::Host {
+class Plugin final : public InstructionEmulator::Host {
  public:
   Plugin(qemu_plugin_id_t id, unsigned cores, const Options &o)
       : id_(id),
-        machine_(read_description(o.at("machine"))),
-        gate_(machine_, cores),
-        data_(machine_, gate_),
-        emulator_(machine_, gate_, *this),
-        cores_(cores),
+        hardware_(read_machine_description(o.at("machine"))),
+        scheduler_(hardware_, cores),
+        data_(hardware_, scheduler_),
+        emulator_(hardware_, scheduler_, *this),
+        vcpus_(cores),
         generations_(cores),
-        score_(qemu_plugin_scoreboard_new(sizeof(Hot))) {
-    if (cores != machine_.description().cores)
+        score_(qemu_plugin_scoreboard_new(sizeof(InlineCounters))) {
+    if (cores != hardware_.description().cores)
       throw std::runtime_error("the description has " +
-                               std::to_string(machine_.description().cores) + " cores and QEMU " +
-                               std::to_string(cores));
+                               std::to_string(hardware_.description().cores) +
+                               " cores but QEMU has " + std::to_string(cores) +
+                               "; start QEMU with -smp equal to cores in [cpu]");
     if (const auto f = o.find("stats"); f != o.end()) {
       stats_.open(f->second);
-      if (!stats_) throw failed(f->second);
+      if (!stats_) throw with_errno(f->second);
     }
     if (const auto f = o.find("bar"); f != o.end()) bar_ = map_bar(f->second);
     if (const auto f = o.find("interval_ms"); f != o.end())
       interval_ = std::stoull(f->second) * kPsPerMs;
-    for (unsigned c = 0; c < cores; c++) cores_[c].index = c;
+    for (unsigned c = 0; c < cores; c++) vcpus_[c].index = c;
     register_callbacks();
   }
 
-  // Emulator::Host
+  // InstructionEmulator::Host
   bool live() const override { return live_; }
   void go_live(std::uint64_t bar) override {
     bar_address_ = bar;
-    // All code is translated anew then.
+    // QEMU discards all translated code and calls start() while no vCPU runs.
     qemu_plugin_reset(id_, [](void *self) { static_cast<Plugin *>(self)->start(); }, this);
   }
-  void report() override {
-    if (stats_.is_open()) gate_.write_report(stats_);
+  void write_ground_truth() override {
+    if (stats_.is_open()) scheduler_.write_ground_truth(stats_);
   }
   std::uint64_t boot_tsc() const override {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(host_ns()) *
-                                      machine_.description().tsc_hz / 1'000'000'000);
+                                      hardware_.description().tsc_hz / 1'000'000'000);
   }
 
  private:
@@ -117,28 +122,28 @@ class Plugin final : public Emulator::Host {
           this);
   }
 
-  /// From now on time is simulated. All vCPUs stand still meanwhile.
+  /// Starts simulated time. No vCPU runs meanwhile.
   void start() {
     live_ = true;
-    for (Core &core : cores_) {
-      if (core.hot == nullptr) continue;
-      *core.hot = Hot{};
-      core.hot->spent = kTurn;
-      core.forget_pages();
+    for (Vcpu &vcpu : vcpus_) {
+      if (vcpu.counters == nullptr) continue;
+      *vcpu.counters = InlineCounters{};
+      vcpu.request_turn();
+      vcpu.forget_pages();
     }
-    if (bar_ != nullptr && bar_address_ != 0) machine_.attach_bar(bar_, bar_address_);
-    gate_.start(host_ns() * kPsPerNs, stats_.is_open() ? &stats_ : nullptr, interval_);
+    if (bar_ != nullptr && bar_address_ != 0) hardware_.attach_bar(bar_, bar_address_);
+    scheduler_.start(host_ns() * kPsPerNs, stats_.is_open() ? &stats_ : nullptr, interval_);
     register_callbacks();
   }
 
   void at_exit() {
-    if (live_) report();
+    if (live_) write_ground_truth();
   }
 
   void vcpu_init(unsigned c) {
-    Core &core = cores_[c];
-    core.hot = static_cast<Hot *>(qemu_plugin_scoreboard_find(score_, c));
-    core.buffer = g_byte_array_new();
+    Vcpu &vcpu = vcpus_[c];
+    vcpu.counters = static_cast<InlineCounters *>(qemu_plugin_scoreboard_find(score_, c));
+    vcpu.buffer = g_byte_array_new();
     static const char *const names[] = {"rax", "rcx", "rdx", "rbx",    "rsp", "rbp", "rsi",
                                         "rdi", "r8",  "r9",  "r10",    "r11", "r12", "r13",
                                         "r14", "r15", "rip", "eflags", "cr4"};
@@ -146,7 +151,7 @@ class Plugin final : public Emulator::Host {
     for (unsigned i = 0; i < all->len; i++) {
       const auto &d = reinterpret_cast<const qemu_plugin_reg_descriptor *>(all->data)[i];
       for (unsigned r = 0; r < reg_count; r++)
-        if (std::strcmp(d.name, names[r]) == 0) core.registers[r] = d.handle;
+        if (std::strcmp(d.name, names[r]) == 0) vcpu.registers[r] = d.handle;
     }
     g_array_free(all, 1);
   }
@@ -155,36 +160,36 @@ class Plugin final : public Emulator::Host {
     const std::lock_guard<std::mutex> lock(code_mutex_);
     blocks_.clear();
     sites_.clear();
-    for (Core &core : cores_)
-      if (core.hot != nullptr) core.hot->block = nullptr;
+    for (Vcpu &vcpu : vcpus_)
+      if (vcpu.counters != nullptr) vcpu.counters->block = nullptr;
   }
 
-  void turn(unsigned c) {
-    Core &core = cores_[c];
-    emulator_.amend_cpuid(core);
+  void take_turn(unsigned c) {
+    Vcpu &vcpu = vcpus_[c];
+    emulator_.amend_cpuid(vcpu);
     if (!live_) {
-      core.hot->spent = 0;
+      vcpu.counters->turn_counter = 0;
       return;
     }
     if (generations_[c] != data_.generation()) {
       generations_[c] = data_.generation();
-      core.forget_pages();
+      vcpu.forget_pages();
     }
-    if (gate_.turn(core, core.progress())) return;
-    // Out of translated code, back to the beginning of this block, where the register stands.
-    core.hot->block = nullptr;
-    qemu_plugin_set_pc(core.get(rip));
+    if (scheduler_.take_turn(vcpu, vcpu.retired())) return;
+    // Leave translated code and start this block again; RIP still points to its start.
+    vcpu.counters->block = nullptr;
+    qemu_plugin_set_pc(vcpu.get(rip));
   }
 
-  /// A block was left by a fault: what follows the instruction at from, and it, were not done.
+  /// The instruction at from faulted: it and the rest of its block did not retire.
   void exception(unsigned c, std::uint64_t from) {
-    Core &core = cores_[c];
-    const Block *b = core.hot->block;
-    core.hot->block = nullptr;
+    Vcpu &vcpu = vcpus_[c];
+    const Block *b = vcpu.counters->block;
+    vcpu.counters->block = nullptr;
     if (b == nullptr) return;
     for (std::size_t i = 0; i < b->offsets.size(); i++)
       if (b->offsets[i] == (from & 0xfff)) {
-        core.hot->insns[static_cast<unsigned>(b->ring)] -= b->offsets.size() - i;
+        vcpu.counters->insns[static_cast<unsigned>(b->ring)] -= b->offsets.size() - i;
         return;
       }
   }
@@ -192,34 +197,22 @@ class Plugin final : public Emulator::Host {
   void translate(qemu_plugin_tb *tb);
   void instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, std::size_t i,
                   std::size_t n);
-  template <Special what>
-  void emulate_with(qemu_plugin_insn *insn, int flags, Site *site) {
-    qemu_plugin_register_vcpu_insn_exec_cb(
-        insn,
-        [](unsigned c, void *s) {
-          Plugin &p = *instance;
-          p.emulator_.run(what, p.cores_[c], *static_cast<const Site *>(s));
-        },
-        flags, site);
-  }
-  void emulate(qemu_plugin_insn *insn, Special what, Site *site);
-
-  template <machine::Use use, Ring ring>
+  template <hardware::AccessKind kind, Ring ring>
   static void on_data(unsigned c, qemu_plugin_meminfo_t info, std::uint64_t address, void *left) {
     Plugin &p = *instance;
-    Core &core = p.cores_[c];
+    Vcpu &vcpu = p.vcpus_[c];
     const std::uint64_t insns =
-        core.hot->insns[0] + core.hot->insns[1] - reinterpret_cast<std::uintptr_t>(left);
-    p.data_.access(core, info, address, use, insns, ring);
+        vcpu.counters->insns[0] + vcpu.counters->insns[1] - reinterpret_cast<std::uintptr_t>(left);
+    p.data_.access(vcpu, info, address, kind, insns, ring);
   }
 
   const qemu_plugin_id_t id_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  machine::Machine machine_;
-  Gate gate_;
+  hardware::HardwareModel hardware_;
+  VcpuScheduler scheduler_;
   DataPath data_;
-  Emulator emulator_;
-  std::deque<Core> cores_;
+  InstructionEmulator emulator_;
+  std::deque<Vcpu> vcpus_;
   std::vector<std::uint32_t> generations_;
   qemu_plugin_scoreboard *score_;
   std::ofstream stats_;
@@ -230,7 +223,7 @@ class Plugin final : public Emulator::Host {
 
   std::mutex code_mutex_;
   std::deque<Block> blocks_;
-  std::deque<Site> sites_;
+  std::deque<InsnSite> sites_;
 
  public:
   static Plugin *instance;
@@ -238,30 +231,16 @@ class Plugin final : public Emulator::Host {
 
 Plugin *Plugin::instance = nullptr;
 
-void Plugin::emulate(qemu_plugin_insn *insn, Special what, Site *site) {
-  switch (what) {
-    case Special::cpuid:
-      return emulate_with<Special::cpuid>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::rdmsr:
-      return emulate_with<Special::rdmsr>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::wrmsr:
-      return emulate_with<Special::wrmsr>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::rdpmc:
-      return emulate_with<Special::rdpmc>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::rdtsc:
-      return emulate_with<Special::rdtsc>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::rdtscp:
-      return emulate_with<Special::rdtscp>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::hlt:
-      return emulate_with<Special::hlt>(insn, QEMU_PLUGIN_CB_RW_REGS_PC, site);
-    case Special::clflush:
-      return emulate_with<Special::clflush>(insn, QEMU_PLUGIN_CB_R_REGS, site);
-    case Special::translation:
-      return emulate_with<Special::translation>(insn, QEMU_PLUGIN_CB_NO_REGS, site);
-    case Special::pause:
-      return emulate_with<Special::pause>(insn, QEMU_PLUGIN_CB_NO_REGS, site);
-    case Special::none:
-      return;
+/// How the callback before an instruction accesses registers (QEMU_PLUGIN_CB_*).
+int register_access(SpecialInsn insn) {
+  switch (insn) {
+    case SpecialInsn::clflush:
+      return QEMU_PLUGIN_CB_R_REGS;
+    case SpecialInsn::translation:
+    case SpecialInsn::pause:
+      return QEMU_PLUGIN_CB_NO_REGS;
+    default:
+      return QEMU_PLUGIN_CB_RW_REGS_PC;
   }
 }
 
@@ -270,72 +249,76 @@ void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, s
   const std::uint64_t address = qemu_plugin_insn_vaddr(insn);
   const std::uint64_t start = qemu_plugin_tb_vaddr(tb);
   if (live_) {
-    // Behind this instruction; the counts hold the whole block already.
+    // Instructions after this one: the counters already include the whole block.
     void *left = reinterpret_cast<void *>(n - i - 1);
     const bool user = ring == Ring::user;
-    using machine::Use;
+    using hardware::AccessKind;
     qemu_plugin_register_vcpu_mem_cb(
-        insn, user ? on_data<Use::load, Ring::user> : on_data<Use::load, Ring::kernel>,
+        insn,
+        user ? on_data<AccessKind::load, Ring::user> : on_data<AccessKind::load, Ring::kernel>,
         QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, left);
     qemu_plugin_register_vcpu_mem_cb(
-        insn, user ? on_data<Use::store, Ring::user> : on_data<Use::store, Ring::kernel>,
+        insn,
+        user ? on_data<AccessKind::store, Ring::user> : on_data<AccessKind::store, Ring::kernel>,
         QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, left);
   }
   std::uint8_t bytes[16];
   const std::size_t size = qemu_plugin_insn_data(insn, bytes, sizeof bytes);
-  const Special what = decode(bytes, size);
-  if (what == Special::none) return;
-  if (!live_ && (what == Special::hlt || what == Special::pause || what == Special::clflush ||
-                 what == Special::translation))
+  const SpecialInsn what = decode(bytes, size);
+  if (what == SpecialInsn::none) return;
+  if (!live_ && (what == SpecialInsn::hlt || what == SpecialInsn::pause ||
+                 what == SpecialInsn::clflush || what == SpecialInsn::translation))
     return;
-  Site site{};
+  InsnSite site;
+  site.insn = what;
   site.block_offset = start & 0xfff;
   site.offset = address & 0xfff;
   site.bytes = static_cast<std::uint8_t>(size);
-  site.second_page = (address >> 12) != (start >> 12);
+  site.on_second_page = (address >> 12) != (start >> 12);
   site.ring = ring;
-  site.last = i + 1 == n;
   site.counted = live_;
   site.left = static_cast<std::uint16_t>(n - i);
-  if (what == Special::clflush) {
-    const Operand operand = clflush_operand(bytes, size);
-    site.operand_base = static_cast<std::uint8_t>(operand.base);
-    site.operand_displacement = operand.displacement;
-  }
+  if (what == SpecialInsn::clflush) site.operand = clflush_operand(bytes, size);
   const std::lock_guard<std::mutex> lock(code_mutex_);
-  emulate(insn, what, &sites_.emplace_back(site));
-  if (what == Special::cpuid && i + 1 < n)
+  qemu_plugin_register_vcpu_insn_exec_cb(
+      insn,
+      [](unsigned c, void *s) {
+        instance->emulator_.run(instance->vcpus_[c], *static_cast<const InsnSite *>(s));
+      },
+      register_access(what), &sites_.emplace_back(site));
+  if (what == SpecialInsn::cpuid && i + 1 < n)
     qemu_plugin_register_vcpu_insn_exec_cb(
         qemu_plugin_tb_get_insn(tb, i + 1),
-        [](unsigned c, void *) { instance->emulator_.amend_cpuid(instance->cores_[c]); },
+        [](unsigned c, void *) { instance->emulator_.amend_cpuid(instance->vcpus_[c]); },
         QEMU_PLUGIN_CB_RW_REGS, nullptr);
 }
 
 void Plugin::translate(qemu_plugin_tb *tb) {
   const std::size_t n = qemu_plugin_tb_n_insns(tb);
-  // Kernel and user addresses lie in different halves; a block belongs to one ring.
+  // Kernel addresses are the upper half. A block lies in one half, so it belongs to one ring.
   const Ring ring = qemu_plugin_tb_vaddr(tb) >> 63 != 0 ? Ring::kernel : Ring::user;
   qemu_plugin_register_vcpu_tb_exec_cond_cb(
-      tb, [](unsigned c, void *) { instance->turn(c); }, QEMU_PLUGIN_CB_RW_REGS_PC,
-      QEMU_PLUGIN_COND_GE, {score_, offsetof(Hot, spent)}, kTurn, nullptr);
+      tb, [](unsigned c, void *) { instance->take_turn(c); }, QEMU_PLUGIN_CB_RW_REGS_PC,
+      QEMU_PLUGIN_COND_GE, {score_, offsetof(InlineCounters, turn_counter)}, kTurnThreshold,
+      nullptr);
   if (live_) {
     Block block{ring, {}};
     for (std::size_t i = 0; i < n; i++)
       block.offsets.push_back(qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, i)) & 0xfff);
-    const Block *kept;
+    const Block *stored;
     {
       const std::lock_guard<std::mutex> lock(code_mutex_);
-      kept = &blocks_.emplace_back(std::move(block));
+      stored = &blocks_.emplace_back(std::move(block));
     }
     const std::size_t insns =
-        offsetof(Hot, insns) + static_cast<unsigned>(ring) * sizeof(std::uint64_t);
+        offsetof(InlineCounters, insns) + static_cast<unsigned>(ring) * sizeof(std::uint64_t);
     qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64,
                                                       {score_, insns}, n);
-    qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_ADD_U64,
-                                                      {score_, offsetof(Hot, spent)}, n);
+    qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
+        tb, QEMU_PLUGIN_INLINE_ADD_U64, {score_, offsetof(InlineCounters, turn_counter)}, n);
     qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(tb, QEMU_PLUGIN_INLINE_STORE_U64,
-                                                      {score_, offsetof(Hot, block)},
-                                                      reinterpret_cast<std::uintptr_t>(kept));
+                                                      {score_, offsetof(InlineCounters, block)},
+                                                      reinterpret_cast<std::uintptr_t>(stored));
   }
   for (std::size_t i = 0; i < n; i++) instrument(tb, qemu_plugin_tb_get_insn(tb, i), ring, i, n);
 }
@@ -357,11 +340,12 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
       const std::size_t equals = word.find('=');
       options[word.substr(0, equals)] = equals == std::string::npos ? "" : word.substr(equals + 1);
     }
-    if (options.count("machine") == 0) throw std::runtime_error("machine=FILE is missing");
+    if (options.count("machine") == 0)
+      throw std::runtime_error("the argument machine=FILE is missing");
     Plugin::instance = new Plugin(id, static_cast<unsigned>(info->system.smp_vcpus), options);
     return 0;
   } catch (const std::exception &e) {
-    std::cerr << "machine: " << e.what() << std::endl;
+    std::cerr << "QEMU plugin: " << e.what() << std::endl;
     return 1;
   }
 }

@@ -8,9 +8,9 @@
 #include <map>
 #include <random>
 
-#include "prefetch.hh"
+#include "prefetcher.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 namespace {
 
 /// Sets as lists in the order of use.
@@ -93,7 +93,7 @@ TEST(SharedCache, IsLeastRecentlyUsedAndCountsWhoHoldsWhat) {
   std::mt19937 rng(7);
   for (int i = 0; i < 50000; i++) {
     const Line line = rng() % 80;
-    SharedCache::Meta *m = cache.find(line);
+    SharedCache::LineState *m = cache.find(line);
     ASSERT_EQ(m != nullptr, model.hit(line, false));
     if (m != nullptr) {
       cache.touch(m);
@@ -104,14 +104,14 @@ TEST(SharedCache, IsLeastRecentlyUsedAndCountsWhoHoldsWhat) {
       const Line gone = model.fill(line, false).first;
       if (v.valid) {
         ASSERT_EQ(v.line, gone);
-        ASSERT_EQ(v.meta.rmid, owner[gone]);
+        ASSERT_EQ(v.state.rmid, owner[gone]);
         owner.erase(gone);
       }
       owner[line] = rmid;
     }
     std::uint64_t held[3] = {0, 0, 0};
     for (const auto &o : owner) held[o.second]++;
-    for (std::uint16_t r = 0; r < 3; r++) ASSERT_EQ(cache.held(r), held[r]);
+    for (std::uint16_t r = 0; r < 3; r++) ASSERT_EQ(cache.lines_held(r), held[r]);
   }
 }
 
@@ -122,20 +122,20 @@ TEST(SharedCache, FillsOnlyTheAllowedWays) {
   std::mt19937 rng(1);
   for (int i = 0; i < 10000; i++) {
     const Line line = 1000 + rng() % 500;
-    if (SharedCache::Meta *m = cache.find(line))
+    if (SharedCache::LineState *m = cache.find(line))
       cache.touch(m);
     else
       cache.fill(line, 1, 0xf0, &v);
   }
-  EXPECT_EQ(cache.held(0), 16u);
+  EXPECT_EQ(cache.lines_held(0), 16u);
   for (Line l = 0; l < 16; l++) EXPECT_NE(cache.find(l), nullptr) << l;
-  EXPECT_EQ(cache.held(1), 16u);
+  EXPECT_EQ(cache.lines_held(1), 16u);
 }
 
 TEST(SharedCache, KeepsALineThatIsOnItsWay) {
   SharedCache cache({2 * 2 * kLineBytes, 2, 0}, 1);
   SharedCache::Victim v;
-  cache.fill(0, 0, 3, &v)->coming = true;
+  cache.fill(0, 0, 3, &v)->in_flight = true;
   cache.fill(2, 0, 3, &v);
   cache.fill(4, 0, 3, &v);
   EXPECT_EQ(v.line, 2u);
@@ -143,7 +143,7 @@ TEST(SharedCache, KeepsALineThatIsOnItsWay) {
 }
 
 TEST(Prefetcher, NextLinesStayInThePage) {
-  Prefetcher p({PrefetchShape::Kind::next_line, 4, 16, 8});
+  Prefetcher p({PrefetcherConfig::Kind::next_line, 4, 16, 8});
   EXPECT_EQ(p.train(0).count, 4u);
   EXPECT_EQ(p.train(0).lines[3], 4u);
   EXPECT_EQ(p.train(61).count, 2u);
@@ -151,7 +151,7 @@ TEST(Prefetcher, NextLinesStayInThePage) {
 }
 
 TEST(Prefetcher, StrideWantsToSeeAStepTwice) {
-  Prefetcher p({PrefetchShape::Kind::stride, 2, 4, 8});
+  Prefetcher p({PrefetcherConfig::Kind::stride, 2, 4, 8});
   EXPECT_EQ(p.train(10).count, 0u);
   EXPECT_EQ(p.train(13).count, 0u);
   const Prefetcher::Wanted w = p.train(16);
@@ -162,7 +162,7 @@ TEST(Prefetcher, StrideWantsToSeeAStepTwice) {
 }
 
 TEST(Prefetcher, StrideFollowsDownwardsAndInterleavedStreams) {
-  Prefetcher p({PrefetchShape::Kind::stride, 1, 2, 8});
+  Prefetcher p({PrefetcherConfig::Kind::stride, 1, 2, 8});
   for (Line i = 0; i < 2; i++) {
     p.train(63 - i);
     p.train(128 + 2 * i);
@@ -172,4 +172,4 @@ TEST(Prefetcher, StrideFollowsDownwardsAndInterleavedStreams) {
 }
 
 }  // namespace
-}  // namespace drfq::machine
+}  // namespace drfq::hardware

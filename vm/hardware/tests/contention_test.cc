@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "rdt.hh"
-#include "rig.hh"
+#include "program_runner.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
@@ -20,11 +20,11 @@ struct Share {
 };
 
 /// Bytes/ns of each core over a time, from the truth.
-std::vector<Share> measure(Rig *rig, Ps time) {
+std::vector<Share> measure(ProgramRunner *runner, Ps time) {
   std::stringstream before, line;
-  rig->machine.report(before);
-  rig->run_to(rig->machine.horizon() + time);
-  rig->machine.report(line);
+  runner->hardware.write_ground_truth(before);
+  runner->run_to(runner->hardware.slowest_clock() + time);
+  runner->hardware.write_ground_truth(line);
   const std::string text = line.str();
   const auto figure = [&text](const char *name, std::size_t *at) {
     *at = text.find(name, *at) + std::string(name).size();
@@ -32,7 +32,7 @@ std::vector<Share> measure(Rig *rig, Ps time) {
   };
   std::size_t at = 0;
   const double ns = figure("\"interval_ns\":", &at);
-  std::vector<Share> out(rig->machine.description().cores);
+  std::vector<Share> out(runner->hardware.description().cores);
   for (Share &s : out) {
     s.read = figure("\"read_bytes\":", &at) / ns;
     s.write = figure("\"write_bytes\":", &at) / ns;
@@ -45,19 +45,19 @@ Program copy_on(unsigned core) {
   return scattered(copier(source(core), source(core) + 36 * kMiB, 8 * kMiB));
 }
 
-void classify(Rig *rig, unsigned core, std::uint64_t rmid, std::uint64_t clos) {
-  EXPECT_EQ(rig->machine.wrmsr(core, rig->progress(core), msr::kPqrAssoc, clos << 32 | rmid),
-            Msr::handled);
+void classify(ProgramRunner *runner, unsigned core, std::uint64_t rmid, std::uint64_t clos) {
+  EXPECT_EQ(runner->hardware.wrmsr(core, runner->retired(core), msr::kPqrAssoc, clos << 32 | rmid),
+            MsrResult::handled);
 }
 
 constexpr Ps kWarm = 40 * kPsPerMs, kTime = 40 * kPsPerMs;
 
 TEST(Traffic, HasTheRatiosOfWriteAllocate) {
-  Rig copy(shipped("thesis")), read(shipped("thesis")), write(shipped("thesis"));
+  ProgramRunner copy(shipped("thesis")), read(shipped("thesis")), write(shipped("thesis"));
   copy.put(0, copy_on(0));
-  read.put(0, streamer(0, 16 * kMiB, Use::load));
-  write.put(0, streamer(0, 16 * kMiB, Use::store));
-  for (Rig *r : {&copy, &read, &write}) r->run_to(kWarm);
+  read.put(0, streamer(0, 16 * kMiB, AccessKind::load));
+  write.put(0, streamer(0, 16 * kMiB, AccessKind::store));
+  for (ProgramRunner *r : {&copy, &read, &write}) r->run_to(kWarm);
   const std::uint64_t before = copy.insns(0);
   const Share c = measure(&copy, kTime)[0];
   const double copied = static_cast<double>(copy.insns(0) - before) / kCopyInsns * kLineBytes /
@@ -71,19 +71,19 @@ TEST(Traffic, HasTheRatiosOfWriteAllocate) {
 }
 
 TEST(Traffic, AWorkingSetInTheCacheMakesNone) {
-  Rig rig(shipped("thesis"));
-  rig.put(0, copier(0, 64 * kMiB, kMiB / 2));
-  rig.run_to(kWarm);
-  EXPECT_EQ(measure(&rig, kTime)[0].rate(), 0);
+  ProgramRunner runner(shipped("thesis"));
+  runner.put(0, copier(0, 64 * kMiB, kMiB / 2));
+  runner.run_to(kWarm);
+  EXPECT_EQ(measure(&runner, kTime)[0].rate(), 0);
 }
 
 TEST(Contention, OneCopierReachesTheThesisShareAndMoreReachAll) {
   for (unsigned n : {1u, 2u, 4u}) {
-    Rig rig(shipped("thesis"));
-    for (unsigned c = 0; c < n; c++) rig.put(c, copy_on(c));
-    rig.run_to(kWarm);
+    ProgramRunner runner(shipped("thesis"));
+    for (unsigned c = 0; c < n; c++) runner.put(c, copy_on(c));
+    runner.run_to(kWarm);
     // Every array once at least, for some of its pages are luckier than others.
-    const std::vector<Share> got = measure(&rig, n * 2 * kTime);
+    const std::vector<Share> got = measure(&runner, n * 2 * kTime);
     double sum = 0, least = 1e9, most = 0;
     for (unsigned c = 0; c < n; c++) {
       sum += got[c].rate();
@@ -104,23 +104,23 @@ TEST(Contention, OneCopierReachesTheThesisShareAndMoreReachAll) {
 TEST(Contention, TwoCopiersReachAllWhereverTheirArraysAre) {
   for (std::uint64_t distance : {2 * kMiB, 16 * kMiB, 18 * kMiB})
     for (std::uint64_t delay : {0u, 5'000u, 90'000u}) {
-      Rig rig(shipped("thesis"));
+      ProgramRunner runner(shipped("thesis"));
       for (unsigned c = 0; c < 2; c++)
-        rig.put(c,
-                delayed(c * delay, copier(source(c), source(c) + 8 * kMiB + distance, 8 * kMiB)));
-      rig.run_to(kWarm / 2);
-      const std::vector<Share> got = measure(&rig, kTime);
+        runner.put(
+            c, delayed(c * delay, copier(source(c), source(c) + 8 * kMiB + distance, 8 * kMiB)));
+      runner.run_to(kWarm / 2);
+      const std::vector<Share> got = measure(&runner, kTime);
       EXPECT_NEAR((got[0].rate() + got[1].rate()) / kM, 1, 0.05) << distance << " " << delay;
     }
 }
 
-double throttled(const Description &d, unsigned level) {
-  Rig rig(d);
-  EXPECT_EQ(rig.machine.wrmsr(0, {}, msr::kMbaDelay + 1, 100 - level), Msr::handled);
-  classify(&rig, 0, 0, 1);
-  rig.put(0, copy_on(0));
-  rig.run_to(kWarm / 2);
-  return measure(&rig, kTime / 2)[0].rate();
+double throttled(const MachineDescription &d, unsigned level) {
+  ProgramRunner runner(d);
+  EXPECT_EQ(runner.hardware.wrmsr(0, {}, msr::kMbaDelay + 1, 100 - level), MsrResult::handled);
+  classify(&runner, 0, 0, 1);
+  runner.put(0, copy_on(0));
+  runner.run_to(kWarm / 2);
+  return measure(&runner, kTime / 2)[0].rate();
 }
 
 TEST(Throttling, LowersACopierStepByStep) {
@@ -137,8 +137,8 @@ TEST(Throttling, LowersACopierStepByStep) {
 }
 
 TEST(Throttling, OfMt2HasNoEffectAboveSixty) {
-  Description d = shipped("xeon");  // where MT2 measured it
-  d.rdt.throttle = Throttle::mt2;
+  MachineDescription d = shipped("xeon");  // where MT2 measured it
+  d.rdt.throttle = ThrottleCurve::mt2;
   const double all = throttled(d, 100);
   EXPECT_EQ(throttled(d, 60), all);
   EXPECT_LT(throttled(d, 30), 0.9 * all);
@@ -146,37 +146,37 @@ TEST(Throttling, OfMt2HasNoEffectAboveSixty) {
 }
 
 TEST(Throttling, LeavesAComputingCoreAlone) {
-  Rig rig(shipped("thesis"));
-  EXPECT_EQ(rig.machine.wrmsr(0, {}, msr::kMbaDelay + 1, 90), Msr::handled);
-  classify(&rig, 0, 0, 1);
-  rig.put(0, spinner(0));
-  rig.put(1, copy_on(1));
-  rig.run_to(2 * kPsPerMs);  // its lines come from memory first
-  const std::uint64_t before = rig.insns(0);
+  ProgramRunner runner(shipped("thesis"));
+  EXPECT_EQ(runner.hardware.wrmsr(0, {}, msr::kMbaDelay + 1, 90), MsrResult::handled);
+  classify(&runner, 0, 0, 1);
+  runner.put(0, spinner(0));
+  runner.put(1, copy_on(1));
+  runner.run_to(2 * kPsPerMs);  // its lines come from memory first
+  const std::uint64_t before = runner.insns(0);
   std::stringstream warm, line;
-  rig.machine.report(warm);
-  rig.run_to(7 * kPsPerMs);
-  rig.machine.report(line);
+  runner.hardware.write_ground_truth(warm);
+  runner.run_to(7 * kPsPerMs);
+  runner.hardware.write_ground_truth(line);
   EXPECT_NE(line.str().find("\"stall_cycles\":0,"), std::string::npos) << line.str();
-  EXPECT_NEAR(static_cast<double>(rig.insns(0) - before), 1e6, 1e4);
+  EXPECT_NEAR(static_cast<double>(runner.insns(0) - before), 1e6, 1e4);
 }
 
 TEST(Allocation, HalvesOfTheCacheKeepTheirWorkingSets) {
   for (bool split : {true, false}) {
-    Rig rig(shipped("thesis"));
+    ProgramRunner runner(shipped("thesis"));
     for (unsigned c = 0; c < 2; c++) {
       const std::uint64_t mask = split ? (c == 0 ? 0x0f : 0xf0) : 0xff;
-      EXPECT_EQ(rig.machine.wrmsr(c, {}, msr::kL3Mask + 1 + c, mask), Msr::handled);
-      classify(&rig, c, 1 + c, 1 + c);
-      rig.put(c, streamer(c * 128 * kMiB, kMiB, Use::load));
+      EXPECT_EQ(runner.hardware.wrmsr(c, {}, msr::kL3Mask + 1 + c, mask), MsrResult::handled);
+      classify(&runner, c, 1 + c, 1 + c);
+      runner.put(c, streamer(c * 128 * kMiB, kMiB, AccessKind::load));
     }
-    rig.put(2, copy_on(2));  // uses all that it may
+    runner.put(2, copy_on(2));  // uses all that it may
     if (split) {
       // The disturber shares one half only.
-      EXPECT_EQ(rig.machine.wrmsr(2, {}, msr::kL3Mask, 0xf0), Msr::handled);
+      EXPECT_EQ(runner.hardware.wrmsr(2, {}, msr::kL3Mask, 0xf0), MsrResult::handled);
     }
-    rig.run_to(kWarm);
-    const std::vector<Share> got = measure(&rig, kTime);
+    runner.run_to(kWarm);
+    const std::vector<Share> got = measure(&runner, kTime);
     if (split) {
       EXPECT_EQ(got[0].read, 0) << "kept";
       EXPECT_GT(got[1].read, 0.01) << "disturbed";
@@ -187,36 +187,39 @@ TEST(Allocation, HalvesOfTheCacheKeepTheirWorkingSets) {
 }
 
 TEST(Allocation, TwoMebibytesInTwoHalves) {
-  Rig rig(shipped("thesis"));
+  ProgramRunner runner(shipped("thesis"));
   for (unsigned c = 0; c < 2; c++) {
-    EXPECT_EQ(rig.machine.wrmsr(c, {}, msr::kL3Mask + 1 + c, c == 0 ? 0x0f : 0xf0), Msr::handled);
-    classify(&rig, c, 1 + c, 1 + c);
-    rig.put(c, streamer(c * 128 * kMiB, kMiB, Use::load));
+    EXPECT_EQ(runner.hardware.wrmsr(c, {}, msr::kL3Mask + 1 + c, c == 0 ? 0x0f : 0xf0),
+              MsrResult::handled);
+    classify(&runner, c, 1 + c, 1 + c);
+    runner.put(c, streamer(c * 128 * kMiB, kMiB, AccessKind::load));
   }
-  rig.run_to(kWarm);
-  for (const Share &s : measure(&rig, kTime)) EXPECT_EQ(s.rate(), 0);
+  runner.run_to(kWarm);
+  for (const Share &s : measure(&runner, kTime)) EXPECT_EQ(s.rate(), 0);
   std::uint64_t held = 0;
-  EXPECT_EQ(rig.machine.wrmsr(0, rig.progress(0), msr::kQmEvtsel, std::uint64_t{1} << 32 | 1),
-            Msr::handled);
-  EXPECT_EQ(rig.machine.rdmsr(0, rig.progress(0), msr::kQmCtr, &held), Msr::handled);
-  EXPECT_EQ(held * rig.machine.description().rdt.upscale, kMiB);
+  EXPECT_EQ(runner.hardware.wrmsr(0, runner.retired(0), msr::kQmEvtsel, std::uint64_t{1} << 32 | 1),
+            MsrResult::handled);
+  EXPECT_EQ(runner.hardware.rdmsr(0, runner.retired(0), msr::kQmCtr, &held), MsrResult::handled);
+  EXPECT_EQ(held * runner.hardware.description().rdt.upscale, kMiB);
 }
 
 TEST(Monitoring, AgreesWithTheTruth) {
-  Rig rig(shipped("xeon"));
+  ProgramRunner runner(shipped("xeon"));
   for (unsigned c = 0; c < 2; c++) {
-    classify(&rig, c, 5 + c, 0);
-    rig.put(c, c == 0 ? copy_on(c) : streamer(source(c), 16 * kMiB, Use::load));
+    classify(&runner, c, 5 + c, 0);
+    runner.put(c, c == 0 ? copy_on(c) : streamer(source(c), 16 * kMiB, AccessKind::load));
   }
-  rig.run_to(4 * kPsPerMs);
+  runner.run_to(4 * kPsPerMs);
   std::uint64_t count[2];
   for (unsigned c = 0; c < 2; c++) {
     const std::uint64_t select = std::uint64_t{5 + c} << 32 | 2;
-    EXPECT_EQ(rig.machine.wrmsr(c, rig.progress(c), msr::kQmEvtsel, select), Msr::handled);
-    EXPECT_EQ(rig.machine.rdmsr(c, rig.progress(c), msr::kQmCtr, &count[c]), Msr::handled);
+    EXPECT_EQ(runner.hardware.wrmsr(c, runner.retired(c), msr::kQmEvtsel, select),
+              MsrResult::handled);
+    EXPECT_EQ(runner.hardware.rdmsr(c, runner.retired(c), msr::kQmCtr, &count[c]),
+              MsrResult::handled);
   }
   std::stringstream line;
-  rig.machine.report(line);
+  runner.hardware.write_ground_truth(line);
   const std::string text = line.str();
   for (unsigned c = 0; c < 2; c++) {
     const std::size_t at = text.find("{\"rmid\":" + std::to_string(5 + c));
@@ -234,4 +237,4 @@ TEST(Monitoring, AgreesWithTheTruth) {
 }
 
 }  // namespace
-}  // namespace drfq::machine
+}  // namespace drfq::hardware

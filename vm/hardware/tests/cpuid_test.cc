@@ -3,18 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include "machine.hh"
-#include "rig.hh"
+#include "hardware_model.hh"
+#include "program_runner.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 namespace {
 
-Cpuid leaf(const Description &d, std::uint32_t l, std::uint32_t s = 0, const Cpuid &host = {}) {
+Cpuid leaf(const MachineDescription &d, std::uint32_t l, std::uint32_t s = 0,
+           const Cpuid &host = {}) {
   return cpuid_of(d, l, s, host);
 }
 
 TEST(Cpuid, RdtIsAsDescribed) {
-  const Description d = shipped("thesis");
+  const MachineDescription d = shipped("thesis");
   EXPECT_EQ(leaf(d, 0xF).ebx, d.rdt.rmids - 1);
   EXPECT_EQ(leaf(d, 0xF).edx, 2u);
   EXPECT_EQ(leaf(d, 0xF, 1).ebx, d.rdt.upscale);
@@ -31,19 +32,19 @@ TEST(Cpuid, RdtIsAsDescribed) {
 }
 
 TEST(Cpuid, WhatIsAbsentIsTakenAway) {
-  const Description d = shipped("laptop");
+  const MachineDescription d = shipped("laptop");
   ASSERT_EQ(d.rdt.rmids, 0u);
   EXPECT_EQ(leaf(d, 7, 0, {0, ~0u, 0, 0}).ebx, ~(1u << 12 | 1u << 15));
   EXPECT_EQ(leaf(d, 0xF, 0, {1, 1, 1, 1}).edx, 0u);
   EXPECT_EQ(leaf(d, 0x10, 0, {1, 1, 1, 1}).ebx, 0u);
-  Description none = d;
-  none.pmu = PmuShape();
+  MachineDescription none = d;
+  none.pmu = PmuConfig();
   EXPECT_EQ(leaf(none, 0xA, 0, {1, 1, 1, 1}).eax, 0u);
   EXPECT_EQ(leaf(none, 1, 0, {0, 0, ~0u, 0}).ecx & 1u << 15, 0u);
 }
 
 TEST(Cpuid, PerformanceMonitoring) {
-  const Description d = shipped("thesis");
+  const MachineDescription d = shipped("thesis");
   const Cpuid c = leaf(d, 0xA);
   EXPECT_EQ(c.eax & 0xff, 2u);
   EXPECT_EQ(c.eax >> 8 & 0xff, d.pmu.counters);
@@ -55,7 +56,7 @@ TEST(Cpuid, PerformanceMonitoring) {
 
 TEST(Cpuid, CachesHaveTheirSizes) {
   for (const char *name : {"thesis", "xeon", "laptop"}) {
-    const Description d = shipped(name);
+    const MachineDescription d = shipped(name);
     bool l1 = false, l3 = false;
     for (std::uint32_t s = 0; s < 8; s++) {
       const Cpuid c = leaf(d, 4, s);
@@ -79,7 +80,7 @@ TEST(Cpuid, CachesHaveTheirSizes) {
 
 TEST(Cpuid, TimeStampCounterDoesNotOverflowTheKernelsSums) {
   for (std::uint64_t mhz : {1u, 100u, 1000u, 2600u, 3700u}) {
-    Description d = shipped("thesis");
+    MachineDescription d = shipped("thesis");
     d.tsc_hz = mhz * 1'000'000;
     const Cpuid c = leaf(d, 0x15);
     EXPECT_EQ(static_cast<double>(c.ecx) * c.ebx / c.eax, static_cast<double>(d.tsc_hz));
@@ -89,7 +90,7 @@ TEST(Cpuid, TimeStampCounterDoesNotOverflowTheKernelsSums) {
 }
 
 TEST(Cpuid, OtherLeavesPassThrough) {
-  const Description d = shipped("thesis");
+  const MachineDescription d = shipped("thesis");
   const Cpuid host{1, 2, 3, 4};
   for (std::uint32_t l : {0xBu, 0xDu, 0x80000008u}) {
     const Cpuid c = leaf(d, l, 0, host);
@@ -100,4 +101,4 @@ TEST(Cpuid, OtherLeavesPassThrough) {
 }
 
 }  // namespace
-}  // namespace drfq::machine
+}  // namespace drfq::hardware

@@ -18,45 +18,45 @@ auto exactly(const Bytes &bytes, F f) {
   std::copy(bytes.begin(), bytes.end(), copy.get());
   return f(copy.get(), bytes.size());
 }
-Special kind(const Bytes &b) { return exactly(b, decode); }
+SpecialInsn kind(const Bytes &b) { return exactly(b, decode); }
 Operand operand(const Bytes &b) { return exactly(b, clflush_operand); }
 
 TEST(Decode, KnowsItsInstructions) {
-  EXPECT_EQ(kind({0x0f, 0xa2}), Special::cpuid);
-  EXPECT_EQ(kind({0x0f, 0x32}), Special::rdmsr);
-  EXPECT_EQ(kind({0x0f, 0x30}), Special::wrmsr);
-  EXPECT_EQ(kind({0x0f, 0x33}), Special::rdpmc);
-  EXPECT_EQ(kind({0x0f, 0x31}), Special::rdtsc);
-  EXPECT_EQ(kind({0x0f, 0x01, 0xf9}), Special::rdtscp);
-  EXPECT_EQ(kind({0xf3, 0x90}), Special::pause);
-  EXPECT_EQ(kind({0xf4}), Special::hlt);
-  EXPECT_EQ(kind({0x0f, 0xae, 0x38}), Special::clflush) << "clflush (rax)";
-  EXPECT_EQ(kind({0x66, 0x0f, 0xae, 0x3f}), Special::clflush) << "clflushopt (rdi)";
-  EXPECT_EQ(kind({0x0f, 0x22, 0xd8}), Special::translation) << "mov cr3, rax";
-  EXPECT_EQ(kind({0x44, 0x0f, 0x22, 0xc0}), Special::none) << "mov cr8, rax";
-  EXPECT_EQ(kind({0x0f, 0x01, 0x38}), Special::translation) << "invlpg (rax)";
-  EXPECT_EQ(kind({0x66, 0x0f, 0x38, 0x82, 0x00}), Special::translation) << "invpcid";
+  EXPECT_EQ(kind({0x0f, 0xa2}), SpecialInsn::cpuid);
+  EXPECT_EQ(kind({0x0f, 0x32}), SpecialInsn::rdmsr);
+  EXPECT_EQ(kind({0x0f, 0x30}), SpecialInsn::wrmsr);
+  EXPECT_EQ(kind({0x0f, 0x33}), SpecialInsn::rdpmc);
+  EXPECT_EQ(kind({0x0f, 0x31}), SpecialInsn::rdtsc);
+  EXPECT_EQ(kind({0x0f, 0x01, 0xf9}), SpecialInsn::rdtscp);
+  EXPECT_EQ(kind({0xf3, 0x90}), SpecialInsn::pause);
+  EXPECT_EQ(kind({0xf4}), SpecialInsn::hlt);
+  EXPECT_EQ(kind({0x0f, 0xae, 0x38}), SpecialInsn::clflush) << "clflush (rax)";
+  EXPECT_EQ(kind({0x66, 0x0f, 0xae, 0x3f}), SpecialInsn::clflush) << "clflushopt (rdi)";
+  EXPECT_EQ(kind({0x0f, 0x22, 0xd8}), SpecialInsn::translation) << "mov cr3, rax";
+  EXPECT_EQ(kind({0x44, 0x0f, 0x22, 0xc0}), SpecialInsn::none) << "mov cr8, rax";
+  EXPECT_EQ(kind({0x0f, 0x01, 0x38}), SpecialInsn::translation) << "invlpg (rax)";
+  EXPECT_EQ(kind({0x66, 0x0f, 0x38, 0x82, 0x00}), SpecialInsn::translation) << "invpcid";
 }
 
 TEST(Decode, LeavesOthersAlone) {
-  EXPECT_EQ(kind({0x90}), Special::none) << "nop";
-  EXPECT_EQ(kind({0x0f, 0x01, 0xf8}), Special::none) << "swapgs";
-  EXPECT_EQ(kind({0x0f, 0x01, 0xd0}), Special::none) << "xgetbv";
-  EXPECT_EQ(kind({0x0f, 0xae, 0xf8}), Special::none) << "sfence";
-  EXPECT_EQ(kind({0x0f, 0xae, 0x30}), Special::none) << "xsaveopt or clwb";
-  EXPECT_EQ(kind({0x0f, 0x22, 0xd0}), Special::none) << "mov cr2, rax";
-  EXPECT_EQ(kind({0x0f, 0x20, 0xd8}), Special::none) << "mov rax, cr3";
-  EXPECT_EQ(kind({0x89, 0x0f}), Special::none) << "0f as an operand";
-  EXPECT_EQ(kind({0xb8, 0x0f, 0xa2, 0, 0}), Special::none) << "0f a2 as a constant";
+  EXPECT_EQ(kind({0x90}), SpecialInsn::none) << "nop";
+  EXPECT_EQ(kind({0x0f, 0x01, 0xf8}), SpecialInsn::none) << "swapgs";
+  EXPECT_EQ(kind({0x0f, 0x01, 0xd0}), SpecialInsn::none) << "xgetbv";
+  EXPECT_EQ(kind({0x0f, 0xae, 0xf8}), SpecialInsn::none) << "sfence";
+  EXPECT_EQ(kind({0x0f, 0xae, 0x30}), SpecialInsn::none) << "xsaveopt or clwb";
+  EXPECT_EQ(kind({0x0f, 0x22, 0xd0}), SpecialInsn::none) << "mov cr2, rax";
+  EXPECT_EQ(kind({0x0f, 0x20, 0xd8}), SpecialInsn::none) << "mov rax, cr3";
+  EXPECT_EQ(kind({0x89, 0x0f}), SpecialInsn::none) << "0f as an operand";
+  EXPECT_EQ(kind({0xb8, 0x0f, 0xa2, 0, 0}), SpecialInsn::none) << "0f a2 as a constant";
 }
 
 TEST(Decode, PrefixesAndShortInput) {
-  EXPECT_EQ(kind({0x48, 0x0f, 0xa2}), Special::cpuid) << "REX";
-  EXPECT_EQ(kind({0x2e, 0x0f, 0x31}), Special::rdtsc);
-  EXPECT_EQ(kind({0x66, 0x90}), Special::none);
+  EXPECT_EQ(kind({0x48, 0x0f, 0xa2}), SpecialInsn::cpuid) << "REX";
+  EXPECT_EQ(kind({0x2e, 0x0f, 0x31}), SpecialInsn::rdtsc);
+  EXPECT_EQ(kind({0x66, 0x90}), SpecialInsn::none);
   for (const Bytes &b : {Bytes{}, Bytes{0x0f}, Bytes{0x66}, Bytes{0x48}, Bytes{0xf3, 0x48},
                          Bytes{0x66, 0x66, 0x66, 0x66}, Bytes{0x0f, 0x01}, Bytes{0x0f, 0x38}})
-    EXPECT_EQ(kind(b), Special::none) << b.size();
+    EXPECT_EQ(kind(b), SpecialInsn::none) << b.size();
 }
 
 TEST(Decode, OperandsOfClflush) {

@@ -5,10 +5,10 @@
 
 #include <random>
 
-#include "machine.hh"
-#include "rig.hh"
+#include "hardware_model.hh"
+#include "program_runner.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 namespace {
 
 constexpr std::uint64_t kOn = 1 << 22, kUsr = 1 << 16, kOs = 1 << 17;
@@ -17,17 +17,17 @@ class PmuTest : public ::testing::Test {
  protected:
   std::uint64_t get(std::uint32_t m) {
     std::uint64_t v = 0;
-    EXPECT_EQ(pmu.read(m, now, &v), Msr::handled) << std::hex << m;
+    EXPECT_EQ(pmu.read(m, now, &v), MsrResult::handled) << std::hex << m;
     return v;
   }
   void set(std::uint32_t m, std::uint64_t v) {
-    EXPECT_EQ(pmu.write(m, now, v), Msr::handled) << std::hex << m;
+    EXPECT_EQ(pmu.write(m, now, v), MsrResult::handled) << std::hex << m;
   }
-  void retire(unsigned ring, std::uint64_t n) { now.ring[ring][Source::insns] += n; }
+  void retire(unsigned ring, std::uint64_t n) { now.ring[ring][Quantity::insns] += n; }
 
-  Description d = shipped("thesis");
+  MachineDescription d = shipped("thesis");
   Pmu pmu{d};
-  Sources now;
+  CountsByRing now;
 };
 
 TEST_F(PmuTest, CountsByRingWhileEnabled) {
@@ -51,7 +51,7 @@ TEST_F(PmuTest, WritesExtendTheSignOrAreFullWidth) {
   EXPECT_EQ(get(msr::kPmc), 0xffff80000001u);
   set(msr::kFullPmc, 0x80000001);
   EXPECT_EQ(get(msr::kPmc), 0x80000001u);
-  EXPECT_EQ(pmu.write(msr::kFullPmc, now, std::uint64_t{1} << 48), Msr::fault);
+  EXPECT_EQ(pmu.write(msr::kFullPmc, now, std::uint64_t{1} << 48), MsrResult::fault);
 }
 
 TEST_F(PmuTest, OverflowIsSeenInStatusAndCleared) {
@@ -67,7 +67,7 @@ TEST_F(PmuTest, OverflowIsSeenInStatusAndCleared) {
   EXPECT_EQ(get(msr::kGlobalStatus), 1 | std::uint64_t{1} << 32);
   set(msr::kGlobalOvfCtrl, 1);
   EXPECT_EQ(get(msr::kGlobalStatus), std::uint64_t{1} << 32);
-  EXPECT_EQ(pmu.write(msr::kGlobalStatus, now, 0), Msr::fault);
+  EXPECT_EQ(pmu.write(msr::kGlobalStatus, now, 0), MsrResult::fault);
 }
 
 TEST_F(PmuTest, RdpmcReadsTheSameCounters) {
@@ -83,24 +83,24 @@ TEST_F(PmuTest, RdpmcReadsTheSameCounters) {
 
 TEST_F(PmuTest, ReservedBitsFaultAndAbsentCountersAreNotOurs) {
   std::uint64_t v = 0;
-  EXPECT_EQ(pmu.write(msr::kPerfevtsel, now, std::uint64_t{1} << 32), Msr::fault);
-  EXPECT_EQ(pmu.write(msr::kFixedCtrCtrl, now, 1 << 12), Msr::fault);
-  EXPECT_EQ(pmu.write(msr::kGlobalCtrl, now, std::uint64_t{1} << 35), Msr::fault);
-  EXPECT_EQ(pmu.read(msr::kPmc + d.pmu.counters, now, &v), Msr::not_ours);
-  EXPECT_EQ(pmu.write(msr::kPerfevtsel + d.pmu.counters, now, 0), Msr::not_ours);
-  Description none = d;
-  none.pmu = PmuShape();
-  EXPECT_EQ(Pmu(none).read(msr::kPerfCapabilities, now, &v), Msr::not_ours);
+  EXPECT_EQ(pmu.write(msr::kPerfevtsel, now, std::uint64_t{1} << 32), MsrResult::fault);
+  EXPECT_EQ(pmu.write(msr::kFixedCtrCtrl, now, 1 << 12), MsrResult::fault);
+  EXPECT_EQ(pmu.write(msr::kGlobalCtrl, now, std::uint64_t{1} << 35), MsrResult::fault);
+  EXPECT_EQ(pmu.read(msr::kPmc + d.pmu.counters, now, &v), MsrResult::not_ours);
+  EXPECT_EQ(pmu.write(msr::kPerfevtsel + d.pmu.counters, now, 0), MsrResult::not_ours);
+  MachineDescription none = d;
+  none.pmu = PmuConfig();
+  EXPECT_EQ(Pmu(none).read(msr::kPerfCapabilities, now, &v), MsrResult::not_ours);
 }
 
 TEST_F(PmuTest, OffcoreResponsesPickRequestsAndOutcomes) {
-  Counts &c = now.ring[1];
-  c[Source::read_hit] = 1;
-  c[Source::read_miss] = 2;
-  c[Source::own_hit] = 4;
-  c[Source::own_miss] = 8;
-  c[Source::prefetch_miss] = 16;
-  c[Source::write_back] = 32;
+  CoreCounts &c = now.ring[1];
+  c[Quantity::read_hit] = 1;
+  c[Quantity::read_miss] = 2;
+  c[Quantity::rfo_hit] = 4;
+  c[Quantity::rfo_miss] = 8;
+  c[Quantity::prefetch_miss] = 16;
+  c[Quantity::write_back] = 32;
   const std::uint64_t any = 1 << 16, l3_hit = 0xf << 18, l3_miss = std::uint64_t{1} << 26;
   EXPECT_EQ(pmu.event(0x01B7, 1 | any, c), 3u);
   EXPECT_EQ(pmu.event(0x01B7, 1 | l3_hit, c), 1u);
@@ -135,4 +135,4 @@ TEST_F(PmuTest, StopsAndStartsLoseNothing) {
 }
 
 }  // namespace
-}  // namespace drfq::machine
+}  // namespace drfq::hardware

@@ -3,13 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include "machine.hh"
+#include "hardware_model.hh"
 
-namespace drfq::machine {
+namespace drfq::hardware {
 namespace {
 
-RdtShape shape() {
-  RdtShape s;
+RdtConfig shape() {
+  RdtConfig s;
   s.rmids = 4;
   s.l3_closes = 4;
   s.cbm_bits = 8;
@@ -19,8 +19,8 @@ RdtShape shape() {
 
 class RdtTest : public ::testing::Test {
  protected:
-  Msr get(std::uint32_t m) { return rdt.read(0, m, cache, &value); }
-  Msr set(std::uint32_t m, std::uint64_t v) { return rdt.write(0, m, v); }
+  MsrResult get(std::uint32_t m) { return rdt.read(0, m, cache, &value); }
+  MsrResult set(std::uint32_t m, std::uint64_t v) { return rdt.write(0, m, v); }
 
   Rdt rdt{shape(), 2, 16};
   SharedCache cache{{64 * 16 * kLineBytes, 16, 0}, 4};
@@ -28,43 +28,43 @@ class RdtTest : public ::testing::Test {
 };
 
 TEST_F(RdtTest, AssociatesEachCore) {
-  EXPECT_EQ(rdt.write(1, msr::kPqrAssoc, std::uint64_t{2} << 32 | 3), Msr::handled);
-  EXPECT_EQ(rdt.assigned(1).rmid, 3);
-  EXPECT_EQ(rdt.assigned(1).clos, 2);
-  EXPECT_EQ(rdt.assigned(0).rmid, 0);
-  EXPECT_EQ(set(msr::kPqrAssoc, 4), Msr::fault) << "no such RMID";
-  EXPECT_EQ(set(msr::kPqrAssoc, std::uint64_t{4} << 32), Msr::fault) << "no such class";
-  EXPECT_EQ(get(msr::kPqrAssoc), Msr::handled);
+  EXPECT_EQ(rdt.write(1, msr::kPqrAssoc, std::uint64_t{2} << 32 | 3), MsrResult::handled);
+  EXPECT_EQ(rdt.class_of(1).rmid, 3);
+  EXPECT_EQ(rdt.class_of(1).clos, 2);
+  EXPECT_EQ(rdt.class_of(0).rmid, 0);
+  EXPECT_EQ(set(msr::kPqrAssoc, 4), MsrResult::fault) << "no such RMID";
+  EXPECT_EQ(set(msr::kPqrAssoc, std::uint64_t{4} << 32), MsrResult::fault) << "no such class";
+  EXPECT_EQ(get(msr::kPqrAssoc), MsrResult::handled);
   EXPECT_EQ(value, 0u);
 }
 
 TEST_F(RdtTest, MasksAreContiguousAndCoverWays) {
   EXPECT_EQ(rdt.ways(1), 0xffffu);
-  EXPECT_EQ(set(msr::kL3Mask + 1, 0x0c), Msr::handled);
+  EXPECT_EQ(set(msr::kL3Mask + 1, 0x0c), MsrResult::handled);
   EXPECT_EQ(rdt.ways(1), 0x00f0u) << "two ways for each bit";
   for (std::uint64_t bad : {0x0ull, 0x5ull, 0x100ull, 0x180ull})
-    EXPECT_EQ(set(msr::kL3Mask + 1, bad), Msr::fault) << bad;
-  EXPECT_EQ(get(msr::kL3Mask + 1), Msr::handled);
+    EXPECT_EQ(set(msr::kL3Mask + 1, bad), MsrResult::fault) << bad;
+  EXPECT_EQ(get(msr::kL3Mask + 1), MsrResult::handled);
   EXPECT_EQ(value, 0x0cu);
-  EXPECT_EQ(get(msr::kL3Mask + 4), Msr::not_ours);
+  EXPECT_EQ(get(msr::kL3Mask + 4), MsrResult::not_ours);
 }
 
 TEST_F(RdtTest, DelaysAreRoundedUpToAStep) {
-  EXPECT_EQ(set(msr::kMbaDelay + 2, 45), Msr::handled);
-  EXPECT_EQ(get(msr::kMbaDelay + 2), Msr::handled);
+  EXPECT_EQ(set(msr::kMbaDelay + 2, 45), MsrResult::handled);
+  EXPECT_EQ(get(msr::kMbaDelay + 2), MsrResult::handled);
   EXPECT_EQ(value, 50u);
-  EXPECT_DOUBLE_EQ(rdt.wait(2), 1.0) << "half the rate: twice the time";
-  EXPECT_EQ(set(msr::kMbaDelay + 2, 91), Msr::fault);
-  EXPECT_EQ(set(msr::kMbaDelay + 3, 10), Msr::not_ours);
+  EXPECT_DOUBLE_EQ(rdt.throttle_factor(2), 1.0) << "half the rate: twice the time";
+  EXPECT_EQ(set(msr::kMbaDelay + 2, 91), MsrResult::fault);
+  EXPECT_EQ(set(msr::kMbaDelay + 3, 10), MsrResult::not_ours);
 }
 
 TEST_F(RdtTest, CountersHaveAWidthAndErrors) {
   SharedCache::Victim v;
   for (Line l = 0; l < 5; l++) cache.fill(l, 2, 0xffff, &v);
-  for (int i = 0; i < (1 << 24) + 7; i++) rdt.moved(2);
+  for (int i = 0; i < (1 << 24) + 7; i++) rdt.count_line(2);
   const auto read = [this](std::uint64_t event, std::uint64_t rmid) {
-    EXPECT_EQ(set(msr::kQmEvtsel, rmid << 32 | event), Msr::handled);
-    EXPECT_EQ(get(msr::kQmCtr), Msr::handled);
+    EXPECT_EQ(set(msr::kQmEvtsel, rmid << 32 | event), MsrResult::handled);
+    EXPECT_EQ(get(msr::kQmCtr), MsrResult::handled);
     return value;
   };
   EXPECT_EQ(read(1, 2), 5u);
@@ -73,17 +73,17 @@ TEST_F(RdtTest, CountersHaveAWidthAndErrors) {
   EXPECT_EQ(read(2, 1), 0u);
   EXPECT_EQ(read(4, 2), std::uint64_t{1} << 63) << "no such event";
   EXPECT_EQ(read(2, 4), std::uint64_t{1} << 63) << "no such RMID";
-  EXPECT_EQ(set(msr::kQmCtr, 0), Msr::fault);
-  EXPECT_EQ(set(msr::kQmEvtsel, 1 << 8), Msr::fault) << "reserved";
+  EXPECT_EQ(set(msr::kQmCtr, 0), MsrResult::fault);
+  EXPECT_EQ(set(msr::kQmEvtsel, 1 << 8), MsrResult::fault) << "reserved";
 }
 
 TEST(Rdt, UpscaleAndWiderCounters) {
-  RdtShape s = shape();
+  RdtConfig s = shape();
   s.upscale = 4096;
   s.counter_bits = 32;
   Rdt rdt(s, 1, 16);
   SharedCache cache({64 * 16 * kLineBytes, 16, 0}, 4);
-  for (int i = 0; i < (1 << 24) + 64; i++) rdt.moved(0);
+  for (int i = 0; i < (1 << 24) + 64; i++) rdt.count_line(0);
   std::uint64_t value = 0;
   rdt.write(0, msr::kQmEvtsel, 2);
   rdt.read(0, msr::kQmCtr, cache, &value);
@@ -91,28 +91,28 @@ TEST(Rdt, UpscaleAndWiderCounters) {
 }
 
 TEST(Rdt, WhatIsAbsentIsNotThere) {
-  RdtShape s;
+  RdtConfig s;
   Rdt none(s, 1, 8);
   SharedCache cache({64 * 8 * kLineBytes, 8, 0}, 0);
   std::uint64_t value = 0;
   for (std::uint32_t m :
        {msr::kPqrAssoc, msr::kQmEvtsel, msr::kQmCtr, msr::kL3Mask, msr::kMbaDelay}) {
-    EXPECT_EQ(none.read(0, m, cache, &value), Msr::not_ours);
-    EXPECT_EQ(none.write(0, m, 0), Msr::not_ours);
+    EXPECT_EQ(none.read(0, m, cache, &value), MsrResult::not_ours);
+    EXPECT_EQ(none.write(0, m, 0), MsrResult::not_ours);
   }
 }
 
-TEST(Throttle, Shapes) {
-  EXPECT_DOUBLE_EQ(share_at(Throttle::linear, 0), 1);
-  EXPECT_DOUBLE_EQ(share_at(Throttle::linear, 90), 0.1);
-  EXPECT_DOUBLE_EQ(share_at(Throttle::mt2, 40), 1) << "no effect down to 60";
-  EXPECT_DOUBLE_EQ(share_at(Throttle::mt2, 90), 28.0 / 102);
-  for (Throttle t : {Throttle::linear, Throttle::mt2})
+TEST(ThrottleCurve, Shapes) {
+  EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::linear, 0), 1);
+  EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::linear, 90), 0.1);
+  EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::mt2, 40), 1) << "no effect down to 60";
+  EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::mt2, 90), 28.0 / 102);
+  for (ThrottleCurve t : {ThrottleCurve::linear, ThrottleCurve::mt2})
     for (unsigned d = 1; d <= 99; d++) {
-      EXPECT_LE(share_at(t, d), share_at(t, d - 1));
-      EXPECT_GT(share_at(t, d), 0);
+      EXPECT_LE(rate_share(t, d), rate_share(t, d - 1));
+      EXPECT_GT(rate_share(t, d), 0);
     }
 }
 
 }  // namespace
-}  // namespace drfq::machine
+}  // namespace drfq::hardware

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The simulation's own account of what happened, one line of JSON for each interval. Tests compare
+// what software inside the machine measures with it. docs/virtual-machine.md lists the fields.
+#ifndef DRFQ_HARDWARE_GROUND_TRUTH_HH
+#define DRFQ_HARDWARE_GROUND_TRUTH_HH
+
+#include <iosfwd>
+#include <vector>
+
+#include "memory_hierarchy.hh"
+
+namespace drfq::hardware {
+
+class GroundTruth {
+ public:
+  explicit GroundTruth(const MachineDescription &);
+
+  /// Writes everything since the last call. now: the clock that all cores have reached. cores:
+  /// their counts, instructions included.
+  void write(std::ostream &, Ps now, const std::vector<CountsByRing> &cores, MemoryHierarchy *);
+
+ private:
+  void write_core(std::ostream &, unsigned core, const CountsByRing &now, const TrafficBytes &);
+  void write_rmids(std::ostream &, const MemoryHierarchy &);
+  void write_pids(std::ostream &, const MemoryHierarchy &);
+
+  double cycles_per_ps_;
+  Ps since_ = 0;
+  std::vector<CountsByRing> cores_;
+  std::vector<TrafficBytes> by_core_, by_rmid_, by_pid_;
+};
+
+}  // namespace drfq::hardware
+
+#endif

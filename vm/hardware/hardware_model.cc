@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "hardware_model.hh"
+
+#include <algorithm>
+#include <mutex>
+#include <ostream>
+
+#include "cpuid.hh"
+#include "memory_hierarchy.hh"
+#include "pmu.hh"
+#include "ground_truth.hh"
+
+namespace drfq::hardware {
+namespace {
+
+/// A core's log is played back without regard to slower cores when it grows beyond this. It bounds
+/// memory; only an emulator that ignores must_wait reaches it.
+constexpr std::size_t kBacklogMax = 65536;
+
+/// Bounds of a core's log between two calls of sync(), in entries.
+constexpr std::size_t kLogMin = 16, kLogMax = 2048;
+
+std::uint8_t ring_of(Ring r) { return r == Ring::user; }
+
+/// Whether an MSR may be a performance-monitoring one. Checked without the lock: the kernel reads
+/// many other MSRs.
+bool is_pmu(std::uint32_t m) {
+  const auto in = [m](std::uint32_t first, std::uint32_t count) { return m - first < count; };
+  return in(msr::kPmc, 8) || in(msr::kPerfevtsel, 8) || in(msr::kOffcoreRsp0, 2) ||
+         in(msr::kFixedCtr, 3) || m == msr::kPerfCapabilities || in(msr::kFixedCtrCtrl, 4) ||
+         in(msr::kFullPmc, 8);
+}
+
+bool is_rdt(std::uint32_t m) { return m >= msr::kQmEvtsel && m < msr::kMbaDelay + 128; }
+
+}  // namespace
+
+struct HardwareModel::State {
+  explicit State(const MachineDescription &desc)
+      : d(desc), hierarchy(desc), ground_truth(desc), retired(desc.cores), local(desc.cores) {
+    for (unsigned i = 0; i < desc.cores; i++) pmus.emplace_back(desc);
+  }
+
+  /// Used by the core's own thread only.
+  struct alignas(64) Local {
+    std::vector<LogEntry> log;
+    std::size_t sync_at = kLogMin;  ///< entries after which access() asks for a sync
+  };
+
+  void hand_over(unsigned core, const RetiredInsns &p) {
+    Local &l = local[core];
+    RetiredInsns &known = retired[core];
+    known.user = std::max(known.user, p.user);
+    known.kernel = std::max(known.kernel, p.kernel);
+    hierarchy.hand_over(core, l.log, known.total());
+    l.log.clear();
+    const Ps stall = std::max<Ps>(1, hierarchy.mean_stall(core));
+    l.sync_at = std::clamp<std::size_t>(d.quantum / stall, kLogMin, kLogMax);
+  }
+
+  void play() {
+    hierarchy.play();
+    publish_traffic();
+  }
+
+  /// CPUID and WRMSR wait for all earlier misses (Intel SDM, volume 3, "Serializing Instructions"),
+  /// so a stall is counted before them, as its miss is. WRMSR does so here only for counters: for
+  /// other MSRs software could not observe the difference.
+  void add_fence(unsigned core, const RetiredInsns &p) {
+    hand_over(core, p);
+    hierarchy.hand_over(core, {p.total(), 0, 0, LogEntry::Kind::fence, 0});
+  }
+
+  void drain(unsigned core, const RetiredInsns &p) {
+    hand_over(core, p);
+    hierarchy.play();
+    hierarchy.drain(core);
+    publish_traffic();
+  }
+
+  void publish_traffic() {
+    const std::vector<Pid> pids = hierarchy.take_charged();
+    if (!pids.empty()) registers.publish_traffic(pids, hierarchy.memory_port().registers());
+  }
+
+  bool may_run(unsigned core) const {
+    if (hierarchy.is_played(core)) return true;
+    return hierarchy.estimate(core) <= slowest_clock() + d.quantum;
+  }
+
+  Ps slowest_clock() const {
+    Ps least = kNever, most = 0;
+    for (unsigned i = 0; i < d.cores; i++) {
+      const Ps at = hierarchy.earliest_end(i);
+      most = std::max(most, at);
+      if (!hierarchy.is_asleep(i)) least = std::min(least, at);
+    }
+    return least == kNever ? most : least;
+  }
+
+  CountsByRing counts(unsigned core) const {
+    CountsByRing s = hierarchy.counts(core);
+    const std::uint64_t done[2] = {retired[core].kernel, retired[core].user};
+    for (unsigned ring = 0; ring < 2; ring++) {
+      s.ring[ring][Quantity::insns] = done[ring];
+      s.ring[ring][Quantity::busy_ps] += hierarchy.insn_time(done[ring]);
+    }
+    return s;
+  }
+
+  const MachineDescription d;
+  mutable std::mutex mutex;  // guards everything except local
+  MemoryHierarchy hierarchy;
+  GroundTruth ground_truth;
+  std::vector<Pmu> pmus;
+  std::vector<RetiredInsns> retired;
+  PciRegisters registers;
+  std::vector<Local> local;
+};
+
+HardwareModel::HardwareModel(const MachineDescription &d)
+    : l1_(d.cores, PrivateCache(d.l1)), state_(new State(d)) {}
+HardwareModel::~HardwareModel() = default;
+
+const MachineDescription &HardwareModel::description() const { return state_->d; }
+
+void HardwareModel::start(Ps at) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->hierarchy.start(at);
+}
+
+bool HardwareModel::miss(unsigned core, std::uint64_t insns, Line first, Line last, AccessKind use,
+                         Ring ring) {
+  State::Local &l = state_->local[core];
+  const bool store = use == AccessKind::store;
+  const auto kind = store ? LogEntry::Kind::store : LogEntry::Kind::load;
+  for (Line line = first; line <= last; line++) {
+    // access() has already looked up the first line; a second lookup changes nothing.
+    if (l1_[core].hit(line, store)) continue;
+    const PrivateCache::Victim victim = l1_[core].fill(line, store);
+    l.log.push_back({insns, line, 0, kind, ring_of(ring)});
+    if (victim.dirty)
+      l.log.push_back({insns, victim.line, 0, LogEntry::Kind::write_back, ring_of(ring)});
+  }
+  return l.log.size() >= l.sync_at;
+}
+
+void HardwareModel::flush(unsigned core, std::uint64_t insns, std::uint64_t physical) {
+  const Line line = physical / kLineBytes;
+  const bool dirty = l1_[core].flush(line);
+  state_->local[core].log.push_back({insns, line, dirty, LogEntry::Kind::flush, 0});
+}
+
+SyncResult HardwareModel::sync(unsigned core, const RetiredInsns &p) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->hand_over(core, p);
+  state_->play();
+  if (state_->hierarchy.backlog(core) > kBacklogMax) state_->drain(core, p);
+  return state_->may_run(core) ? SyncResult::may_run : SyncResult::must_wait;
+}
+
+bool HardwareModel::may_run(unsigned core) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->may_run(core);
+}
+
+void HardwareModel::drain(unsigned core, const RetiredInsns &p) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->add_fence(core, p);
+  state_->drain(core, p);
+}
+
+void HardwareModel::add_busy_time(unsigned core, const RetiredInsns &p, Ps ps, Ring ring) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->hand_over(core, p);
+  state_->hierarchy.hand_over(core, {p.total(), ps, 0, LogEntry::Kind::busy, ring_of(ring)});
+  state_->play();
+}
+
+void HardwareModel::sleep(unsigned core, const RetiredInsns &p) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->hand_over(core, p);
+  state_->hierarchy.sleep(core);
+  state_->play();
+}
+
+void HardwareModel::wake(unsigned core, Ps at) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  const std::uint64_t insns = state_->retired[core].total();
+  state_->hierarchy.hand_over(core, {insns, at, 0, LogEntry::Kind::wake, 0});
+  state_->hierarchy.wake(core);
+  state_->play();
+}
+
+Ps HardwareModel::now(unsigned core, std::uint64_t insns) const {
+  return state_->hierarchy.time(core, insns);
+}
+
+std::uint64_t HardwareModel::tsc(unsigned core, std::uint64_t insns) const {
+  const unsigned __int128 ticks =
+      static_cast<unsigned __int128>(now(core, insns)) * (state_->d.tsc_hz / 1'000'000);
+  return static_cast<std::uint64_t>(ticks / 1'000'000);
+}
+
+Ps HardwareModel::slowest_clock() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->slowest_clock();
+}
+
+Cpuid HardwareModel::cpuid(unsigned, std::uint32_t leaf, std::uint32_t subleaf,
+                           const Cpuid &of_qemu) const {
+  return cpuid_of(state_->d, leaf, subleaf, of_qemu);
+}
+
+MsrResult HardwareModel::rdmsr(unsigned core, const RetiredInsns &p, std::uint32_t msr,
+                               std::uint64_t *value) {
+  if (!is_rdt(msr) && !is_pmu(msr)) return MsrResult::not_ours;
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (is_pmu(msr) || msr == msr::kQmCtr) state_->drain(core, p);
+  if (is_rdt(msr)) return state_->hierarchy.rdt().read(core, msr, state_->hierarchy.cache(), value);
+  return state_->pmus[core].read(msr, state_->counts(core), value);
+}
+
+MsrResult HardwareModel::wrmsr(unsigned core, const RetiredInsns &p, std::uint32_t msr,
+                               std::uint64_t value) {
+  if (!is_rdt(msr) && !is_pmu(msr)) return MsrResult::not_ours;
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  if (is_rdt(msr)) {
+    Rdt &rdt = state_->hierarchy.rdt();
+    const MsrResult done = rdt.write(core, msr, value);
+    if (done != MsrResult::handled || msr != msr::kPqrAssoc) return done;
+    // Log entries before this one keep the old class.
+    const RdtClass c = rdt.class_of(core);
+    state_->hand_over(core, p);
+    state_->hierarchy.hand_over(core, {p.total(), c.rmid, c.clos, LogEntry::Kind::set_class, 0});
+    state_->play();
+    return done;
+  }
+  state_->add_fence(core, p);
+  state_->drain(core, p);
+  return state_->pmus[core].write(msr, state_->counts(core), value);
+}
+
+bool HardwareModel::rdpmc(unsigned core, const RetiredInsns &p, std::uint32_t selector,
+                          std::uint64_t *value) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->drain(core, p);
+  return state_->pmus[core].rdpmc(selector, state_->counts(core), value);
+}
+
+void HardwareModel::attach_bar(void *page, std::uint64_t guest_physical) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->registers.attach(static_cast<std::uint64_t *>(page),
+                           state_->hierarchy.memory_port().registers());
+  bar_ = page == nullptr ? kNowhere : guest_physical;
+}
+
+void HardwareModel::loaded(unsigned, std::uint64_t, std::uint64_t physical, unsigned bytes,
+                           std::uint64_t value) {
+  const std::uint64_t offset = physical - bar_;
+  if (offset >= kBarBytes) return;
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->registers.bar_loaded(offset, bytes, value, &state_->hierarchy.memory_port().registers());
+}
+
+void HardwareModel::stored(unsigned core, std::uint64_t insns, std::uint64_t physical,
+                           unsigned bytes, std::uint64_t value) {
+  const std::uint64_t offset = physical - bar_;
+  std::optional<RegisterWrite> w;
+  if (offset < kBarBytes) {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    w = state_->registers.bar_stored(offset, bytes, value,
+                                     state_->hierarchy.memory_port().registers());
+    const std::uint64_t mailbox = state_->registers.mailbox_address();
+    mailbox_ = mailbox == 0 ? kNowhere : mailbox;
+  } else {
+    w = PciRegisters::mailbox_stored(physical - mailbox_, bytes, value, state_->d.cores);
+  }
+  if (w.has_value()) {
+    const LogEntry e{insns, w->offset, w->value, LogEntry::Kind::write_register, 0};
+    state_->local[core].log.push_back(e);
+  }
+}
+
+void HardwareModel::write_ground_truth(std::ostream &out) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  std::vector<CountsByRing> counts;
+  for (unsigned i = 0; i < state_->d.cores; i++) counts.push_back(state_->counts(i));
+  state_->ground_truth.write(out, state_->slowest_clock(), counts, &state_->hierarchy);
+}
+
+}  // namespace drfq::hardware

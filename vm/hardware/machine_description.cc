@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "machine_description.hh"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/experiment.hh"
+#include "config/reader.hh"
+
+namespace drfq::hardware {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+unsigned as_unsigned(std::uint64_t v) { return static_cast<unsigned>(v); }
+
+Ps cycles(const MachineDescription &d, double n) {
+  return static_cast<Ps>(std::llround(n * 1e12 / static_cast<double>(d.clock_hz)));
+}
+
+void load_cpu(Reader r, MachineDescription *d) {
+  if (!r.has("clock_mhz")) r.fail(r.line(""), "[cpu] needs clock_mhz");
+  d->cores = as_unsigned(r.whole("cores", 4, 1, kMachineCoresMax));
+  d->clock_hz = static_cast<std::uint64_t>(std::llround(r.positive("clock_mhz", 1, 10000) * 1e6));
+  if (d->clock_hz < 1'000'000) r.fail(r.line("clock_mhz"), "'clock_mhz' must be at least 1");
+  d->tsc_hz = r.whole("tsc_mhz", 1000, 1, 4000) * 1'000'000;
+  d->insns_per_cycle = r.positive("insns_per_cycle", 1, 16);
+  if (d->insns_per_cycle < 0.01)
+    r.fail(r.line("insns_per_cycle"), "'insns_per_cycle' must be at least 0.01");
+  d->window = as_unsigned(r.whole("window", 0, 0, 1024));
+  d->misses = as_unsigned(r.whole("misses", 1, 1, 64));
+  if (d->window == 0 && d->misses > 1)
+    r.fail(r.line("misses"), "'misses' above 1 needs a 'window'");
+  d->quantum = r.whole("quantum_ns", 20000, 100, 1000000) * kPsPerNs;
+  r.done();
+}
+
+/// cores share it: its sets need not be a power of two, as those of real ones.
+CacheConfig load_cache(Reader r, const MachineDescription &d, const char *name, double hit_cycles) {
+  if (!r.has("kib") || !r.has("ways"))
+    r.fail(r.line(""), std::string("[") + name + "] needs kib and ways");
+  CacheConfig c;
+  c.bytes = r.whole("kib", 0, 1, 64 * 1024) * 1024;
+  c.ways = as_unsigned(r.whole("ways", 0, 1, 32));
+  c.hit = cycles(d, static_cast<double>(
+                        r.whole("hit_cycles", static_cast<std::uint64_t>(hit_cycles), 0, 10000)));
+  if (c.bytes % (std::uint64_t{c.ways} * kLineBytes) != 0)
+    r.fail(r.line("kib"), "'kib' must be a multiple of ways x 64 bytes");
+  if ((c.sets() & (c.sets() - 1)) != 0)
+    r.fail(r.line("kib"),
+           "'kib' and 'ways' must give a power of two of sets, not " + std::to_string(c.sets()));
+  r.done();
+  return c;
+}
+
+void load_prefetch(Reader r, PrefetcherConfig *p) {
+  static constexpr const char *kinds[] = {"none", "next-line", "stride"};
+  p->kind = static_cast<PrefetcherConfig::Kind>(r.choice("kind", kinds, 0));
+  p->degree = as_unsigned(r.whole("degree", p->degree, 1, 32));
+  p->streams = as_unsigned(r.whole("streams", p->streams, 1, 64));
+  p->outstanding = as_unsigned(r.whole("outstanding", p->outstanding, 1, 32));
+  r.done();
+}
+
+void load_rdt(Reader r, const CacheConfig &llc, RdtConfig *s) {
+  s->rmids = as_unsigned(r.whole("rmids", 0, 0, 1024));
+  s->upscale = as_unsigned(r.whole("upscale", s->upscale, 64, kMiB));
+  s->counter_bits = as_unsigned(r.whole("counter_bits", s->counter_bits, 24, 62));
+  s->l3_closes = as_unsigned(r.whole("l3_closes", 0, 0, 128));
+  s->cbm_bits = as_unsigned(r.whole("cbm_bits", 0, 0, 32));
+  s->mba_closes = as_unsigned(r.whole("mba_closes", 0, 0, 128));
+  s->mba_max_delay = as_unsigned(r.whole("mba_max_delay", s->mba_max_delay, 1, 99));
+  s->mba_step = as_unsigned(r.whole("mba_step", s->mba_step, 1, 50));
+  static constexpr const char *shapes[] = {"linear", "mt2"};
+  s->throttle = static_cast<ThrottleCurve>(r.choice("throttle", shapes, 0));
+  if (s->rmids == 1) r.fail(r.line("rmids"), "'rmids' must be 0 or at least 2");
+  if (s->upscale % kLineBytes != 0) r.fail(r.line("upscale"), "'upscale' must be a multiple of 64");
+  if ((s->l3_closes != 0) != (s->cbm_bits != 0))
+    r.fail(r.line("l3_closes"), "'l3_closes' and 'cbm_bits' go together");
+  if (s->cbm_bits != 0 && llc.ways % s->cbm_bits != 0)
+    r.fail(r.line("cbm_bits"),
+           "'cbm_bits' must divide the " + std::to_string(llc.ways) + " ways of [llc]");
+  if (s->cbm_bits == 1 || s->l3_closes == 1 || s->mba_closes == 1)
+    r.fail(r.line("cbm_bits"), "a count of 1 allocates nothing: use 0 or at least 2");
+  if ((s->mba_max_delay % s->mba_step) != 0)
+    r.fail(r.line("mba_step"), "'mba_step' must divide 'mba_max_delay'");
+  r.done();
+}
+
+void load_pmu(Reader r, PmuConfig *p) {
+  p->version = as_unsigned(r.whole("version", 0, 0, 2));
+  p->counters = as_unsigned(r.whole("counters", p->version ? 4 : 0, 0, 8));
+  p->fixed = as_unsigned(r.whole("fixed", p->version ? 3 : 0, 0, 3));
+  p->bits = as_unsigned(r.whole("bits", p->bits, 40, 48));
+  if (p->version == 1) r.fail(r.line("version"), "'version' must be 0 (none) or 2");
+  if (p->version != 0 && p->counters == 0)
+    r.fail(r.line("counters"), "'counters' must be at least 1 when there is a PMU");
+  if (p->version == 0 && (p->counters != 0 || p->fixed != 0))
+    r.fail(r.line("version"), "counters need 'version' 2");
+  r.done();
+}
+
+/// The machine's own key in the controller's table, which is then without it.
+bool take_bank_hash(toml::Document *doc) {
+  toml::Table *memory = doc->find("memory");
+  const bool on = Reader(doc->file, memory).flag("bank_hash", true);
+  memory->values.erase("bank_hash");
+  return on;
+}
+
+/// A machine that is slower by a factor everywhere keeps every ratio.
+void slow_down(unsigned scale, Timing *t) {
+  t->ck *= scale;
+  for (const TimingField &f : kTimingFields) t->*f.field *= scale;
+}
+
+}  // namespace
+
+std::uint64_t MachineDescription::fs_per_insn() const {
+  const double fs = 1e15 / (static_cast<double>(clock_hz) * insns_per_cycle);
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(fs)));
+}
+
+MachineDescription load_machine_description(const std::string &file, const std::string &text) {
+  toml::Document doc = toml::parse(file, text);
+  MachineDescription d;
+  for (const toml::Table &t : doc.tables) {
+    bool known = t.name.empty();
+    for (const char *name : {"cpu", "l1", "llc", "prefetch", "rdt", "pmu", "memory"})
+      known = known || t.name == name;
+    if (!known || t.element) throw toml::Error(file, t.line, "unknown table [" + t.name + "]");
+  }
+  for (const char *name : {"cpu", "l1", "llc", "memory"})
+    if (doc.find(name) == nullptr)
+      throw toml::Error(file, 1, std::string("[") + name + "] is missing");
+  Reader top(file, doc.find(""));
+  d.name = top.text("name", "");
+  d.about = top.text("about", "");
+  d.scale = as_unsigned(top.whole("scale", 1, 1, 1000));
+  if (d.name.empty()) throw toml::Error(file, 1, "'name' is missing");
+  top.done();
+  load_cpu(Reader(file, doc.find("cpu")), &d);
+  d.l1 = load_cache(Reader(file, doc.find("l1")), d, "l1", 0);
+  d.llc = load_cache(Reader(file, doc.find("llc")), d, "llc", 8);
+  load_prefetch(Reader(file, doc.find("prefetch")), &d.prefetch);
+  load_rdt(Reader(file, doc.find("rdt")), d.llc, &d.rdt);
+  load_pmu(Reader(file, doc.find("pmu")), &d.pmu);
+  d.bank_hash = take_bank_hash(&doc);
+  d.memory = load_memory(doc);
+  d.memory.controller.cores = d.cores;
+  slow_down(d.scale, &d.memory.timing);
+  if (Memory(d.memory).max_packet_bytes() < kLineBytes) {
+    const Reader r(file, doc.find("memory"));
+    r.fail(r.line("burst_bytes"),
+           "a packet of 64 bytes does not fit the queues: raise burst_bytes or the entries");
+  }
+  return d;
+}
+
+}  // namespace drfq::hardware

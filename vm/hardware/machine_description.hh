@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The contents of a machine description, vm/machines/*.toml. vm/machines/README.md lists its keys
+// for users.
+#ifndef DRFQ_HARDWARE_MACHINE_DESCRIPTION_HH
+#define DRFQ_HARDWARE_MACHINE_DESCRIPTION_HH
+
+#include <cstdint>
+#include <string>
+
+#include "model/memory.hh"
+
+namespace drfq::hardware {
+
+inline constexpr unsigned kMachineCoresMax = 64;
+inline constexpr unsigned kLineBytes = 64;
+
+/// A set-associative cache of 64-byte lines that evicts the least recently used one.
+struct CacheConfig {
+  std::uint64_t bytes = 0;
+  unsigned ways = 0;
+  Ps hit = 0;  ///< time that a hit costs the core, beyond its instruction
+
+  unsigned sets() const {
+    return static_cast<unsigned>(bytes / (std::uint64_t{ways} * kLineBytes));
+  }
+};
+
+/// The prefetcher of each core. It fetches into the shared cache and learns from the core's
+/// private-cache misses.
+struct PrefetcherConfig {
+  enum class Kind : std::uint8_t { none, next_line, stride };
+  Kind kind = Kind::none;
+  unsigned degree = 1;       ///< lines ahead
+  unsigned streams = 16;     ///< pages that one core's prefetcher tracks (stride only)
+  unsigned outstanding = 4;  ///< prefetches of one core that may be in flight
+};
+
+/// How strongly a throttling value acts (rdt.hh).
+enum class ThrottleCurve : std::uint8_t { linear, mt2 };
+
+/// Resource Director Technology. A count of 0 means that the feature is absent.
+struct RdtConfig {
+  unsigned rmids = 0;           ///< monitoring ids; 0: no monitoring
+  unsigned upscale = 64;        ///< bytes per count of occupancy and bandwidth
+  unsigned counter_bits = 24;   ///< width of the bandwidth counters, 24..62
+  unsigned l3_closes = 0;       ///< classes of cache allocation; 0: none
+  unsigned cbm_bits = 0;        ///< bits of a capacity mask; divides the ways
+  unsigned mba_closes = 0;      ///< classes of bandwidth allocation; 0: none
+  unsigned mba_max_delay = 90;  ///< percent
+  unsigned mba_step = 10;       ///< percent; a delay is rounded up to a multiple
+  ThrottleCurve throttle = ThrottleCurve::linear;
+};
+
+/// Architectural performance monitoring. version 0: none.
+struct PmuConfig {
+  unsigned version = 0;
+  unsigned counters = 0;  ///< programmable, per core
+  unsigned fixed = 0;     ///< fixed-function, 0..3
+  unsigned bits = 48;     ///< width of each counter
+};
+
+struct MachineDescription {
+  std::string name;
+  std::string about;
+  unsigned cores = 4;
+  std::uint64_t clock_hz = 0;
+  std::uint64_t tsc_hz = 1'000'000'000;
+  double insns_per_cycle = 1;  ///< while every access hits the private cache
+  unsigned window = 0;         ///< instructions that may retire past a miss; 0: a miss blocks
+  unsigned misses = 1;         ///< misses of one core in flight, when there is a window
+  unsigned scale = 1;          ///< factor on every time of the memory
+  Ps quantum = 20 * kPsPerUs;  ///< how far one core's clock may lead another's
+  CacheConfig l1, llc;
+  PrefetcherConfig prefetch;
+  RdtConfig rdt;
+  PmuConfig pmu;
+  MemoryOptions memory;   ///< times are already multiplied by scale
+  bool bank_hash = true;  ///< XOR row bits into the bank number (bank_hash.hh)
+
+  /// Time of one instruction in femtoseconds, so that odd clocks do not drift.
+  std::uint64_t fs_per_insn() const;
+  /// Peak rate of the data bus.
+  double peak_bytes_per_ns() const { return memory.timing.bytes_per_ns(); }
+};
+
+/// Reads a description. file: its name in messages. Throws toml::Error, whose what() gives file,
+/// line and reason.
+MachineDescription load_machine_description(const std::string &file, const std::string &text);
+
+}  // namespace drfq::hardware
+
+#endif

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "memory_hierarchy.hh"
+
+#include <algorithm>
+
+namespace drfq::hardware {
+namespace {
+
+constexpr unsigned kNone = ~0u;
+
+/// Least time between two memory requests of one core, in cycles.
+constexpr Ps kRequestCycles = 4;
+
+/// Weight of the newest access in mean_stall: 1 / 2^kMeanShift.
+constexpr unsigned kMeanShift = 5;
+
+}  // namespace
+
+MemoryHierarchy::MemoryHierarchy(const MachineDescription &d)
+    : d_(d),
+      insn_q32_(static_cast<std::uint64_t>(static_cast<long double>(d.fs_per_insn()) *
+                                           4294967296.0L / 1000)),
+      idle_latency_(MemoryPort::idle_latency(d.memory.timing)),
+      request_spacing_(kRequestCycles * 1'000'000'000'000 / d.clock_hz),
+      llc_(d.llc, d.rdt.rmids),
+      rdt_(d.rdt, d.cores, d.llc.ways),
+      port_(d, this),
+      by_pid_(kPids),
+      by_rmid_(rdt_.rmids()),
+      is_charged_(kPids) {
+  for (unsigned i = 0; i < d.cores; i++) cores_.emplace_back(d.prefetch);
+}
+
+void MemoryHierarchy::start(Ps at) {
+  for (unsigned i = 0; i < cores_.size(); i++) {
+    cores_[i].clock_offset = at;
+    plan_next_step(i);
+  }
+  port_.advance(at);
+}
+
+void MemoryHierarchy::hand_over(unsigned core, const std::vector<LogEntry> &log,
+                                std::uint64_t end) {
+  CoreState &c = cores_[core];
+  for (const LogEntry &e : log) {
+    c.log.push_back(e);
+    // Within a block the emulator's counts may be inexact. They must not decrease.
+    c.end = c.log.back().insns = std::max(c.end, e.insns);
+  }
+  c.end = std::max(c.end, end);
+  plan_next_step(core);
+}
+
+void MemoryHierarchy::hand_over(unsigned core, const LogEntry &e) {
+  CoreState &c = cores_[core];
+  c.log.push_back(e);
+  c.end = c.log.back().insns = std::max(c.end, e.insns);
+  plan_next_step(core);
+}
+
+Ps MemoryHierarchy::estimate(unsigned core) const {
+  const CoreState &c = cores_[core];
+  return time(core, c.end) + c.log.size() * c.mean_stall;
+}
+
+std::vector<Pid> MemoryHierarchy::take_charged() {
+  std::vector<Pid> out;
+  out.swap(charged_);
+  for (Pid p : out) is_charged_[p] = false;
+  return out;
+}
+
+void MemoryHierarchy::play() { play_until(kNone); }
+void MemoryHierarchy::drain(unsigned core) { play_until(core); }
+
+/// The core whose next step is the earliest. A core with an empty log stops the playback at its
+/// clock, because its next log may hold earlier steps. Sleeping cores do not, nor do any if force.
+unsigned MemoryHierarchy::slowest(bool force, Ps *at) const {
+  unsigned best = kNone;
+  *at = kNever;
+  for (unsigned i = 0; i < cores_.size(); i++) {
+    const CoreState &c = cores_[i];
+    if (c.next >= *at) continue;
+    if (has_played_all(c) && (c.asleep || force)) continue;
+    *at = c.next;
+    best = i;
+  }
+  return best;
+}
+
+void MemoryHierarchy::play_until(unsigned forced) {
+  for (;;) {
+    if (forced != kNone && has_played_all(cores_[forced])) return;
+    Ps at = kNever;
+    const unsigned core = slowest(forced != kNone, &at);
+    // A memory event may unblock a core whose next step is then the earliest.
+    unblocked_ = false;
+    for (Ps event; !unblocked_ && (event = port_.next_event()) <= at && event != kNever;)
+      port_.advance(event);
+    played_ = std::max(played_, port_.now());
+    if (unblocked_) continue;
+    if (core == kNone) return;
+    played_ = std::max(played_, at);
+    if (has_played_all(cores_[core])) return;
+    step(core);
+  }
+}
+
+/// Whether the core must wait for its oldest miss before its next log entry.
+bool MemoryHierarchy::must_wait_for_miss(const CoreState &c) const {
+  if (c.misses.empty()) return false;
+  if (c.fenced) return true;
+  const std::uint64_t next = c.log.empty() ? c.end : c.log.front().insns;
+  return c.misses.size() >= d_.misses || c.misses.front().insns + d_.window <= next;
+}
+
+/// Whether everything that the core handed over is played back.
+bool MemoryHierarchy::has_played_all(const CoreState &c) const {
+  return c.log.empty() && c.played == c.end && c.blocked == Blocked::no && !must_wait_for_miss(c);
+}
+
+/// Sets the time of the core's next step. That is its oldest miss if it must wait for one, else its
+/// next log entry, else the end of its log.
+void MemoryHierarchy::plan_next_step(unsigned core) {
+  CoreState &c = cores_[core];
+  if (c.blocked != Blocked::no) {
+    c.next = kNever;
+    return;
+  }
+  std::uint64_t insns = c.log.empty() ? c.end : c.log.front().insns;
+  if (must_wait_for_miss(c))
+    insns = std::min(insns, std::max(c.played, c.misses.front().insns + d_.window));
+  if (!c.misses.empty() && (c.fenced || c.misses.size() >= d_.misses)) insns = c.played;
+  c.next = time(core, std::max(insns, c.played));
+}
+
+void MemoryHierarchy::wait_for_oldest_miss(unsigned core) {
+  CoreState &c = cores_[core];
+  const Ps now = c.next;
+  const Miss &m = c.misses.front();
+  if (!c.fenced && c.misses.size() < d_.misses) c.played = std::max(c.played, m.insns + d_.window);
+  if (m.done == kNever) {
+    block(core, Blocked::miss, m.ring, now);
+    return;
+  }
+  if (m.done > now) add_stall(core, m.done - now, m.ring);
+  c.misses.pop_front();
+  plan_next_step(core);
+}
+
+void MemoryHierarchy::step(unsigned core) {
+  CoreState &c = cores_[core];
+  const Ps now = c.next;
+  if (must_wait_for_miss(c)) {
+    wait_for_oldest_miss(core);
+    return;
+  }
+  c.fenced = false;
+  if (c.log.empty()) {
+    c.played = c.end;
+    plan_next_step(core);
+    return;
+  }
+  const LogEntry e = c.log.front();
+  c.played = e.insns;
+  const bool memory = e.kind == LogEntry::Kind::load || e.kind == LogEntry::Kind::store;
+  if (memory && port_.writes_are_full(core)) {
+    block(core, Blocked::writes, e.ring, now);
+    return;
+  }
+  c.log.pop_front();
+  const Ps before = c.clock_offset.load(std::memory_order_relaxed);
+  play_entry(core, e);
+  const Ps stall = c.clock_offset.load(std::memory_order_relaxed) - before;
+  if (memory) c.mean_stall = c.mean_stall - (c.mean_stall >> kMeanShift) + (stall >> kMeanShift);
+  plan_next_step(core);
+}
+
+void MemoryHierarchy::play_entry(unsigned core, const LogEntry &e) {
+  CoreState &c = cores_[core];
+  const Ps now = c.next;
+  switch (e.kind) {
+    case LogEntry::Kind::load:
+    case LogEntry::Kind::store:
+      reference(core, e);
+      break;
+    case LogEntry::Kind::write_back:
+      write_back(core, e.arg, e.ring, now);
+      break;
+    case LogEntry::Kind::flush:
+      flush(core, e);
+      break;
+    case LogEntry::Kind::set_class:
+      c.rdt_class = {static_cast<std::uint16_t>(e.arg), static_cast<std::uint16_t>(e.extra)};
+      break;
+    case LogEntry::Kind::busy:
+      c.clock_offset += e.arg;
+      c.counts.ring[e.ring][Quantity::busy_ps] += e.arg;
+      break;
+    case LogEntry::Kind::wake:
+      if (e.arg > now) c.clock_offset += e.arg - now;
+      break;
+    case LogEntry::Kind::write_register:
+      port_.registers().write(e.arg, e.extra);
+      break;
+    case LogEntry::Kind::fence:
+      c.fenced = true;
+      break;
+  }
+}
+
+void MemoryHierarchy::flush(unsigned core, const LogEntry &e) {
+  const CoreState &c = cores_[core];
+  const SharedCache::LineState *m = llc_.find(e.arg);
+  if (m != nullptr && m->in_flight) return;  // it will arrive clean
+  const std::uint16_t rmid = m != nullptr ? m->rmid : c.rdt_class.rmid;
+  if (llc_.flush(e.arg) || e.extra != 0) to_memory(core, e.arg, rmid, e.ring, c.next);
+}
+
+void MemoryHierarchy::reference(unsigned core, const LogEntry &e) {
+  CoreState &c = cores_[core];
+  const Line line = e.arg;
+  const bool own = e.kind == LogEntry::Kind::store;
+  CoreCounts &n = c.counts.ring[e.ring];
+  SharedCache::LineState *m = llc_.find(line);
+  const bool from_memory = m == nullptr || m->in_flight || m->prefetched;
+  const Ps now = throttle(core, c.next, from_memory ? idle_latency_ : d_.llc.hit);
+  if (d_.window == 0) add_stall(core, now - c.next, e.ring);
+  if (m == nullptr) {
+    n[own ? Quantity::rfo_miss : Quantity::read_miss]++;
+    fetch(core, line, e.ring, false, now);
+    track_miss({e.insns, line, kNever, e.ring}, now, &c);
+    prefetch(core, line, e.ring, now);
+    return;
+  }
+  n[own ? Quantity::rfo_hit : Quantity::read_hit]++;
+  llc_.touch(m);
+  if (!m->in_flight && d_.window == 0)
+    add_stall(core, d_.llc.hit, e.ring);
+  else
+    track_miss({e.insns, line, m->in_flight ? kNever : now + d_.llc.hit, e.ring}, now, &c);
+  if (!m->prefetched) return;
+  m->prefetched = false;
+  prefetch(core, line, e.ring, now);
+}
+
+/// Adds a miss. Misses that have arrived by now are dropped: only those in flight count against the
+/// limit.
+void MemoryHierarchy::track_miss(const Miss &m, Ps now, CoreState *c) {
+  c->misses.erase(std::remove_if(c->misses.begin(), c->misses.end(),
+                                 [now](const Miss &o) { return o.done <= now; }),
+                  c->misses.end());
+  c->misses.push_back(m);
+}
+
+/// Requests a line from memory and allocates it in the shared cache.
+void MemoryHierarchy::fetch(unsigned core, Line line, std::uint8_t ring, bool prefetch, Ps now) {
+  const Ps looked_up = now + d_.llc.hit;
+  SharedCache::LineState *m = fill(core, line, ring, looked_up);
+  m->in_flight = true;
+  m->prefetched = prefetch;
+  in_flight_.push_back({line, core, prefetch});
+  CoreState &c = cores_[core];
+  c.traffic.read += kLineBytes;
+  by_rmid_[m->rmid].read += kLineBytes;
+  rdt_.count_line(m->rmid);
+  // The shared cache sends requests of one core one after another.
+  c.last_request = std::max(looked_up, c.last_request + request_spacing_);
+  port_.request(core, line, Dir::read, c.last_request);
+}
+
+void MemoryHierarchy::prefetch(unsigned core, Line line, std::uint8_t ring, Ps now) {
+  CoreState &c = cores_[core];
+  const Prefetcher::Wanted w = c.prefetcher.train(line);
+  for (unsigned i = 0; i < w.count; i++) {
+    if (c.prefetches >= d_.prefetch.outstanding) return;
+    if (llc_.find(w.lines[i]) != nullptr) continue;
+    c.prefetches++;
+    c.counts.ring[ring][Quantity::prefetch_miss]++;
+    fetch(core, w.lines[i], ring, true, now);
+  }
+}
+
+SharedCache::LineState *MemoryHierarchy::fill(unsigned core, Line line, std::uint8_t ring, Ps at) {
+  const RdtClass rdt_class = cores_[core].rdt_class;
+  SharedCache::Victim v;
+  SharedCache::LineState *m = llc_.fill(line, rdt_class.rmid, rdt_.ways(rdt_class.clos), &v);
+  if (v.valid && v.state.dirty) to_memory(core, v.line, v.state.rmid, ring, at);
+  return m;
+}
+
+/// The shared cache takes a dirty line from a private cache without a fetch, because it is whole.
+void MemoryHierarchy::write_back(unsigned core, Line line, std::uint8_t ring, Ps now) {
+  cores_[core].counts.ring[ring][Quantity::write_back]++;
+  SharedCache::LineState *m = llc_.find(line);
+  if (m == nullptr) m = fill(core, line, ring, now);
+  m->dirty = true;
+}
+
+void MemoryHierarchy::to_memory(unsigned core, Line line, std::uint16_t rmid, std::uint8_t ring,
+                                Ps at) {
+  cores_[core].counts.ring[ring][Quantity::memory_write]++;
+  cores_[core].traffic.write += kLineBytes;
+  by_rmid_[rmid].write += kLineBytes;
+  rdt_.count_line(rmid);
+  port_.request(core, line, Dir::write, at);
+}
+
+/// When bandwidth allocation lets a reference through that is ready at this time. Throttling sits
+/// between the private and the shared cache, so it delays shared-cache hits too (Linux,
+/// Documentation/filesystems/resctrl.rst: "L2 external bandwidth"). It extends the time since the
+/// core's previous reference by the class's factor. At most duration, the time that such a
+/// reference takes, is extended: the rest of the interval was the core's own computation.
+Ps MemoryHierarchy::throttle(unsigned core, Ps at, Ps duration) {
+  CoreState &c = cores_[core];
+  const Ps since = at > c.throttled_until ? std::min(at - c.throttled_until, duration) : 0;
+  const double factor = rdt_.throttle_factor(c.rdt_class.clos);
+  c.throttled_until =
+      std::max(at, c.throttled_until) + static_cast<Ps>(factor * static_cast<double>(since));
+  return c.throttled_until;
+}
+
+void MemoryHierarchy::block(unsigned core, Blocked why, std::uint8_t ring, Ps now) {
+  CoreState &c = cores_[core];
+  c.blocked = why;
+  c.blocked_at = now;
+  c.blocked_ring = ring;
+  c.next = kNever;
+}
+
+void MemoryHierarchy::unblock(unsigned core, Ps now) {
+  CoreState &c = cores_[core];
+  const Ps stall = now > c.blocked_at ? now - c.blocked_at : 0;
+  c.blocked = Blocked::no;
+  unblocked_ = true;
+  add_stall(core, stall, c.blocked_ring);
+  c.mean_stall += stall >> kMeanShift;
+  plan_next_step(core);
+}
+
+void MemoryHierarchy::add_stall(unsigned core, Ps ps, std::uint8_t ring) {
+  CoreState &c = cores_[core];
+  c.clock_offset += ps;
+  c.counts.ring[ring][Quantity::busy_ps] += ps;
+  c.counts.ring[ring][Quantity::stall_ps] += ps;
+}
+
+void MemoryHierarchy::line_arrived(Line line, Ps now) {
+  for (std::size_t i = 0; i < in_flight_.size(); i++) {
+    if (in_flight_[i].line != line) continue;
+    if (in_flight_[i].prefetch) cores_[in_flight_[i].core].prefetches--;
+    in_flight_[i] = in_flight_.back();
+    in_flight_.pop_back();
+    break;
+  }
+  if (SharedCache::LineState *m = llc_.find(line)) m->in_flight = false;
+  for (unsigned i = 0; i < cores_.size(); i++) {
+    CoreState &c = cores_[i];
+    for (Miss &m : c.misses)
+      if (m.line == line && m.done == kNever) m.done = now;
+    if (c.blocked == Blocked::miss && c.misses.front().done != kNever) {
+      c.misses.pop_front();
+      unblock(i, now);
+    }
+  }
+}
+
+void MemoryHierarchy::write_accepted(unsigned core, Ps now) {
+  if (cores_[core].blocked == Blocked::writes && !port_.writes_are_full(core)) unblock(core, now);
+}
+
+void MemoryHierarchy::packet_accepted(Pid pid, Dir dir, unsigned bytes) {
+  (dir == Dir::read ? by_pid_[pid].read : by_pid_[pid].write) += bytes;
+  if (is_charged_[pid]) return;
+  is_charged_[pid] = true;
+  charged_.push_back(pid);
+}
+
+}  // namespace drfq::hardware

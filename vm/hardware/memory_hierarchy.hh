@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Everything beyond the private caches: the shared cache, prefetchers, throttling, memory, and the
+// cores' clocks, which memory stalls move forward. Cores hand over logs of what they did. This
+// class plays the logs back in the order of simulated time.
+//
+// A core with a window of 0 waits for each miss. With a window of n it retires up to n instructions
+// past its oldest miss, with a limited number of misses in flight.
+#ifndef DRFQ_HARDWARE_MEMORY_HIERARCHY_HH
+#define DRFQ_HARDWARE_MEMORY_HIERARCHY_HH
+
+#include <atomic>
+#include <deque>
+#include <vector>
+
+#include "core_counts.hh"
+#include "memory_port.hh"
+#include "prefetcher.hh"
+#include "rdt.hh"
+
+namespace drfq::hardware {
+
+/// One entry of a core's log, which is in program order.
+struct LogEntry {
+  enum class Kind : std::uint8_t {
+    load,            ///< a load missed the private cache; arg: line
+    store,           ///< a store missed it; arg: line
+    write_back,      ///< the private cache evicted a dirty line; arg: line
+    flush,           ///< arg: line; extra: whether it was dirty in the private cache
+    set_class,       ///< IA32_PQR_ASSOC; arg: rmid, extra: clos
+    busy,            ///< arg: ps that pass without retiring
+    wake,            ///< arg: the core goes on no earlier than this time
+    write_register,  ///< a controller register; arg: offset, extra: value
+    fence,           ///< the core waits for all its misses
+  };
+  std::uint64_t insns = 0;  ///< retired before it
+  std::uint64_t arg = 0;
+  std::uint64_t extra = 0;
+  Kind kind = Kind::load;
+  std::uint8_t ring = 0;  ///< 0 kernel, 1 user
+};
+
+/// Bytes read from and written to memory.
+struct TrafficBytes {
+  std::uint64_t read = 0, write = 0;
+};
+
+class MemoryHierarchy : private MemoryPort::Client {
+ public:
+  explicit MemoryHierarchy(const MachineDescription &);
+
+  void start(Ps at);
+
+  /// Appends to a core's log. end: instructions that the core retired when the log ended.
+  void hand_over(unsigned core, const std::vector<LogEntry> &, std::uint64_t end);
+  void hand_over(unsigned core, const LogEntry &);
+  void sleep(unsigned core) { cores_[core].asleep = true; }
+  void wake(unsigned core) { cores_[core].asleep = false; }
+
+  /// Plays back up to the clock of the slowest running core.
+  void play();
+  /// Plays back all that this core handed over, even if other cores lag behind.
+  void drain(unsigned core);
+
+  /// The core's clock when it has retired this many instructions. Any thread may call it.
+  Ps time(unsigned core, std::uint64_t insns) const {
+    return insn_time(insns) + cores_[core].clock_offset.load(std::memory_order_relaxed);
+  }
+  /// Time that this many instructions take without stalls.
+  Ps insn_time(std::uint64_t insns) const {
+    return static_cast<Ps>((static_cast<unsigned __int128>(insns) * insn_q32_) >> 32);
+  }
+
+  bool is_played(unsigned core) const { return has_played_all(cores_[core]); }
+  /// Log entries not yet played back.
+  std::size_t backlog(unsigned core) const { return cores_[core].log.size(); }
+  /// Estimate of the core's clock once its log is played back, from the mean cost of its entries.
+  Ps estimate(unsigned core) const;
+  /// Moving average of the stall per logged access, in ps.
+  Ps mean_stall(unsigned core) const { return cores_[core].mean_stall; }
+  bool is_asleep(unsigned core) const { return cores_[core].asleep; }
+  /// A lower bound of the core's clock once its log is played back.
+  Ps earliest_end(unsigned core) const {
+    const CoreState &c = cores_[core];
+    const Ps at = time(core, c.end);
+    return c.blocked != Blocked::no && played_ > c.blocked_at ? at + (played_ - c.blocked_at) : at;
+  }
+
+  Rdt &rdt() { return rdt_; }
+  const Rdt &rdt() const { return rdt_; }
+  const SharedCache &cache() const { return llc_; }
+  MemoryPort &memory_port() { return port_; }
+  /// One core's counts. Instructions are missing: only the emulator knows them by ring.
+  const CountsByRing &counts(unsigned core) const { return cores_[core].counts; }
+  const TrafficBytes &traffic(unsigned core) const { return cores_[core].traffic; }
+  const TrafficBytes &traffic_by_pid(Pid pid) const { return by_pid_[pid]; }
+  const TrafficBytes &traffic_by_rmid(unsigned rmid) const { return by_rmid_[rmid]; }
+
+  /// Pids whose traffic changed since the last call, each once.
+  std::vector<Pid> take_charged();
+
+ private:
+  struct Miss {
+    std::uint64_t insns;  ///< retired before it
+    Line line;
+    Ps done;  ///< when the line arrived; kNever: it is in flight
+    std::uint8_t ring;
+  };
+  enum class Blocked : std::uint8_t { no, miss, writes };
+
+  struct CoreState {
+    explicit CoreState(const PrefetcherConfig &p) : prefetcher(p) {}
+    std::deque<LogEntry> log;         ///< not yet played back
+    std::uint64_t end = 0;            ///< instructions handed over
+    std::uint64_t played = 0;         ///< instructions played back
+    std::atomic<Ps> clock_offset{0};  ///< clock minus the time of its instructions
+    Ps next = 0;                      ///< time of its next step; kNever while blocked
+    bool asleep = false;
+    Blocked blocked = Blocked::no;
+    Ps blocked_at = 0;
+    std::uint8_t blocked_ring = 0;
+    std::deque<Miss> misses;  ///< oldest first: in flight, or arrived and not yet waited for
+    bool fenced = false;      ///< waits for all its misses
+    unsigned prefetches = 0;  ///< in flight
+    Ps throttled_until = 0;   ///< throttling lets no reference through before
+    Ps last_request = 0;      ///< when it last requested a line from memory
+    RdtClass rdt_class;
+    Prefetcher prefetcher;
+    CountsByRing counts;
+    TrafficBytes traffic;
+    Ps mean_stall = 0;
+  };
+
+  struct InFlightLine {
+    Line line;
+    unsigned core;  ///< that requested it
+    bool prefetch;
+  };
+
+  void play_until(unsigned core);
+  unsigned slowest(bool force, Ps *at) const;
+  void step(unsigned core);
+  void wait_for_oldest_miss(unsigned core);
+  void play_entry(unsigned core, const LogEntry &);
+  void flush(unsigned core, const LogEntry &);
+  void reference(unsigned core, const LogEntry &);
+  void track_miss(const Miss &, Ps now, CoreState *);
+  void fetch(unsigned core, Line, std::uint8_t ring, bool prefetch, Ps now);
+  void prefetch(unsigned core, Line, std::uint8_t ring, Ps now);
+  SharedCache::LineState *fill(unsigned core, Line, std::uint8_t ring, Ps at);
+  void write_back(unsigned core, Line, std::uint8_t ring, Ps now);
+  void to_memory(unsigned core, Line, std::uint16_t rmid, std::uint8_t ring, Ps at);
+  Ps throttle(unsigned core, Ps at, Ps duration);
+  bool must_wait_for_miss(const CoreState &) const;
+  bool has_played_all(const CoreState &) const;
+  void block(unsigned core, Blocked, std::uint8_t ring, Ps now);
+  void unblock(unsigned core, Ps now);
+  void add_stall(unsigned core, Ps, std::uint8_t ring);
+  void plan_next_step(unsigned core);
+
+  void line_arrived(Line, Ps now) override;
+  void write_accepted(unsigned core, Ps now) override;
+  void packet_accepted(Pid, Dir, unsigned bytes) override;
+
+  const MachineDescription d_;
+  std::uint64_t insn_q32_;  // ps of one instruction, times 2^32
+  Ps idle_latency_;         // of a miss
+  Ps request_spacing_;      // least time between two memory requests of one core
+  SharedCache llc_;
+  Rdt rdt_;
+  MemoryPort port_;
+  std::deque<CoreState> cores_;  // a deque because CoreState cannot move
+  std::vector<InFlightLine> in_flight_;
+  std::vector<TrafficBytes> by_pid_, by_rmid_;
+  std::vector<Pid> charged_;
+  std::vector<bool> is_charged_;
+  bool unblocked_ = false;  // a memory event has unblocked a core
+  Ps played_ = 0;           // everything before this time is played back
+};
+
+}  // namespace drfq::hardware
+
+#endif

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "pci_registers.hh"
+
+namespace drfq::hardware {
+
+// The guest may read the page at any time, so each value is published by a single store.
+void PciRegisters::publish(std::uint64_t offset, std::uint64_t value) {
+  if (page_ != nullptr && offset / 8 < kBytes / 8)
+    __atomic_store_n(&page_[offset / 8], value, __ATOMIC_RELAXED);
+}
+
+void PciRegisters::restore(std::uint64_t offset, const RegisterFile &regs) {
+  std::uint64_t value = 0;
+  if (offset == kMailboxAddress)
+    value = mailbox_address_;
+  else
+    regs.peek(offset, &value);
+  publish(offset, value);
+}
+
+void PciRegisters::attach(std::uint64_t *page, const RegisterFile &regs) {
+  page_ = page;
+  for (std::uint64_t o = 0; o < kBytes; o += 8) restore(o, regs);
+}
+
+std::optional<RegisterWrite> PciRegisters::bar_stored(std::uint64_t offset, unsigned bytes,
+                                                      std::uint64_t value,
+                                                      const RegisterFile &regs) {
+  if (offset % 8 == 0 && bytes == 8) {
+    if (offset == kMailboxAddress && value % kMailboxBytes == 0) {
+      mailbox_address_ = value;
+      publish(offset, value);
+      return std::nullopt;
+    }
+    // RegisterFile::write() applies the same rules when the write is played back.
+    const bool pid = offset > mmio::kVtimePid && offset < mmio::kVtimePid + 8 * kPids;
+    const std::uint64_t n = 8 * std::uint64_t{regs.cores()};
+    const bool vtime = offset >= mmio::kVtimeCore && offset < mmio::kVtimeCore + n;
+    const bool core = offset >= mmio::kPidCore && offset < mmio::kPidCore + n && value < kPids;
+    if (pid || vtime || core) {
+      publish(offset, value);
+      return RegisterWrite{offset, value};
+    }
+  }
+  restore(offset & ~std::uint64_t{7}, regs);
+  if (bytes != 0) restore((offset + bytes - 1) & ~std::uint64_t{7}, regs);
+  return std::nullopt;
+}
+
+std::optional<RegisterWrite> PciRegisters::mailbox_stored(std::uint64_t offset, unsigned bytes,
+                                                          std::uint64_t value,
+                                                          std::uint32_t cores) {
+  if (offset % 8 != 0 || bytes != 8 || offset >= kMailboxBytes) return std::nullopt;
+  const bool vtime = offset >= kMailboxVtime;
+  const std::uint64_t core = offset % kMailboxVtime / 8;
+  if (core >= cores || (!vtime && value >= kPids)) return std::nullopt;
+  return RegisterWrite{(vtime ? mmio::kVtimeCore : mmio::kPidCore) + 8 * core, value};
+}
+
+void PciRegisters::bar_loaded(std::uint64_t offset, unsigned bytes, std::uint64_t value,
+                              RegisterFile *regs) {
+  const bool traffic = offset >= mmio::kTraffic && offset < mmio::kTraffic + 8 * kPids;
+  if (!traffic || offset % 8 != 0 || bytes != 8) return;
+  const Pid pid = static_cast<Pid>((offset - mmio::kTraffic) / 8);
+  std::uint64_t had = 0;
+  regs->read(offset, &had);
+  // Traffic that was charged after the guest's load stays for the next load.
+  if (had > value) regs->count(pid, had - value);
+  publish_traffic({pid}, *regs);
+}
+
+void PciRegisters::publish_traffic(const std::vector<Pid> &pids, const RegisterFile &regs) {
+  for (Pid p : pids) {
+    publish(mmio::kTraffic + 8 * std::uint64_t{p}, regs.traffic(p));
+    publish(mmio::kTrafficPeek + 8 * std::uint64_t{p}, regs.traffic(p));
+  }
+}
+
+}  // namespace drfq::hardware

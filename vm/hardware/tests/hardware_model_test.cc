@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Clocks, logs and counters of a whole machine.
+#include "hardware_model.hh"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "rdt.hh"
+#include "program_runner.hh"
+
+namespace drfq::hardware {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+
+/// A number behind a name in a line of truth, from a place on.
+std::uint64_t figure(const std::string &line, const std::string &name, std::size_t from = 0) {
+  const std::size_t at = line.find("\"" + name + "\":", from);
+  return at == std::string::npos ? ~0ull
+                                 : std::strtoull(line.c_str() + at + name.size() + 3, nullptr, 10);
+}
+
+std::string truth(HardwareModel *m) {
+  std::stringstream s;
+  m->write_ground_truth(s);
+  return s.str();
+}
+
+TEST(HardwareModel, AnIdleCoreCostsNothingAndWakesWhereItIsTold) {
+  const MachineDescription d = shipped("thesis");
+  HardwareModel m(d);
+  m.start(5 * kPsPerMs);
+  EXPECT_EQ(m.now(0, 0), 5 * kPsPerMs);
+  for (unsigned c = 0; c < d.cores; c++) m.sleep(c, {});
+  m.wake(2, 7 * kPsPerMs);
+  EXPECT_EQ(m.now(2, 0), 7 * kPsPerMs) << "nobody else runs: at once";
+  EXPECT_EQ(m.slowest_clock(), 7 * kPsPerMs);
+  m.sleep(2, {});
+  m.wake(2, 6 * kPsPerMs);
+  EXPECT_EQ(m.now(2, 0), 7 * kPsPerMs) << "never back";
+  m.add_busy_time(2, {0, 0}, kPsPerMs);
+  EXPECT_EQ(m.slowest_clock(), 8 * kPsPerMs);
+  const std::string line = truth(&m);
+  const std::size_t core = line.find("\"core\":2");
+  EXPECT_EQ(figure(line, "kernel", line.find("\"cycles\"", core)), d.clock_hz / 1000)
+      << "the millisecond at work";
+}
+
+TEST(HardwareModel, InstructionsTakeTheirTimeWithoutDrift) {
+  MachineDescription d = shipped("thesis");
+  d.clock_hz = 3'000'000;  // a third of a microsecond
+  HardwareModel m(d);
+  m.start(0);
+  EXPECT_NEAR(static_cast<double>(m.now(0, 3'000'000'000)), 1e15, 2e6) << "1000 s";
+  EXPECT_EQ(m.tsc(0, 3'000'000), m.now(0, 3'000'000) / 1000) << "1 GHz";
+}
+
+TEST(HardwareModel, ACoreThatIsAheadWaitsAndTheSlowestNeverDoes) {
+  const MachineDescription d = shipped("thesis");
+  HardwareModel m(d);
+  m.start(0);
+  m.sleep(2, {});
+  m.sleep(3, {});
+  const std::uint64_t quantum = d.quantum * 1000 / d.fs_per_insn();
+  EXPECT_EQ(m.sync(0, {quantum, 0}), SyncResult::may_run);
+  EXPECT_EQ(m.sync(0, {3 * quantum, 0}), SyncResult::must_wait);
+  EXPECT_TRUE(m.may_run(1));
+  EXPECT_EQ(m.sync(1, {2 * quantum, 0}), SyncResult::may_run);
+  EXPECT_TRUE(m.may_run(0));
+  m.sleep(1, {2 * quantum, 0});
+  EXPECT_EQ(m.sync(0, {9 * quantum, 0}), SyncResult::may_run) << "alone";
+}
+
+TEST(HardwareModel, TheSlowestIsNotHeldUpByOneThatWaitsForMemory) {
+  const MachineDescription d = shipped("laptop");
+  HardwareModel m(d);
+  m.start(0);
+  m.sleep(2, {});
+  m.sleep(3, {});
+  // As a string instruction does at once.
+  for (std::uint64_t i = 0; i < 4096; i++)
+    m.access(0, 1, i * kLineBytes, 8, AccessKind::store, Ring::user);
+  m.sync(0, {1, 0});
+  for (std::uint64_t insns = 0; insns < 40000; insns += 10) {
+    m.sync(1, {insns, 0});
+    ASSERT_GE(m.slowest_clock(), m.now(1, insns)) << insns;
+  }
+}
+
+/// The same logs, handed over by turns of any size and in any order, give the
+/// same clocks and the same traffic.
+TEST(HardwareModel, TheHostsTurnsMakeNoDifference) {
+  const MachineDescription d = shipped("thesis");
+  std::vector<Ps> clocks[4];
+  std::string lines[4];
+  for (unsigned seed = 0; seed < 4; seed++) {
+    std::mt19937 rng(seed);
+    HardwareModel m(d);
+    m.start(0);
+    std::vector<Program> programs;
+    std::uint64_t done[4] = {};
+    for (unsigned c = 0; c < 4; c++) {
+      const std::uint64_t base = c * 100 * kMiB;
+      programs.push_back(c == 3 ? spinner(base) : copier(base, base + 40 * kMiB, 8 * kMiB));
+    }
+    // Every core does the same work in all, in pieces that differ.
+    constexpr std::uint64_t kAll = 60000;
+    for (bool more = true; more;) {
+      more = false;
+      const unsigned c = rng() % 4;
+      for (std::uint64_t n = 1 + rng() % 3000; n > 0 && done[c] < kAll; n--) {
+        const Step s = programs[c]();
+        if (s.accesses) m.access(c, done[c], s.address, 8, s.use, Ring::user);
+        done[c] += s.insns;
+      }
+      m.sync(c, {done[c], 0});
+      for (unsigned i = 0; i < 4; i++) more = more || done[i] < kAll;
+    }
+    for (unsigned c = 0; c < 4; c++) m.sleep(c, {done[c], 0});
+    for (unsigned c = 0; c < 4; c++) clocks[seed].push_back(m.now(c, done[c]));
+    lines[seed] = truth(&m);
+    EXPECT_EQ(clocks[seed], clocks[0]) << seed;
+    EXPECT_EQ(lines[seed], lines[0]) << seed;
+  }
+}
+
+TEST(HardwareModel, CountersAreExactToTheTruth) {
+  for (const char *name : {"thesis", "xeon", "laptop"}) {
+    ProgramRunner runner(shipped(name));
+    HardwareModel &m = runner.hardware;
+    runner.put(0, copier(0, 64 * kMiB, 4 * kMiB));
+    runner.put(1, streamer(256 * kMiB, 8 * kMiB, AccessKind::store));
+    runner.run_to(kPsPerMs);
+    const auto write = [&](std::uint32_t msr, std::uint64_t v) {
+      EXPECT_EQ(m.wrmsr(0, runner.retired(0), msr, v), MsrResult::handled);
+    };
+    const std::uint64_t user = 1 << 22 | 1 << 16;
+    write(0x186, 0x412E | user);
+    write(0x187, 0x4F2E | user);
+    write(0x38D, 0x22);
+    write(0x38F, 3 | std::uint64_t{3} << 32);
+    truth(&m);
+    runner.run_to(9 * kPsPerMs);
+    std::uint64_t misses = 0, references = 0, insns = 0, cycles = 0;
+    EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 0, &misses));
+    EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 1, &references));
+    EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 1u << 30, &insns));
+    EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 1u << 30 | 1, &cycles));
+    const std::string line = truth(&m);
+    EXPECT_EQ(misses, figure(line, "user", line.find("\"llc_misses\""))) << name;
+    EXPECT_EQ(misses * kLineBytes, figure(line, "read_bytes")) << name;
+    EXPECT_EQ(references, figure(line, "user", line.find("\"llc_references\""))) << name;
+    EXPECT_EQ(insns, figure(line, "user", line.find("\"instructions\""))) << name;
+    EXPECT_NEAR(static_cast<double>(cycles),
+                static_cast<double>(figure(line, "user", line.find("\"cycles\""))), 1)
+        << name;
+    EXPECT_GT(misses, 1000u) << name;
+  }
+}
+
+/// The stall of a miss counts before what CPUID and WRMSR are used for, however
+/// far the core could have gone on meanwhile.
+TEST(HardwareModel, SerializingInstructionsWaitForMisses) {
+  HardwareModel m(shipped("laptop"));
+  m.start(0);
+  for (unsigned c = 1; c < 4; c++) m.sleep(c, {});
+  m.access(0, 1, 0, 8, AccessKind::store, Ring::user);
+  m.drain(0, {2, 0});
+  EXPECT_GT(figure(truth(&m), "stall_cycles"), 10u);
+  m.drain(0, {100000, 0});
+  EXPECT_EQ(figure(truth(&m), "stall_cycles"), 0u);
+}
+
+TEST(HardwareModel, ClassesChangeInProgramOrder) {
+  ProgramRunner runner(shipped("thesis"));
+  HardwareModel &m = runner.hardware;
+  m.wake(0, 0);
+  // What was logged before the change is of the old id, though nothing was played yet.
+  for (std::uint64_t i = 0; i < 10; i++) m.access(0, i, i * 4096, 8, AccessKind::load, Ring::user);
+  EXPECT_EQ(m.wrmsr(0, {10, 0}, msr::kPqrAssoc, 1), MsrResult::handled);
+  for (std::uint64_t i = 0; i < 7; i++)
+    m.access(0, 10 + i, kMiB + i * 4096, 8, AccessKind::load, Ring::user);
+  m.drain(0, {20, 0});
+  const std::string line = truth(&m);
+  const unsigned lines = 1 + shipped("thesis").prefetch.degree;
+  EXPECT_LE(figure(line, "read_bytes", line.find("\"rmid\":0")), 10 * lines * kLineBytes);
+  EXPECT_EQ(figure(line, "occupancy_bytes", line.find("\"rmid\":0")),
+            figure(line, "read_bytes", line.find("\"rmid\":0")));
+  EXPECT_GE(figure(line, "read_bytes", line.find("\"rmid\":0")), 10 * kLineBytes);
+  EXPECT_GE(figure(line, "read_bytes", line.find("\"rmid\":1")), 7 * kLineBytes);
+}
+
+TEST(HardwareModel, FlushedLinesComeAgainAndDirtyOnesAreWritten) {
+  ProgramRunner runner(shipped("thesis"));
+  HardwareModel &m = runner.hardware;
+  m.wake(0, 0);
+  m.access(0, 0, 0x1fc0, 8, AccessKind::store, Ring::user);
+  m.flush(0, 1, 0x1fc0);
+  m.access(0, 2, 0x1fc0, 8, AccessKind::load, Ring::user);
+  m.flush(0, 3, 0x1fc0);
+  m.drain(0, {4, 0});
+  const std::string line = truth(&m);
+  EXPECT_EQ(figure(line, "read_bytes"), 2u * kLineBytes);
+  EXPECT_EQ(figure(line, "write_bytes"), 1u * kLineBytes);
+}
+
+TEST(HardwareModel, MsrsOfOthersAreLeftAlone) {
+  ProgramRunner runner(shipped("thesis"));
+  std::uint64_t v = 0;
+  for (std::uint32_t msr : {0x10u, 0x1Bu, 0x1A0u, 0xCEu, 0xC0000080u, 0xC8Cu, 0x391u}) {
+    EXPECT_EQ(runner.hardware.rdmsr(0, {}, msr, &v), MsrResult::not_ours) << std::hex << msr;
+    EXPECT_EQ(runner.hardware.wrmsr(0, {}, msr, 0), MsrResult::not_ours) << std::hex << msr;
+  }
+}
+
+TEST(HardwareModel, AHostThatNeverWaitsStillComesThrough) {
+  const MachineDescription d = shipped("thesis");
+  HardwareModel m(d);
+  m.start(0);
+  Program p = copier(0, 64 * kMiB, 16 * kMiB);
+  std::uint64_t done = 0;
+  for (int i = 0; i < 3'000'000; i++) {
+    const Step s = p();
+    if (s.accesses && m.access(0, done, s.address, 8, s.use, Ring::user)) m.sync(0, {done, 0});
+    done += s.insns;
+  }
+  m.drain(0, {done, 0});
+  EXPECT_GT(m.now(0, done), 100 * kPsPerMs) << "though core 1 never moved";
+}
+
+}  // namespace
+}  // namespace drfq::hardware

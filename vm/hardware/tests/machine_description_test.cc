@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "machine_description.hh"
+
+#include <gtest/gtest.h>
+
+#include "config/toml.hh"
+#include "program_runner.hh"
+
+namespace drfq::hardware {
+namespace {
+
+const char *const kSmall =
+    "name = \"small\"\n"             // 1
+    "scale = 2\n"                    // 2
+    "[cpu]\n"                        // 3
+    "clock_mhz = 100\n"              // 4
+    "[l1]\n"                         // 5
+    "kib = 4\n"                      // 6
+    "ways = 2\n"                     // 7
+    "[llc]\n"                        // 8
+    "kib = 64\n"                     // 9
+    "ways = 4\n"                     // 10
+    "[memory]\n"                     // 11
+    "dram = \"lpddr2-1066-x32\"\n";  // 12
+
+MachineDescription small(const std::string &more = "") {
+  return load_machine_description("f", kSmall + more);
+}
+
+std::string wrong(const std::string &text) {
+  try {
+    load_machine_description("f", text);
+  } catch (const toml::Error &e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+std::string replaced(std::string from, const std::string &to) {
+  std::string text = kSmall;
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+TEST(MachineDescription, DefaultsAndScale) {
+  const MachineDescription d = small();
+  EXPECT_EQ(d.name, "small");
+  EXPECT_EQ(d.fs_per_insn(), 10'000'000u);
+  EXPECT_EQ(d.l1.sets(), 32u);
+  EXPECT_EQ(d.llc.hit, 80'000u) << "8 cycles";
+  EXPECT_EQ(d.memory.timing.burst, 2 * lpddr2_1066_x32().burst);
+  EXPECT_EQ(d.memory.timing.refi, 2 * lpddr2_1066_x32().refi);
+  EXPECT_EQ(d.memory.controller.cores, d.cores);
+  EXPECT_EQ(d.rdt.rmids, 0u);
+  EXPECT_EQ(d.pmu.version, 0u);
+  EXPECT_TRUE(d.bank_hash);
+  EXPECT_FALSE(small("bank_hash = false\n").bank_hash);
+}
+
+TEST(MachineDescription, ErrorsSayLineAndReason) {
+  EXPECT_EQ(wrong(replaced("ways = 4", "ways = 3")),
+            "f:9: 'kib' must be a multiple of ways x 64 bytes");
+  EXPECT_EQ(wrong(replaced("kib = 64", "kib = 48")),
+            "f:9: 'kib' and 'ways' must give a power of two of sets, not 192");
+  EXPECT_EQ(wrong(replaced("[l1]", "[l2]")), "f:5: unknown table [l2]");
+  EXPECT_EQ(wrong(replaced("ways = 2", "way = 2")), "f:5: [l1] needs kib and ways");
+  EXPECT_EQ(wrong(replaced("clock_mhz = 100", "clock_mhz = 0")),
+            "f:4: 'clock_mhz' must be a number above 0, at most 10000");
+  EXPECT_EQ(wrong(replaced("scale = 2", "scale = \"2\"")),
+            "f:2: 'scale' must be an integer from 1 to 1000");
+  EXPECT_EQ(wrong("name = \"x\"\n"), "f:1: [cpu] is missing");
+  EXPECT_EQ(wrong(replaced("name = \"small\"", "# no name")), "f:1: 'name' is missing");
+  EXPECT_EQ(wrong(std::string(kSmall) + "burst_bytes = 8\nread_entries = 4\n"),
+            "f:13: a packet of 64 bytes does not fit the queues: raise burst_bytes or the entries");
+  EXPECT_EQ(wrong(std::string(kSmall) + "bank_hash = 1\n"),
+            "f:13: 'bank_hash' must be true or false");
+  const std::string rdt = std::string(kSmall) + "[rdt]\n";
+  EXPECT_EQ(wrong(rdt + "l3_closes = 4\ncbm_bits = 3\n"),
+            "f:15: 'cbm_bits' must divide the 4 ways of [llc]");
+  EXPECT_EQ(wrong(rdt + "rmids = 1\n"), "f:14: 'rmids' must be 0 or at least 2");
+  EXPECT_EQ(wrong(rdt + "upscale = 100\n"), "f:14: 'upscale' must be a multiple of 64");
+  EXPECT_EQ(wrong(rdt + "mba_closes = 2\nmba_step = 7\n"),
+            "f:15: 'mba_step' must divide 'mba_max_delay'");
+  EXPECT_EQ(wrong(rdt + "colour = 1\n"), "f:14: unknown key 'colour'");
+  EXPECT_EQ(wrong(std::string(kSmall) + "[pmu]\ncounters = 4\n"),
+            "f:13: counters need 'version' 2");
+}
+
+TEST(MachineDescription, ShippedMachinesAreWhatTheyClaim) {
+  const MachineDescription t = shipped("thesis");
+  EXPECT_EQ(t.scale, 15u);
+  EXPECT_EQ(t.clock_hz * t.scale, 3'000'000'000u);
+  EXPECT_EQ(t.cores, 4u);
+  EXPECT_EQ(t.l1.bytes, 64u << 10);
+  EXPECT_EQ(t.l1.ways, 4u);
+  EXPECT_EQ(t.llc.bytes, 2u << 20);
+  EXPECT_EQ(t.llc.ways, 8u);
+  EXPECT_EQ(t.memory.timing.name, "lpddr2-1066-x32");
+  const MachineDescription x = shipped("xeon");
+  EXPECT_EQ(x.rdt.l3_closes, 8u);
+  EXPECT_EQ(x.rdt.mba_closes, 8u);
+  EXPECT_EQ(x.rdt.mba_max_delay, 90u);
+  EXPECT_EQ(x.rdt.mba_step, 10u);
+  EXPECT_EQ(x.rdt.throttle, ThrottleCurve::linear);
+  const MachineDescription l = shipped("laptop");
+  EXPECT_EQ(l.rdt.rmids + l.rdt.l3_closes + l.rdt.mba_closes, 0u);
+  EXPECT_EQ(l.pmu.version, 2u);
+}
+
+}  // namespace
+}  // namespace drfq::hardware

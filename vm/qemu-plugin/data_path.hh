@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Passes the guest's data accesses to the hardware model.
+#ifndef DRFQ_PLUGIN_DATA_PATH_HH
+#define DRFQ_PLUGIN_DATA_PATH_HH
+
+#include <atomic>
+
+#include "vcpu.hh"
+#include "vcpu_scheduler.hh"
+
+namespace drfq::plugin {
+
+class DataPath {
+ public:
+  DataPath(hardware::HardwareModel &m, VcpuScheduler &s) : hardware_(m), scheduler_(s) {}
+
+  /// One access at a virtual address. insns: instructions retired, this one included.
+  void access(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t address,
+              hardware::AccessKind kind, std::uint64_t insns, Ring ring) {
+    const std::uint64_t line = address / hardware::kLineBytes;
+    std::uint64_t &last = kind == hardware::AccessKind::store ? vcpu.last_store : vcpu.last_load;
+    // A second access of the same kind to one line is a hit. The longest access has 16 bytes.
+    const bool inside = address % hardware::kLineBytes <= hardware::kLineBytes - 16;
+    if (line == last && inside) return;
+    last = line;
+    const std::uint64_t page = address >> 12;
+    const Vcpu::Page &known = vcpu.pages[page % Vcpu::kPages];
+    if (known.virtual_page != page || !inside) return slow(vcpu, info, address, kind, insns, ring);
+    if (hardware_.access(vcpu.index, insns, known.physical | (address & 0xfff), 1, kind, ring))
+      vcpu.request_turn();
+  }
+
+  /// Increases whenever the hardware model may watch other pages than before.
+  std::uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
+
+ private:
+  void slow(Vcpu &, qemu_plugin_meminfo_t, std::uint64_t address, hardware::AccessKind,
+            std::uint64_t insns, Ring);
+  void watched(Vcpu &, qemu_plugin_meminfo_t, std::uint64_t physical, hardware::AccessKind,
+               std::uint64_t insns);
+
+  hardware::HardwareModel &hardware_;
+  VcpuScheduler &scheduler_;
+  std::atomic<std::uint32_t> generation_{0};
+};
+
+}  // namespace drfq::plugin
+
+#endif

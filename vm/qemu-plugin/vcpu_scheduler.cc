@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "vcpu_scheduler.hh"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace drfq::plugin {
+
+namespace {
+
+/// Longest wait inside translated code, in host time.
+constexpr auto kMaxHostWait = std::chrono::milliseconds(2);
+/// When all vCPUs are idle, the guest checks for device interrupts this often, in host time.
+constexpr auto kIdleStep = std::chrono::milliseconds(1);
+
+/// Shortest chunk. Shorter ones would spend more host time on turns than on instructions.
+constexpr std::uint64_t kMinChunkInsns = 100;
+
+std::uint32_t apic_read(Vcpu &vcpu, std::uint32_t offset) {
+  std::uint32_t value = 0;
+  g_byte_array_set_size(vcpu.buffer, 0);
+  if (qemu_plugin_read_memory_hwaddr(apic::kBase + offset, vcpu.buffer, sizeof value) == 0)
+    std::memcpy(&value, vcpu.buffer->data, sizeof value);
+  return value;
+}
+
+void physical_write(Vcpu &vcpu, std::uint64_t physical, std::uint32_t value) {
+  g_byte_array_set_size(vcpu.buffer, 0);
+  g_byte_array_append(vcpu.buffer, reinterpret_cast<const std::uint8_t *>(&value), sizeof value);
+  qemu_plugin_write_memory_hwaddr(physical, vcpu.buffer);
+}
+
+/// Sends a message-signalled interrupt, as a device does.
+void send_interrupt(Vcpu &from, apic::Identity to, std::uint8_t vector) {
+  physical_write(from, apic::kBase | std::uint64_t{to.physical} << 12, vector);
+}
+
+}  // namespace
+
+VcpuScheduler::VcpuScheduler(hardware::HardwareModel &m, unsigned cores,
+                             std::chrono::milliseconds wake_timeout)
+    : hardware_(m), wake_timeout_(wake_timeout), states_(cores) {}
+
+void VcpuScheduler::start(Ps at, std::ostream *ground_truth, Ps interval) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  hardware_.start(at);
+  for (unsigned c = 0; c < states_.size(); c++) hardware_.sleep(c, RetiredInsns{});
+  ground_truth_ = ground_truth;
+  interval_ = interval;
+  next_line_ = ground_truth == nullptr ? kNever : at + interval;
+}
+
+/// Replaces QEMU's timer by ours, with the time that is left. Calls QEMU without holding mutex_,
+/// because QEMU takes its own lock.
+void VcpuScheduler::take_over_timer(Vcpu &vcpu) {
+  const auto id = static_cast<std::uint8_t>(apic_read(vcpu, apic::kId) >> 24);
+  const auto logical = static_cast<std::uint8_t>(apic_read(vcpu, apic::kLogicalDestination) >> 24);
+  const std::uint32_t lvt = apic_read(vcpu, apic::kLvtTimer);
+  const std::uint32_t divide = apic_read(vcpu, apic::kDivide);
+  const std::uint32_t left = apic_read(vcpu, apic::kCurrentCount);
+  if (left != 0) physical_write(vcpu, apic::kBase + apic::kInitialCount, 0);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  VcpuState &s = states_[vcpu.index];
+  s.owns_timer = true;
+  s.apic = {id, logical};
+  s.timer.write_lvt(lvt);
+  s.timer.write_divide(divide);
+  if (left != 0) s.timer.start(left, hardware_.slowest_clock());
+}
+
+void VcpuScheduler::finish_wake(Vcpu &vcpu) {
+  VcpuState &s = states_[vcpu.index];
+  if (!s.asleep) return;
+  s.asleep = false;
+  awake_++;
+  if (s.wake_deadline.has_value())
+    s.wake_deadline.reset();
+  else
+    hardware_.wake(vcpu.index, hardware_.slowest_clock());
+  // The vCPU that advances time for an idle machine can stop doing so.
+  for (VcpuState &other : states_)
+    if (other.waiting) other.may_continue.notify_one();
+}
+
+void VcpuScheduler::begin_wake(unsigned vcpu, Ps at) {
+  VcpuState &s = states_[vcpu];
+  if (!s.asleep || s.wake_deadline.has_value()) return;
+  s.wake_deadline = HostClock::now() + wake_timeout_;
+  hardware_.wake(vcpu, at);
+}
+
+bool VcpuScheduler::is_wake_pending() const {
+  return std::any_of(states_.begin(), states_.end(),
+                     [](const VcpuState &s) { return s.wake_deadline.has_value(); });
+}
+
+void VcpuScheduler::cancel_late_wakes() {
+  for (unsigned c = 0; c < states_.size(); c++) {
+    VcpuState &s = states_[c];
+    if (!s.wake_deadline.has_value() || HostClock::now() < *s.wake_deadline) continue;
+    s.wake_deadline.reset();
+    hardware_.sleep(c, RetiredInsns{});
+  }
+}
+
+void VcpuScheduler::wake_targets(unsigned from, std::uint32_t command, Ps now) {
+  for (unsigned c = 0; c < states_.size(); c++)
+    if (states_[c].owns_timer &&
+        apic::wakes(command, states_[from].command_high, c == from, states_[c].apic))
+      begin_wake(c, now);
+}
+
+void VcpuScheduler::notify_ready(unsigned except) {
+  for (unsigned c = 0; c < states_.size(); c++) {
+    VcpuState &s = states_[c];
+    if (c == except || !s.waiting) continue;
+    const bool ready =
+        s.catch_up_insns.has_value() ? is_caught_up(c, *s.catch_up_insns) : hardware_.may_run(c);
+    if (ready) s.may_continue.notify_one();
+  }
+}
+
+template <typename Condition>
+bool VcpuScheduler::wait(std::unique_lock<std::mutex> *lock, unsigned vcpu,
+                         std::chrono::nanoseconds max_wait, const Condition &condition) {
+  VcpuState &s = states_[vcpu];
+  s.waiting = true;
+  const bool met = s.may_continue.wait_for(*lock, max_wait, condition);
+  s.waiting = false;
+  if (!met) cancel_late_wakes();
+  return met;
+}
+
+/// The earliest timer that this vCPU must deliver: its own and those of halted vCPUs.
+Ps VcpuScheduler::next_timer(unsigned vcpu) const {
+  Ps due = states_[vcpu].timer.due();
+  for (const VcpuState &s : states_)
+    if (s.asleep) due = std::min(due, s.timer.due());
+  return due;
+}
+
+void VcpuScheduler::start_chunk(Vcpu &vcpu, const RetiredInsns &retired) {
+  const Ps now = hardware_.now(vcpu.index, retired.total());
+  const Ps due = next_timer(vcpu.index);
+  const Ps room = std::min(hardware_.description().quantum, due > now ? due - now : 0);
+  const std::uint64_t insns = room * 1000 / hardware_.description().fs_per_insn();
+  vcpu.counters->turn_counter = kTurnThreshold - std::max(insns, kMinChunkInsns);
+}
+
+/// Delivers the due timer interrupts. Calls QEMU without holding mutex_, because QEMU takes its own
+/// lock.
+void VcpuScheduler::deliver_timers(Vcpu &vcpu, Ps now) {
+  for (unsigned c = 0; c < states_.size(); c++) {
+    std::uint8_t vector = 0;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      VcpuState &s = states_[c];
+      if ((c != vcpu.index && !s.asleep) || s.timer.due() > now || !s.timer.fire()) continue;
+      vector = s.timer.vector();
+      begin_wake(c, now);
+    }
+    send_interrupt(vcpu, states_[c].apic, vector);
+  }
+}
+
+void VcpuScheduler::write_ground_truth_until(Ps now) {
+  while (next_line_ <= now) {
+    hardware_.write_ground_truth(*ground_truth_);
+    ground_truth_->flush();
+    next_line_ += interval_;
+  }
+}
+
+bool VcpuScheduler::take_turn(Vcpu &vcpu, const RetiredInsns &retired) {
+  if (!states_[vcpu.index].owns_timer) take_over_timer(vcpu);
+  const std::uint32_t pauses = vcpu.pauses;
+  vcpu.pauses = 0;
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    finish_wake(vcpu);
+    if (pauses != 0)
+      hardware_.add_busy_time(vcpu.index, retired,
+                              pauses * kPauseInsns * hardware_.description().fs_per_insn() / 1000);
+    const hardware::SyncResult t = hardware_.sync(vcpu.index, retired);
+    notify_ready(vcpu.index);
+    write_ground_truth_until(hardware_.slowest_clock());
+    if (t == hardware::SyncResult::must_wait) {
+      const bool ready =
+          wait(&lock, vcpu.index, kMaxHostWait, [&] { return hardware_.may_run(vcpu.index); });
+      if (!ready) return false;
+    }
+    start_chunk(vcpu, retired);
+  }
+  deliver_timers(vcpu, hardware_.now(vcpu.index, retired.total()));
+  return true;
+}
+
+bool VcpuScheduler::catch_up(Vcpu &vcpu, const RetiredInsns &retired) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  finish_wake(vcpu);
+  hardware_.sync(vcpu.index, retired);
+  notify_ready(vcpu.index);
+  const std::uint64_t insns = retired.total();
+  const auto there = [&] { return is_caught_up(vcpu.index, insns); };
+  if (there()) return true;
+  VcpuState &s = states_[vcpu.index];
+  s.catch_up_insns = insns;
+  const bool ok = wait(&lock, vcpu.index, kMaxHostWait, there);
+  s.catch_up_insns.reset();
+  return ok;
+}
+
+/// All other vCPUs are halted: simulated time advances at the host's pace, up to the next timer.
+void VcpuScheduler::pass_idle_time(Vcpu &vcpu, const RetiredInsns &retired,
+                                   std::unique_lock<std::mutex> *lock) {
+  const Ps now = hardware_.now(vcpu.index, retired.total());
+  const Ps due = next_timer(vcpu.index);
+  const Ps left = due > now ? due - now : 0;
+  const auto begin = HostClock::now();
+  const auto step = std::min<std::chrono::nanoseconds>(
+      kIdleStep, std::chrono::nanoseconds(left == kNever ? Ps{1} << 40 : left / kPsPerNs));
+  wait(lock, vcpu.index, step, [&] { return awake_ > 1; });
+  const Ps passed =
+      static_cast<Ps>(std::chrono::nanoseconds(HostClock::now() - begin).count()) * kPsPerNs;
+  // The vCPU sleeps meanwhile, so that idle time counts no cycles.
+  hardware_.sleep(vcpu.index, retired);
+  hardware_.wake(vcpu.index, now + std::min(passed, left));
+}
+
+VcpuScheduler::Halt VcpuScheduler::halt(Vcpu &vcpu, const RetiredInsns &retired) {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    finish_wake(vcpu);
+    hardware_.sync(vcpu.index, retired);
+    if (awake_ == 1 && is_wake_pending())
+      wait(&lock, vcpu.index, kMaxHostWait, [&] { return awake_ > 1; });
+    if (awake_ > 1) {
+      states_[vcpu.index].asleep = true;
+      awake_--;
+      hardware_.sleep(vcpu.index, retired);
+      notify_ready(vcpu.index);
+      // The first block after the halt must call take_turn().
+      vcpu.request_turn();
+      return Halt::sleep;
+    }
+    if (is_wake_pending()) return Halt::retry;
+    pass_idle_time(vcpu, retired, &lock);
+    write_ground_truth_until(hardware_.slowest_clock());
+    start_chunk(vcpu, retired);
+  }
+  deliver_timers(vcpu, hardware_.now(vcpu.index, retired.total()));
+  return Halt::skip;
+}
+
+void VcpuScheduler::apic_write(Vcpu &vcpu, std::uint32_t offset, std::uint32_t value, Ps now) {
+  if (!states_[vcpu.index].owns_timer) take_over_timer(vcpu);
+  if (offset == apic::kInitialCount && value != 0) physical_write(vcpu, apic::kBase + offset, 0);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (offset == apic::kCommandHigh) states_[vcpu.index].command_high = value;
+  if (offset == apic::kCommand) wake_targets(vcpu.index, value, now);
+  ApicTimer &t = states_[vcpu.index].timer;
+  if (offset == apic::kLvtTimer) t.write_lvt(value);
+  if (offset == apic::kDivide) t.write_divide(value);
+  if (offset != apic::kInitialCount) return;
+  t.start(value, now);
+  // The present chunk may end after the timer is due.
+  vcpu.request_turn();
+}
+
+void VcpuScheduler::write_ground_truth(std::ostream &out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  hardware_.write_ground_truth(out);
+  out.flush();
+}
+
+}  // namespace drfq::plugin
