@@ -4,10 +4,8 @@
 use std::collections::HashMap;
 
 use crate::{
-    registers::{
-        Access, Demand, Fault, HwId, ID, ID_VALUE, Op, PIDS, Registers, TRAFFIC, VERSION,
-        VERSION_VALUE, pid_core, traffic, vtime_core,
-    },
+    interface::{identity, offset},
+    registers::{Access, Demand, Fault, HwId, Op, Registers, pid_core, traffic, vtime_core},
     scheduler_view::{Core, SchedulerView, TaskUsage},
 };
 
@@ -24,9 +22,14 @@ pub struct FakeController {
 
 impl FakeController {
     pub fn new(pids: u64, cores: u64) -> Self {
-        let identity = [(ID, ID_VALUE), (VERSION, VERSION_VALUE), (PIDS, pids)];
+        let registers = [
+            (offset::ID, identity::ID),
+            (offset::VERSION, identity::VERSION),
+            (offset::PIDS, pids),
+            (offset::CORES, cores),
+        ];
         Self {
-            registers: identity.into_iter().chain([(PIDS + 8, cores)]).collect(),
+            registers: registers.into(),
             writes: 0,
             batches: 0,
             dies_after: None,
@@ -68,7 +71,7 @@ impl Registers for FakeController {
                 }
                 Op::Read | Op::Peek => access.value = *register,
             }
-            if access.op == Op::Read && access.offset >= TRAFFIC {
+            if access.op == Op::Read && access.offset >= offset::TRAFFIC {
                 *register = 0;
             }
             access.done = true;

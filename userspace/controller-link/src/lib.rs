@@ -3,9 +3,10 @@
 //! (thesis 3.2 and 4.4): it writes the registers that name the running tasks and
 //! reads the registers that count their traffic.
 //!
-//! * [`target`] names a controller. [`registers`] is the interface that every
-//!   controller has. [`socket`] (with [`wire`]) and [`mmio`] (with [`pci`])
-//!   reach one.
+//! * [`interface`] holds the constants of the registers and of the socket
+//!   protocol, [`registers`] the trait of everything that reaches a controller.
+//! * [`target`] names a controller. [`socket`] (with [`wire`]) and [`mmio`]
+//!   (with [`pci`]) reach one.
 //! * [`id_table`], [`register_cache`] and [`traffic_accounting`] decide which
 //!   task has which hardware id, what must be written, and which task caused
 //!   which bytes. They do no I/O.
@@ -19,6 +20,7 @@
 pub mod driver;
 pub mod forwarder;
 pub mod id_table;
+pub mod interface;
 pub mod link_stats;
 pub mod mmio;
 pub mod pci;

@@ -11,10 +11,13 @@ use std::{
     time::Instant,
 };
 
-use crate::registers::{
-    Access, BYTES, CORES, Fault, Op, PIDS, PIDS_MAX, Registers, TRAFFIC, TRAFFIC_PEEK, pid_core,
-    vtime_core, vtime_pid,
+use crate::{
+    interface::{limits, offset},
+    registers::{Access, Fault, Op, PIDS_MAX, Registers, pid_core, vtime_core, vtime_pid},
 };
+
+/// Bytes that the registers occupy.
+const BYTES: usize = limits::BYTES as usize;
 
 /// Mapped registers.
 pub struct Mmio {
@@ -58,8 +61,8 @@ impl Mmio {
             since: Instant::now(),
         };
         // Never more than there is room for, whatever the registers say.
-        mmio.pids = mmio.load(PIDS).min(PIDS_MAX.into());
-        mmio.cores = mmio.load(CORES).min((BYTES as u64 - pid_core(0)) / 8);
+        mmio.pids = mmio.load(offset::PIDS).min(PIDS_MAX.into());
+        mmio.cores = mmio.load(offset::CORES).min(limits::CORES_MAX);
         Ok(mmio)
     }
 
@@ -77,20 +80,20 @@ impl Mmio {
     fn address(&self, access: &Access) -> Option<u64> {
         let within = |base: u64, n: u64| (base..base + 8 * n).contains(&access.offset);
         let offset = access.offset;
-        let traffic = within(TRAFFIC, self.pids);
+        let traffic = within(offset::TRAFFIC, self.pids);
         let written = within(vtime_pid(1), self.pids.saturating_sub(1))
             || within(vtime_core(0), self.cores)
             || within(pid_core(0), self.cores);
         let read = traffic
             || written
             || within(0, 4)
-            || within(TRAFFIC_PEEK, self.pids)
+            || within(offset::TRAFFIC_PEEK, self.pids)
             || within(vtime_pid(0), self.pids);
         match access.op {
             _ if !offset.is_multiple_of(8) => None,
             Op::Write => written.then_some(offset),
             Op::Read => read.then_some(offset),
-            Op::Peek if traffic => Some(offset - TRAFFIC + TRAFFIC_PEEK),
+            Op::Peek if traffic => Some(offset - offset::TRAFFIC + offset::TRAFFIC_PEEK),
             Op::Peek => read.then_some(offset),
         }
     }
@@ -154,17 +157,20 @@ fn explain(error: &io::Error, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registers::{ID, ID_VALUE, VERSION, VERSION_VALUE, identify, traffic};
+    use crate::{
+        interface::identity,
+        registers::{identify, traffic},
+    };
 
     /// A file that stands for registers: memory, in which nobody counts traffic.
     fn pretended(pids: u64, cores: u64) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(BYTES as u64).unwrap();
         let mmio = Mmio::map(file.path()).unwrap();
-        mmio.store(ID, ID_VALUE);
-        mmio.store(VERSION, VERSION_VALUE);
-        mmio.store(PIDS, pids);
-        mmio.store(CORES, cores);
+        mmio.store(offset::ID, identity::ID);
+        mmio.store(offset::VERSION, identity::VERSION);
+        mmio.store(offset::PIDS, pids);
+        mmio.store(offset::CORES, cores);
         file
     }
 
@@ -175,7 +181,7 @@ mod tests {
         let size = identify(&mut mmio).unwrap();
         assert_eq!((size.pids, size.cores), (8192, 4));
         mmio.store(traffic(5), 77);
-        mmio.store(TRAFFIC_PEEK + 40, 78);
+        mmio.store(offset::TRAFFIC_PEEK + 40, 78);
         mmio.write(pid_core(3), 5).unwrap();
         mmio.write(vtime_pid(8191), 9).unwrap();
         assert_eq!(
@@ -199,7 +205,7 @@ mod tests {
             Access::read(BYTES as u64),
             Access::read(u64::MAX - 7),
             Access::peek(vtime_core(4)),
-            Access::write(ID, 1),
+            Access::write(offset::ID, 1),
             Access::write(traffic(1), 1),
             Access::write(vtime_pid(0), 1),
             Access::write(pid_core(4), 1),

@@ -7,23 +7,24 @@ use std::{
 };
 
 use crate::{
+    interface::virtual_machine,
     mmio::Mmio,
     registers::{Fault, identify},
 };
 
 /// A PCI device whose base address register holds the controller's registers.
 struct Known {
-    vendor: &'static str,
-    device: &'static str,
-    resource: &'static str,
+    vendor: u64,
+    device: u64,
+    bar: u64,
 }
 
-/// Shared memory of QEMU (ivshmem), which vm/hardware puts the registers in.
-/// Others use that device for other things, so the id register decides.
+/// QEMU's shared memory device (ivshmem), in which vm/hardware shows the
+/// registers. The device has other uses too, so the id register decides.
 const KNOWN: [Known; 1] = [Known {
-    vendor: "0x1af4",
-    device: "0x1110",
-    resource: "resource2",
+    vendor: virtual_machine::PCI_VENDOR,
+    device: virtual_machine::PCI_DEVICE,
+    bar: virtual_machine::PCI_BAR,
 }];
 
 /// The resource file of the one controller that there is. `root` stands for
@@ -62,12 +63,15 @@ fn candidates(root: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = devices
         .filter_map(|device| {
             let device = device.path();
-            let read = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
-            let (vendor, model) = (read("vendor"), read("device"));
+            let number = |name: &str| {
+                let text = fs::read_to_string(device.join(name)).ok()?;
+                u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
+            };
+            let (vendor, model) = (number("vendor")?, number("device")?);
             let known = KNOWN
                 .iter()
-                .find(|known| vendor.trim() == known.vendor && model.trim() == known.device)?;
-            Some(device.join(known.resource))
+                .find(|known| (vendor, model) == (known.vendor, known.device))?;
+            Some(device.join(format!("resource{}", known.bar)))
         })
         .collect();
     paths.sort();
@@ -77,7 +81,7 @@ fn candidates(root: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registers::{BYTES, ID_VALUE};
+    use crate::interface::{identity, limits};
 
     /// A pretended PCI device; `id`: what its id register holds.
     fn device(root: &Path, name: &str, ids: (&str, &str), id: u64) {
@@ -85,7 +89,7 @@ mod tests {
         fs::create_dir_all(&device).unwrap();
         fs::write(device.join("vendor"), ids.0).unwrap();
         fs::write(device.join("device"), ids.1).unwrap();
-        let mut registers = vec![0; BYTES];
+        let mut registers = vec![0; limits::BYTES as usize];
         for (at, value) in [id, 1, 8192, 4].into_iter().enumerate() {
             registers[8 * at..8 * at + 8].copy_from_slice(&value.to_le_bytes());
         }
@@ -103,15 +107,15 @@ mod tests {
             root.path(),
             "0000:00:01.0",
             ("0x8086\n", "0x1237\n"),
-            ID_VALUE,
+            identity::ID,
         );
         assert!(why(root.path()).contains("no PCI device"));
         device(root.path(), "0000:00:04.0", IVSHMEM, 0);
         assert!(why(root.path()).contains("0000:00:04.0/resource2: it does not answer"));
-        device(root.path(), "0000:00:05.0", IVSHMEM, ID_VALUE);
+        device(root.path(), "0000:00:05.0", IVSHMEM, identity::ID);
         let path = find(root.path()).unwrap();
         assert!(path.ends_with("0000:00:05.0/resource2"), "{path:?}");
-        device(root.path(), "0000:00:06.0", IVSHMEM, ID_VALUE);
+        device(root.path(), "0000:00:06.0", IVSHMEM, identity::ID);
         assert!(why(root.path()).contains("choose one"));
     }
 }

@@ -1,86 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The register file of the controller (thesis table 3.1) and the trait of
-//! whatever reaches one. Offsets are those of gem5-backend/interface/registers.toml.
+//! The controller's registers (thesis table 3.1) and the trait of everything
+//! that reaches them. gem5-backend/PROTOCOL.md documents the map.
 
 use std::fmt;
 
-/// Offset of the id register.
-pub const ID: u64 = 0x00;
-/// Offset of the version register.
-pub const VERSION: u64 = 0x08;
-/// Offset of the number of hardware ids.
-pub const PIDS: u64 = 0x10;
-/// Offset of the number of cores.
-pub const CORES: u64 = 0x18;
-/// Bytes of traffic of each hardware id; a read clears it.
-pub const TRAFFIC: u64 = 0x10000;
-/// The same, not cleared.
-pub const TRAFFIC_PEEK: u64 = 0x20000;
-const VTIME_PID: u64 = 0x30000;
-const VTIME_CORE: u64 = 0x40000;
-const PID_CORE: u64 = 0x48000;
-/// Bytes that the registers occupy.
-pub const BYTES: usize = 0x50000;
+use crate::interface::{identity, limits, offset};
 
-/// What the id register holds.
-pub const ID_VALUE: u64 = 0x434d_2d51_4652_4400;
-/// The version of the registers that this agent knows.
-pub const VERSION_VALUE: u64 = 1;
-/// The most hardware ids of a controller, id 0 included.
-pub const PIDS_MAX: u32 = 8192;
-const CORES_MAX: u64 = 4096;
+/// The most hardware ids that a controller has, id 0 included.
+pub const PIDS_MAX: u32 = limits::PIDS as u32;
 
-/// A hardware id: an index of the registers that the thesis calls a PID. 0 is
-/// nobody: unattributed traffic, which is always served first.
+/// A hardware id: an index of the registers that the thesis calls a PID.
+/// Traffic of id 0 is attributed to no task and is always served first.
 pub type HwId = u16;
 
 /// Offset of the traffic register of an id.
 pub fn traffic(id: HwId) -> u64 {
-    TRAFFIC + 8 * u64::from(id)
+    offset::TRAFFIC + 8 * u64::from(id)
 }
 
-/// Offset of virtualTime_pid, for traffic of devices.
+/// Offset of virtualTime_pid, the virtual time of an id's device traffic.
 pub fn vtime_pid(id: HwId) -> u64 {
-    VTIME_PID + 8 * u64::from(id)
+    offset::VTIME_PID + 8 * u64::from(id)
 }
 
-/// Offset of virtualTime_coreId.
+/// Offset of virtualTime_coreId, the virtual time of a core's traffic.
 pub fn vtime_core(core: u32) -> u64 {
-    VTIME_CORE + 8 * u64::from(core)
+    offset::VTIME_CORE + 8 * u64::from(core)
 }
 
-/// Offset of pid_coreId.
+/// Offset of pid_coreId, the id that a core's traffic is counted for.
 pub fn pid_core(core: u32) -> u64 {
-    PID_CORE + 8 * u64::from(core)
+    offset::PID_CORE + 8 * u64::from(core)
 }
 
-/// What a virtual time (ns) is in a register: units of 2^22 ns, which is about
-/// one slice (thesis 4.5.3; it prints a left shift, and means this one).
+/// A virtual time (ns) in the unit of the registers, 2^22 ns, which is about one
+/// slice. Thesis 4.5.3 prints a left shift; only the right shift makes sense.
 pub fn register_vtime(vtime_ns: u64) -> u64 {
     vtime_ns >> 22
 }
 
-/// What is done to a register.
+/// An operation on a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Reads it; traffic is cleared.
+    /// Reads the register; a traffic register is then cleared.
     Read,
-    /// Writes it.
+    /// Writes the register.
     Write,
-    /// Reads it without an effect.
+    /// Reads the register without clearing it.
     Peek,
 }
 
-/// One access of a batch.
+/// One access to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What is done.
+    /// The operation.
     pub op: Op,
-    /// Where (bytes).
+    /// The register's offset (bytes).
     pub offset: u64,
-    /// What is written, or was read.
+    /// The value to write, or the value that was read.
     pub value: u64,
-    /// It is known to have been carried out.
+    /// Whether the controller confirmed the access.
     pub done: bool,
 }
 
@@ -95,7 +74,7 @@ impl Access {
         Self::new(Op::Write, offset, value)
     }
 
-    /// A read without an effect.
+    /// A read that clears nothing.
     pub fn peek(offset: u64) -> Self {
         Self::new(Op::Peek, offset, 0)
     }
@@ -110,29 +89,30 @@ impl Access {
     }
 }
 
-/// Synthetic traffic that a server is asked to make for one hardware id.
+/// A request for synthetic traffic on behalf of one hardware id (operation
+/// `demand` of the protocol).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// The id, not 0.
+    /// The hardware id, not 0.
     pub id: HwId,
-    /// Rate (bytes per second of simulated time); 0: none any more.
+    /// Rate (bytes per second of simulated time); 0 ends the traffic.
     pub bytes_per_s: u64,
-    /// Lines that it keeps outstanding, 1 to 128.
-    pub lines: u32,
-    /// Part of the traffic that is writes (percent).
-    pub write_pct: u32,
+    /// Cache lines that it keeps outstanding, 1 to 128.
+    pub outstanding_lines: u32,
+    /// Share of writes in the traffic (percent).
+    pub write_percent: u32,
 }
 
-/// Why a controller did not do what it was asked.
+/// Why an access or an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It cannot be reached, or has gone.
+    /// The controller cannot be reached any more.
     Gone(String),
-    /// It did not answer in time.
+    /// The controller did not answer in time.
     Silent,
-    /// What it answers is not the protocol or the register file.
+    /// The answer violates the protocol or the register map.
     Protocol(String),
-    /// It refused an access or an operation.
+    /// The controller refused an access or an operation.
     Refused(String),
 }
 
@@ -141,7 +121,9 @@ impl fmt::Display for Fault {
         match self {
             Self::Gone(why) => f.write_str(why),
             Self::Silent => f.write_str("it does not answer"),
-            Self::Protocol(what) => write!(f, "it does not answer as a controller: {what}"),
+            Self::Protocol(what) => {
+                write!(f, "it does not answer like a memory controller: {what}")
+            }
             Self::Refused(what) => write!(f, "it refused {what}"),
         }
     }
@@ -149,18 +131,19 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Something that reaches a controller. Times are picoseconds of the
-/// controller's own clock, which may be a simulated one.
+/// Access to a controller. Times are picoseconds of the controller's own clock,
+/// which may be simulated.
 pub trait Registers: Send {
-    /// Carries out accesses in their order, and fills in what was read. All see
-    /// one moment if the controller can do that.
+    /// Carries out accesses in order and fills in what was read. Returns the
+    /// controller's time (ps). Over a socket all accesses of a frame happen at
+    /// one simulated time.
     ///
     /// # Errors
-    /// The first fault. Accesses that are marked as done have happened; of the
-    /// others nobody knows.
+    /// The first fault. Accesses that are marked as done have happened; the
+    /// others may have happened.
     fn batch(&mut self, accesses: &mut [Access]) -> Result<u64, Fault>;
 
-    /// Lets simulated time go on, if it waits for us.
+    /// Advances simulated time by `by_ps`, if the controller waits for that.
     ///
     /// # Errors
     /// As for `batch`.
@@ -169,16 +152,19 @@ pub trait Registers: Send {
         Ok(())
     }
 
-    /// Asks for synthetic traffic from now on, in endpoint of earlier demands.
+    /// Asks for synthetic traffic from now on. A demand replaces the earlier one
+    /// of the same id.
     ///
     /// # Errors
-    /// As for `batch`; a controller that is no model refuses.
+    /// As for `batch`. Only a model makes traffic; a real controller refuses.
     fn demand(&mut self, demands: &[Demand]) -> Result<(), Fault> {
         let _ = demands;
-        Err(Fault::Refused("to make traffic: it is no model".into()))
+        Err(Fault::Refused(
+            "synthetic traffic, which only a model makes".into(),
+        ))
     }
 
-    /// Reads one register; traffic is cleared.
+    /// Reads one register; a traffic register is then cleared.
     ///
     /// # Errors
     /// As for `batch`.
@@ -194,7 +180,7 @@ pub trait Registers: Send {
         self.one(Access::write(offset, value)).map(drop)
     }
 
-    /// Reads one register without an effect.
+    /// Reads one register without clearing it.
     ///
     /// # Errors
     /// As for `batch`.
@@ -213,7 +199,7 @@ pub trait Registers: Send {
     }
 }
 
-/// How large a controller is.
+/// How many ids and cores a controller has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Hardware ids, id 0 included; 3 to 8192.
@@ -222,26 +208,34 @@ pub struct Size {
     pub cores: u32,
 }
 
-/// Makes sure that it is a controller, of a version that we know.
+/// Checks that these are a controller's registers, in the version that the agent
+/// knows, and reads how many ids and cores there are.
 ///
 /// # Errors
-/// It is not, or cannot be asked.
+/// The registers hold something else, or they cannot be read.
 pub fn identify(registers: &mut dyn Registers) -> Result<Size, Fault> {
-    let nonsense = |what: String| Err(Fault::Protocol(what));
-    let id = registers.peek(ID)?;
-    if id != ID_VALUE {
-        return nonsense(format!("its id register holds {id:#x}, not {ID_VALUE:#x}"));
-    }
-    let version = registers.peek(VERSION)?;
-    if version != VERSION_VALUE {
-        return nonsense(format!(
-            "its registers are version {version}, and this agent knows {VERSION_VALUE}"
+    let protocol = |what: String| Err(Fault::Protocol(what));
+    let id = registers.peek(offset::ID)?;
+    if id != identity::ID {
+        return protocol(format!(
+            "its id register holds {id:#x}, not {:#x}",
+            identity::ID
         ));
     }
-    let (pids, cores) = (registers.peek(PIDS)?, registers.peek(CORES)?);
-    // Nobody, the common id, and one more are the least that makes sense.
-    if !(3..=u64::from(PIDS_MAX)).contains(&pids) || !(1..=CORES_MAX).contains(&cores) {
-        return nonsense(format!("it has {pids} ids and {cores} cores"));
+    let version = registers.peek(offset::VERSION)?;
+    if version != identity::VERSION {
+        return protocol(format!(
+            "its registers have version {version}, and this agent knows version {}",
+            identity::VERSION
+        ));
+    }
+    let (pids, cores) = (
+        registers.peek(offset::PIDS)?,
+        registers.peek(offset::CORES)?,
+    );
+    // Ids 0 and SHARED_ID belong to no single task, so the least is 3.
+    if !(3..=u64::from(PIDS_MAX)).contains(&pids) || !(1..=limits::CORES_MAX).contains(&cores) {
+        return protocol(format!("its registers name {pids} ids and {cores} cores"));
     }
     Ok(Size {
         pids: pids as u32,

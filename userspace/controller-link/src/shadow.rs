@@ -4,7 +4,7 @@
 //! it is what the task would have been given.
 //!
 //! Of a task only the rate is known. Each is modelled as a stream of
-//! [`LINES`] outstanding lines, a third of them writes (a copy after RFO).
+//! [`OUTSTANDING_LINES`] outstanding lines, a third of them writes (a copy after RFO).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,6 +15,7 @@ use std::{
 use crate::{
     driver::{Driver, lock},
     id_table::{Assignment, IdTable, SHARED_ID},
+    interface::protocol_limits::DEMAND_BYTES_PER_S_MAX,
     link_stats::LinkStats,
     registers::{
         Access, Demand, Fault, HwId, Registers, identify, register_vtime, traffic, vtime_pid,
@@ -35,13 +36,10 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const SAMPLE_PS: u64 = 1_000_000_000;
 
 /// Outstanding lines of a task.
-pub const LINES: u32 = 8;
+pub const OUTSTANDING_LINES: u32 = 8;
 
 /// Part of a task's traffic that is writes (percent).
-pub const WRITE_PCT: u32 = 33;
-
-/// The largest rate that a server takes (bytes per second).
-const RATE_MAX: u64 = 1_000_000_000_000;
+pub const WRITE_PERCENT: u32 = 33;
 
 /// Asks a model for what the tasks of this machine move.
 pub struct Shadow {
@@ -76,7 +74,7 @@ fn differs(told: Option<u64>, wanted: u64) -> bool {
 /// The rates of an interval, of those who moved anything (bytes per second).
 fn rates(used: HashMap<u32, (u64, u64)>, interval: Duration) -> HashMap<u32, u64> {
     let seconds = interval.as_secs_f64().max(1e-3);
-    let rate = |bytes: u64| ((bytes as f64 / seconds) as u64).min(RATE_MAX);
+    let rate = |bytes: u64| ((bytes as f64 / seconds) as u64).min(DEMAND_BYTES_PER_S_MAX);
     let rates = used.into_iter().map(|(pid, (_, bytes))| (pid, rate(bytes)));
     rates.filter(|(_, rate)| *rate > 0).collect()
 }
@@ -116,7 +114,7 @@ impl Shadow {
         let mut wanted: BTreeMap<HwId, u64> = self.told.keys().map(|&id| (id, 0)).collect();
         for (&pid, &rate) in rates {
             let sum = wanted.entry(self.ids.get(pid)).or_default();
-            *sum = (*sum + rate).min(RATE_MAX);
+            *sum = (*sum + rate).min(DEMAND_BYTES_PER_S_MAX);
         }
         wanted
             .into_iter()
@@ -168,8 +166,8 @@ fn demand(id: HwId, bytes_per_s: u64) -> Demand {
     Demand {
         id,
         bytes_per_s,
-        lines: LINES,
-        write_pct: WRITE_PCT,
+        outstanding_lines: OUTSTANDING_LINES,
+        write_percent: WRITE_PERCENT,
     }
 }
 

@@ -14,8 +14,9 @@ use std::{
 };
 
 use crate::{
+    interface::{feature_bit, header, protocol, role, status},
     registers::{Access, Demand, Fault, Registers},
-    wire::{self, BATCH_MAX, Call, DEMANDS_MAX, HEADER_BYTES, Reply},
+    wire::{self, BATCH_MAX, Call, DEMANDS_MAX, Reply},
 };
 
 /// How long a server may take to answer. It is no reason to hurry: only the
@@ -27,9 +28,6 @@ const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How often it looks whether the agent wants to end.
 const POLL: Duration = Duration::from_millis(50);
-
-/// Server waits for us to advance simulated time.
-const LOCK_STEP: u64 = 1;
 
 /// A connection as the writer.
 pub struct Socket {
@@ -59,8 +57,8 @@ impl Socket {
             patience,
             stop,
         };
-        let (hello, _) = socket.call(Call::Hello, wire::VERSION, 1, &[])?;
-        socket.lock_step = hello.b & LOCK_STEP != 0;
+        let (hello, _) = socket.call(Call::Hello, protocol::VERSION, role::WRITER, &[])?;
+        socket.lock_step = hello.b >> feature_bit::LOCK_STEP & 1 != 0;
         Ok(socket)
     }
 
@@ -76,13 +74,13 @@ impl Socket {
         let since = Instant::now();
         let frame = wire::request(call, self.tag, a, b, payload);
         self.send(&frame, since)?;
-        let mut header = [0; HEADER_BYTES];
-        self.receive(&mut header, since)?;
-        let reply = wire::reply(&header, call, self.tag)?;
+        let mut head = [0; header::BYTES];
+        self.receive(&mut head, since)?;
+        let reply = wire::reply(&head, call, self.tag)?;
         let mut payload = vec![0; reply.payload_bytes];
         self.receive(&mut payload, since)?;
         self.time_ps = reply.time_ps;
-        if reply.status != 0 {
+        if reply.status != status::OK {
             let (what, why) = (name(call), wire::status_text(reply.status));
             return Err(Fault::Refused(format!("{what}: {why}")));
         }

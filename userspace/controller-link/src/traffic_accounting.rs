@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use crate::{
     id_table::{Assignment, IdTable, SHARED_ID},
-    registers::{Access, HwId, Op, PIDS_MAX, TRAFFIC},
+    interface::offset::TRAFFIC,
+    registers::{Access, HwId, Op, PIDS_MAX},
 };
 
 /// Bytes read so far.

@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Frames of the controller's socket protocol, version 1, described in
-//! gem5-backend/PROTOCOL.md. Bytes to values and back; no I/O.
+//! Frames of the controller's socket protocol, version 1, which
+//! gem5-backend/PROTOCOL.md documents. Bytes to values and back; no I/O.
 
-use crate::registers::{Access, Demand, Fault, Op};
+use crate::{
+    interface::{batch_record, demand_record, header, op, protocol, status},
+    registers::{Access, Demand, Fault, Op},
+};
 
-/// The version of the protocol.
-pub const VERSION: u64 = 1;
-/// Bytes of a frame's header.
-pub const HEADER_BYTES: usize = 40;
-/// The longest frame, header included.
-pub const FRAME_MAX: usize = 65536;
-const RECORD_BYTES: usize = 24;
-const DEMAND_BYTES: usize = 32;
-const REPLY: u16 = 0x8000;
+/// The longest frame (bytes), header included.
+const FRAME_MAX: usize = protocol::FRAME_BYTES_MAX as usize;
+const REPLY: u16 = protocol::REPLY_BIT as u16;
 
-/// Accesses that one frame carries.
-pub const BATCH_MAX: usize = (FRAME_MAX - HEADER_BYTES) / RECORD_BYTES;
-/// Demands that one frame carries; a server knows 256 owners anyway.
+/// The most accesses that one frame carries.
+pub const BATCH_MAX: usize = (FRAME_MAX - header::BYTES) / batch_record::BYTES;
+/// The most demands that the agent sends in one frame. A server knows no more
+/// ids with a demand.
 pub const DEMANDS_MAX: usize = 256;
 
 /// Operations of the protocol that the agent uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
 pub enum Call {
-    /// The greeting; as the writer.
-    Hello = 1,
-    /// Many accesses at one time.
-    Batch = 5,
-    /// Simulated time goes on.
-    Advance = 6,
-    /// Synthetic traffic.
-    Demand = 7,
+    /// Opens the connection, with the role of the writer.
+    Hello = op::HELLO,
+    /// Many register accesses at one simulated time.
+    Batch = op::BATCH,
+    /// Advances simulated time.
+    Advance = op::ADVANCE,
+    /// Asks for synthetic traffic.
+    Demand = op::DEMAND,
 }
 
 /// A reply without its payload.
@@ -37,7 +36,7 @@ pub enum Call {
 pub struct Reply {
     /// Bytes of the payload that follows.
     pub payload_bytes: usize,
-    /// 0: as asked.
+    /// `status::OK`, or why the request was refused.
     pub status: u16,
     /// First value.
     pub a: u64,
@@ -47,85 +46,64 @@ pub struct Reply {
     pub time_ps: u64,
 }
 
-fn number<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut number = [0; N];
-    number.copy_from_slice(&bytes[at..at + N]);
-    number
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(number(bytes, at))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(number(bytes, at))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(number(bytes, at))
-}
-
-/// A request as it is sent.
+/// The bytes of a request.
 pub fn request(call: Call, tag: u32, a: u64, b: u64, payload: &[u8]) -> Vec<u8> {
-    let length = HEADER_BYTES + payload.len();
+    let length = header::BYTES + payload.len();
     let mut frame = Vec::with_capacity(length);
-    frame.extend((length as u32).to_le_bytes());
-    frame.extend((call as u16).to_le_bytes());
-    frame.extend(0u16.to_le_bytes());
-    frame.extend(tag.to_le_bytes());
-    frame.extend(0u32.to_le_bytes());
-    frame.extend(a.to_le_bytes());
-    frame.extend(b.to_le_bytes());
-    frame.extend(0u64.to_le_bytes());
+    frame.resize(header::BYTES, 0);
+    header::LENGTH.set(&mut frame, length as u64);
+    header::OP.set(&mut frame, call as u64);
+    header::TAG.set(&mut frame, tag.into());
+    header::A.set(&mut frame, a);
+    header::B.set(&mut frame, b);
     frame.extend(payload);
     frame
 }
 
-/// The header of the reply to a request.
+/// Reads the header of the reply to a request.
 ///
 /// # Errors
-/// It is none: `Protocol`.
-pub fn reply(header: &[u8; HEADER_BYTES], call: Call, tag: u32) -> Result<Reply, Fault> {
-    let length = u32_at(header, 0) as usize;
-    let (op, their_tag, zero) = (u16_at(header, 4), u32_at(header, 8), u32_at(header, 12));
-    let nonsense = |what: String| Err(Fault::Protocol(what));
-    if !(HEADER_BYTES..=FRAME_MAX).contains(&length) {
-        return nonsense(format!("a frame of {length} bytes"));
+/// `Protocol` if the bytes are no reply to this request.
+pub fn reply(bytes: &[u8; header::BYTES], call: Call, tag: u32) -> Result<Reply, Fault> {
+    let violation = |what: String| Err(Fault::Protocol(what));
+    let length = header::LENGTH.get(bytes) as usize;
+    if !(header::BYTES..=FRAME_MAX).contains(&length) {
+        return violation(format!("it sent a frame of {length} bytes"));
     }
-    let status = u16_at(header, 6);
-    if status == MALFORMED {
-        return nonsense("it calls our frames malformed".into());
+    let status = header::STATUS.get(bytes) as u16;
+    if status == status::MALFORMED {
+        return violation("it calls our frames malformed".into());
     }
-    if op != call as u16 | REPLY || their_tag != tag || zero != 0 {
-        return nonsense(format!(
-            "operation {op:#x} with tag {their_tag} in reply to {:#x} with {tag}",
+    let (op, their_tag) = (header::OP.get(bytes), header::TAG.get(bytes));
+    let expected = u64::from(call as u16 | REPLY);
+    if op != expected || their_tag != tag.into() || header::ZERO.get(bytes) != 0 {
+        return violation(format!(
+            "it sent operation {op:#x} with tag {their_tag} in reply to {:#x} with tag {tag}",
             call as u16
         ));
     }
     Ok(Reply {
-        payload_bytes: length - HEADER_BYTES,
+        payload_bytes: length - header::BYTES,
         status,
-        a: u64_at(header, 16),
-        b: u64_at(header, 24),
-        time_ps: u64_at(header, 32),
+        a: header::A.get(bytes),
+        b: header::B.get(bytes),
+        time_ps: header::TIME_PS.get(bytes),
     })
 }
 
-const MALFORMED: u16 = 4;
-
-/// What a status means.
+/// A status in words.
 pub fn status_text(status: u16) -> String {
     let text = match status {
-        1 => "no such register",
-        2 => "the register is read-only",
-        3 => "a value out of its range",
-        MALFORMED => "malformed",
-        5 => "another version of the protocol",
-        6 => "no such operation",
-        7 => "hello must come first",
-        8 => "for the writer only",
-        9 => "another agent is its writer",
-        10 => "not in this mode",
+        status::BAD_ADDRESS => "no such register",
+        status::READ_ONLY => "the register is read-only",
+        status::BAD_VALUE => "the value is out of range",
+        status::MALFORMED => "the frame is malformed",
+        status::BAD_VERSION => "the server speaks another version of the protocol",
+        status::BAD_OP => "no such operation",
+        status::NOT_GREETED => "hello must come first",
+        status::NOT_WRITER => "only the writer may do that",
+        status::WRITER_TAKEN => "another agent is its writer; stop that agent first",
+        status::WRONG_MODE => "not possible in the server's mode",
         _ => return format!("status {status}"),
     };
     text.into()
@@ -133,70 +111,70 @@ pub fn status_text(status: u16) -> String {
 
 fn op_code(op: Op) -> u16 {
     match op {
-        Op::Read => 2,
-        Op::Write => 3,
-        Op::Peek => 4,
+        Op::Read => op::READ,
+        Op::Write => op::WRITE,
+        Op::Peek => op::PEEK,
     }
 }
 
-/// The payload of a batch; at most `BATCH_MAX` accesses.
+/// The payload of a batch, which has at most `BATCH_MAX` accesses.
 pub fn batch(accesses: &[Access]) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(accesses.len() * RECORD_BYTES);
-    for access in accesses {
-        payload.extend(op_code(access.op).to_le_bytes());
-        payload.extend([0; 6]);
-        payload.extend(access.offset.to_le_bytes());
-        let value = if access.op == Op::Write {
-            access.value
-        } else {
-            0
-        };
-        payload.extend(value.to_le_bytes());
+    let mut payload = vec![0; accesses.len() * batch_record::BYTES];
+    let records = payload.chunks_exact_mut(batch_record::BYTES);
+    for (access, record) in accesses.iter().zip(records) {
+        batch_record::OP.set(record, op_code(access.op).into());
+        batch_record::OFFSET.set(record, access.offset);
+        if access.op == Op::Write {
+            batch_record::VALUE.set(record, access.value);
+        }
     }
     payload
 }
 
-/// Fills in what a batch brought back, and marks what was done.
+/// Fills in the values that a batch read, and marks the accesses that were done.
 ///
 /// # Errors
-/// `Protocol` if the reply is not of these accesses (then none is marked),
-/// `Refused` for the first access that was.
+/// `Protocol` if the reply belongs to other accesses (then none is marked).
+/// `Refused` for the first access that was refused.
 pub fn batch_reply(accesses: &mut [Access], payload: &[u8]) -> Result<(), Fault> {
-    let records = || payload.chunks_exact(RECORD_BYTES);
-    let ours = payload.len() == accesses.len() * RECORD_BYTES
+    let records = || payload.chunks_exact(batch_record::BYTES);
+    let ours = payload.len() == accesses.len() * batch_record::BYTES
         && accesses.iter().zip(records()).all(|(access, record)| {
-            u16_at(record, 0) == op_code(access.op) && u64_at(record, 8) == access.offset
+            batch_record::OP.get(record) == op_code(access.op).into()
+                && batch_record::OFFSET.get(record) == access.offset
         });
     if !ours {
-        return Err(Fault::Protocol("the reply to another batch".into()));
+        return Err(Fault::Protocol("it answered another batch".into()));
     }
     let mut refused = None;
     for (access, record) in accesses.iter_mut().zip(records()) {
-        let status = u16_at(record, 2);
-        access.done = status == 0;
+        let status = batch_record::STATUS.get(record) as u16;
+        access.done = status == status::OK;
         if !access.done {
             refused.get_or_insert((access.offset, status));
         } else if access.op != Op::Write {
-            access.value = u64_at(record, 16);
+            access.value = batch_record::VALUE.get(record);
         }
     }
     refused.map_or(Ok(()), |(offset, status)| {
         let why = status_text(status);
-        Err(Fault::Refused(format!("register {offset:#x}: {why}")))
+        Err(Fault::Refused(format!(
+            "access to register {offset:#x}: {why}"
+        )))
     })
 }
 
-/// The payload of demands; at most `DEMANDS_MAX`.
+/// The payload of at most `DEMANDS_MAX` demands.
 pub fn demands(demands: &[Demand]) -> Vec<u8> {
-    let mut payload = Vec::with_capacity(demands.len() * DEMAND_BYTES);
-    for demand in demands {
-        payload.extend(u32::from(demand.id).to_le_bytes());
-        payload.extend(0u32.to_le_bytes());
-        payload.extend(demand.bytes_per_s.to_le_bytes());
-        payload.extend(demand.lines.to_le_bytes());
-        payload.extend(demand.write_pct.to_le_bytes());
-        // The seed of its addresses: any, but always the same.
-        payload.extend(u64::from(demand.id).to_le_bytes());
+    let mut payload = vec![0; demands.len() * demand_record::BYTES];
+    let records = payload.chunks_exact_mut(demand_record::BYTES);
+    for (demand, record) in demands.iter().zip(records) {
+        demand_record::SUBSTREAM.set(record, demand.id.into());
+        demand_record::BYTES_PER_S.set(record, demand.bytes_per_s);
+        demand_record::OUTSTANDING_LINES.set(record, demand.outstanding_lines.into());
+        demand_record::WRITE_PERCENT.set(record, demand.write_percent.into());
+        // Any seed of the addresses serves; a constant one makes runs repeatable.
+        demand_record::SEED.set(record, demand.id.into());
     }
     payload
 }
@@ -207,19 +185,19 @@ mod tests {
 
     use super::*;
 
-    fn header(frame: &[u8]) -> [u8; HEADER_BYTES] {
-        number(frame, 0)
+    fn head(frame: &[u8]) -> [u8; header::BYTES] {
+        frame[..header::BYTES].try_into().unwrap()
     }
 
     #[test]
-    fn a_request_is_as_the_protocol_says() {
+    fn a_request_has_the_published_bytes() {
         let frame = request(Call::Batch, 7, 1, 2, &[9; 3]);
         assert_eq!(frame.len(), 43);
         assert_eq!(
             frame[..16],
             [43, 0, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]
         );
-        assert_eq!((u64_at(&frame, 16), u64_at(&frame, 24)), (1, 2));
+        assert_eq!((header::A.get(&frame), header::B.get(&frame)), (1, 2));
         assert_eq!(frame[32..], [0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9]);
     }
 
@@ -227,36 +205,36 @@ mod tests {
     fn a_full_batch_fits_a_frame() {
         let accesses = vec![Access::peek(0); BATCH_MAX];
         let frame = request(Call::Batch, 0, 0, 0, &batch(&accesses));
-        assert!(frame.len() <= FRAME_MAX && frame.len() + RECORD_BYTES > FRAME_MAX);
+        assert!(frame.len() <= FRAME_MAX && frame.len() + batch_record::BYTES > FRAME_MAX);
         let all = vec![
             Demand {
                 id: 9,
                 bytes_per_s: 1,
-                lines: 1,
-                write_pct: 0
+                outstanding_lines: 1,
+                write_percent: 0
             };
             DEMANDS_MAX
         ];
-        assert!(HEADER_BYTES + demands(&all).len() <= FRAME_MAX);
+        assert!(header::BYTES + demands(&all).len() <= FRAME_MAX);
     }
 
     #[test]
-    fn a_batch_comes_back_with_values() {
+    fn a_batch_reply_fills_in_values_up_to_the_refusal() {
         let mut accesses = [Access::read(8), Access::write(16, 5), Access::peek(24)];
         let mut payload = batch(&accesses);
         payload[16] = 77; // The value of the first.
-        payload[2 * RECORD_BYTES + 2] = 1; // The status of the last.
+        payload[2 * batch_record::BYTES + 2] = 1; // The status of the last.
         let error = batch_reply(&mut accesses, &payload).unwrap_err();
         assert_eq!(
             error,
-            Fault::Refused("register 0x18: no such register".into())
+            Fault::Refused("access to register 0x18: no such register".into())
         );
         let done = accesses.map(|access| (access.value, access.done));
         assert_eq!(done, [(77, true), (5, true), (0, false)]);
     }
 
     #[test]
-    fn the_reply_to_another_batch_books_nothing() {
+    fn a_reply_to_another_batch_marks_no_access_done() {
         let mut accesses = [Access::read(8), Access::read(16)];
         for payload in [
             batch(&[Access::read(8)]),
@@ -274,35 +252,32 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_of_its_request() {
+    fn a_reply_to_another_request_is_refused() {
         let mut frame = request(Call::Advance, 3, 4, 5, &[]);
-        assert!(
-            reply(&header(&frame), Call::Advance, 3).is_err(),
-            "a request"
-        );
+        assert!(reply(&head(&frame), Call::Advance, 3).is_err(), "a request");
         frame[5] = 0x80;
         frame[32] = 6;
-        let good = reply(&header(&frame), Call::Advance, 3).unwrap();
+        let good = reply(&head(&frame), Call::Advance, 3).unwrap();
         assert_eq!(
             (good.payload_bytes, good.a, good.b, good.time_ps),
             (0, 4, 5, 6)
         );
-        assert!(reply(&header(&frame), Call::Advance, 4).is_err());
-        assert!(reply(&header(&frame), Call::Batch, 3).is_err());
-        // An event.
+        assert!(reply(&head(&frame), Call::Advance, 4).is_err());
+        assert!(reply(&head(&frame), Call::Batch, 3).is_err());
+        // The server pushed an event.
         frame[5] = 0xc0;
-        assert!(reply(&header(&frame), Call::Advance, 3).is_err());
+        assert!(reply(&head(&frame), Call::Advance, 3).is_err());
     }
 
     proptest! {
         #[test]
-        fn nothing_that_comes_is_too_strange(
-            bytes in prop::collection::vec(any::<u8>(), HEADER_BYTES),
+        fn random_bytes_are_refused_without_a_panic(
+            bytes in prop::collection::vec(any::<u8>(), header::BYTES),
             payload in prop::collection::vec(any::<u8>(), 0..200),
             tag: u32,
         ) {
-            if let Ok(reply) = reply(&header(&bytes), Call::Batch, tag) {
-                prop_assert!(reply.payload_bytes <= FRAME_MAX - HEADER_BYTES);
+            if let Ok(reply) = reply(&head(&bytes), Call::Batch, tag) {
+                prop_assert!(reply.payload_bytes <= FRAME_MAX - header::BYTES);
             }
             let mut accesses = [Access::read(0x10000); 5];
             // Random bytes are the reply to this batch with probability 2^-400.
@@ -310,12 +285,12 @@ mod tests {
         }
 
         #[test]
-        fn a_damaged_reply_is_refused_or_read_as_it_is(at in 0usize..HEADER_BYTES, bit in 0u8..8) {
+        fn a_damaged_header_is_refused_or_differs_in_values_only(at in 0usize..header::BYTES, bit in 0u8..8) {
             let mut frame = request(Call::Batch, 3, 1, 2, &[]);
             frame[5] = 0x80;
-            let good = reply(&header(&frame), Call::Batch, 3).unwrap();
+            let good = reply(&head(&frame), Call::Batch, 3).unwrap();
             frame[at] ^= 1 << bit;
-            match reply(&header(&frame), Call::Batch, 3) {
+            match reply(&head(&frame), Call::Batch, 3) {
                 // Status, a, b, time and the number of bytes that follow may be anything.
                 Ok(bad) => prop_assert!(bad != good && !(8..16).contains(&at)),
                 Err(fault) => prop_assert!(matches!(fault, Fault::Protocol(_))),

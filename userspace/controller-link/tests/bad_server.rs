@@ -169,8 +169,8 @@ fn misdeeds() -> Vec<(Misdeed, &'static str)> {
         (Misdeed::AnEvent, "in reply to"),
         (Misdeed::HugeLength, "a frame of 4294967295 bytes"),
         (Misdeed::TinyLength, "a frame of 39 bytes"),
-        (Misdeed::ShortBatch, "another batch"),
-        (Misdeed::Refusal, "for the writer only"),
+        (Misdeed::ShortBatch, "answered another batch"),
+        (Misdeed::Refusal, "only the writer may do that"),
         (Misdeed::Bytes(vec![0; 4096]), "a frame of 0 bytes"),
     ]
 }
