@@ -15,12 +15,8 @@ mkdir -p "$out"
 
 say() { echo "tests/vm: $*" >&2; }
 
-# Runs a command in the VM: vm [OPTIONS OF vm/vm run] -- CMD ... Once more if a defect of QEMU ended it (status 123).
+# Runs a command in the VM: vm [OPTIONS OF vm/vm run] -- CMD ...
 vm() {
-	local status=0
-	vm/vm run --out "$out" "$@" || status=$?
-	((status == 123)) || return "$status"
-	say "QEMU's defect, not a result: once more"
 	vm/vm run --out "$out" "$@"
 }
 

@@ -6,15 +6,14 @@ import os
 import sys
 from typing import List, Optional
 
-from . import kernels, lock, machine, model, run, tools
+from . import kernels, lock, model, qemu, run, shape as vm_shape, tools
 from .common import VmError, say
 
 _EPILOG = """\
-kernels: an alias below, an upstream version (7.0.13) or a release (7.0.13+deb13-cloud-amd64)
+kernels: an alias below, an upstream version (7.0.13) or a release (7.0.13+deb13-amd64)
 {aliases}
 
 exit status of `run`: that of the command (128+N when signal N ended it), or
-  123  the VM ended by a defect of QEMU's emulation of several CPUs, seldom, on busy hosts; try again
   124  the time given by --timeout has passed
   125  the VM could not start or ended before the command did (the console's log is shown)
   130  interrupted
@@ -36,12 +35,12 @@ _positive.__name__ = "positive number"
 
 def _memory(text: str) -> int:
     try:
-        return machine.memory_mib(text)
+        return vm_shape.memory_mib(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _machine_options(parser: argparse.ArgumentParser) -> None:
+def _shape_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", default=kernels.DEFAULT, help="kernel to boot (default: %(default)s)")
     parser.add_argument("--cpus", type=_positive, metavar="N", help=f"CPUs (default: {_CPUS}, or those of --machine)")
     parser.add_argument("--llcs", type=_positive, default=1, metavar="N", help="last-level caches (default: 1)")
@@ -51,7 +50,7 @@ def _machine_options(parser: argparse.ArgumentParser) -> None:
                         help="icount: guest time counts instructions, so that figures do not depend on how busy "
                         "the host is; vCPUs take turns on one host CPU, and idle time is skipped by `run`. "
                         "real: guest time is real time and every vCPU a thread (default: real)")
-    parser.add_argument("--icount-shift", type=int, choices=range(8), default=machine.ICOUNT_SHIFT, metavar="N",
+    parser.add_argument("--icount-shift", type=int, choices=range(8), default=vm_shape.ICOUNT_SHIFT, metavar="N",
                         help="an instruction takes 2^N ns with --clock icount, 0 to 7 (default: %(default)s)")
     parser.add_argument("--disk", action="append", default=[], metavar="SIZE|FILE",
                         help="a virtio disk /dev/vda, vdb ...: an empty one of SIZE (for example 1G), or a raw image")
@@ -71,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("run", help="run a command in a VM, in the current directory, as root",
                               epilog=_EPILOG.format(aliases=aliases),
                               formatter_class=argparse.RawDescriptionHelpFormatter)
-    _machine_options(one)
+    _shape_options(one)
     one.add_argument("--timeout", type=float, metavar="SEC", help="end the VM after this many seconds")
     one.add_argument("--out", metavar="DIR", default=os.environ.get("DRFQ_VM_OUT"),
                      help="directory the command may write to, as $DRFQ_VM_OUT (default: a temporary one)")
@@ -86,13 +85,13 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--verbose", action="store_true", help="show the console on standard error")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...")
     shell = commands.add_parser("shell", help="an interactive shell in a VM")
-    _machine_options(shell)
+    _shape_options(shell)
     lock_parser = commands.add_parser("lock", help="choose the kernels anew and record them in vm/kernels.lock")
     lock_parser.add_argument("choice", nargs="*", metavar="ALIAS=VERSION", help="the version to look near to")
     return parser
 
 
-def _model(args: argparse.Namespace) -> Optional[model.Model]:
+def _model(args: argparse.Namespace) -> Optional[model.MachineModel]:
     """The modelled machine that was asked for, if any."""
     name = getattr(args, "machine", None)
     if name is None:
@@ -107,11 +106,11 @@ def _model(args: argparse.Namespace) -> Optional[model.Model]:
     return modelled
 
 
-def _machine(args: argparse.Namespace, modelled: Optional[model.Model] = None) -> machine.Machine:
+def _shape(args: argparse.Namespace, modelled: Optional[model.MachineModel] = None) -> vm_shape.Shape:
     counted = args.clock == "icount" and not args.kvm
     cpus = modelled.cores if modelled else args.cpus or _CPUS
     options = (*(model.kernel_options() if modelled else ()), *args.kernel_option)
-    return machine.Machine(kernel=args.kernel, cpus=cpus, llcs=args.llcs, smt=args.smt, memory_mib=args.memory,
+    return vm_shape.Shape(kernel=args.kernel, cpus=cpus, llcs=args.llcs, smt=args.smt, memory_mib=args.memory,
                            icount_shift=args.icount_shift if counted else None,
                            idle_in_real_time=args.action == "shell",
                            kvm=args.kvm, modelled=modelled is not None, disks=tuple(args.disk), kernel_options=options,
@@ -123,8 +122,8 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if not command:
         parser.error("no command given: vm run [OPTIONS] -- CMD ...")
     found = _model(args)
-    modelled = run.Modelled(found, args.machine_stats, args.machine_interval) if found else None
-    return run.run(_machine(args, found), command, out=args.out, env=args.env, timeout_s=args.timeout,
+    modelled = run.ModelledHardware(found, args.machine_stats, args.machine_interval) if found else None
+    return run.run(_shape(args, found), command, out=args.out, env=args.env, timeout_s=args.timeout,
                    verbose=args.verbose, modelled=modelled)
 
 
@@ -136,17 +135,17 @@ def main(arguments: List[str]) -> int:
         if args.action == "run":
             return _run(args, parser)
         if args.action == "shell":
-            return run.shell(_machine(args))
+            return run.shell(_shape(args))
         if args.action == "lock":
             kernels.write_lock(dict(word.partition("=")[::2] for word in args.choice))
             return 0
-        tools.ensure()
-        kernels.provision(args.kernel or list(lock.ALIASES))
+        tools.ensure(qemu.PLAIN, args.kernel or list(lock.ALIASES))
         return 0
     except VmError as error:
         say(f"error: {error}")
         return run.VM_FAILED_STATUS
     except KeyboardInterrupt:
+        say("interrupted")
         return run.INTERRUPTED_STATUS
 
 

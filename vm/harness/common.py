@@ -6,6 +6,7 @@ import fcntl
 import os
 import pathlib
 import sys
+import time
 
 
 class VmError(Exception):
@@ -23,7 +24,25 @@ def cache_root() -> pathlib.Path:
 
 def say(text: str) -> None:
     """Prints a progress line; stdout belongs to the command inside the VM."""
-    print(f"vm: {text}", file=sys.stderr, flush=True)
+    # One write, so that lines of two threads do not mix.
+    sys.stderr.write(f"vm: {text}\n")
+    sys.stderr.flush()
+
+
+class Progress:
+    """Says what a long step waits for, first after `after_s` seconds and then every `every_s` seconds."""
+
+    def __init__(self, after_s: float = 3, every_s: float = 5) -> None:
+        self._began = time.monotonic()
+        self._next = self._began + after_s
+        self._every_s = every_s
+
+    def tell(self, what: str) -> None:
+        """Prints `what` and the seconds so far, if a line is due."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + self._every_s
+            say(f"{what} ({now - self._began:.0f} s so far)")
 
 
 @contextlib.contextmanager

@@ -6,13 +6,15 @@ import os
 import pathlib
 import shutil
 import subprocess
-from typing import Dict, List, Optional
+from typing import Dict, Iterable, List, Optional
 
 from . import lock, mirror
 from .common import VmError, cache_root, locked, say
 
 LOCK_FILE = pathlib.Path(__file__).resolve().parent.parent / "kernels.lock"
 DEFAULT = "newest"
+# What virtme-ng's initramfs loads: what mounting the host's files and the overlays takes.
+_BOOT_MODULES = ("netfs", "9pnet", "9pnet_virtio", "9p", "overlay", "virtio_mmio")
 
 
 def read_lock() -> Dict[str, lock.Kernel]:
@@ -54,8 +56,9 @@ def _cached(name: str) -> Optional[str]:
     """The release that `name` means, if it is in the cache already."""
     chosen = read_lock().get(name)
     if chosen is None:
-        known = sorted(p.name for p in (cache_root() / "kernels").glob("*" + lock.FLAVOUR) if image(p.name).exists())
-        matches = [k for k in known if name in (k, ".".join(map(str, lock.number(k))))]
+        known = sorted(path.name for path in (cache_root() / "kernels").glob("*")
+                       if lock.is_release(path.name) and image(path.name).exists())
+        matches = [release for release in known if name in (release, lock.version(release))]
         return matches[0] if matches else None
     if image(chosen.release).exists():
         return chosen.release
@@ -83,12 +86,28 @@ def provision(names: List[str]) -> None:
         missing = [name for name in names if _cached(name) is None]
         if not missing:
             return
-        mirror.update()
+        wanted = {name: read_lock().get(name) for name in missing}
+        say(f"getting kernel {', '.join(missing)} (120 to 180 MB each, once)")
+        if all(wanted.values()) and _provision_from({kernel.suite for kernel in wanted.values()}, wanted):
+            return
+        # Some kernel is not recorded or has left the mirror: any suite may hold what to take instead.
+        _provision_from(lock.SUITES, wanted, replace=True)
+
+
+def _provision_from(suites: Iterable[str], wanted: Dict[str, Optional[lock.Kernel]], *, replace: bool = False) -> bool:
+    """Gets the kernels from the mirror's suites; without `replace` only if the recorded ones are all there."""
+    with mirror.index_of(suites):
         available = lock.kernels_of(mirror.kernel_packages())
-        for name in missing:
-            kernel = _choose(name, read_lock().get(name), available)
-            if not image(kernel.release).exists():
-                _unpack(kernel)
+        if not replace and not all(kernel in available for kernel in wanted.values()):
+            return False
+        debs = {}
+        for name, kernel in wanted.items():
+            chosen = _choose(name, kernel, available)
+            if not image(chosen.release).exists() and chosen.release not in debs:
+                debs[chosen.release] = _download(chosen)
+    for release, files in debs.items():
+        _unpack(release, files)
+    return True
 
 
 def _choose(name: str, chosen: Optional[lock.Kernel], available: List[lock.Kernel]) -> lock.Kernel:
@@ -96,13 +115,13 @@ def _choose(name: str, chosen: Optional[lock.Kernel], available: List[lock.Kerne
     if chosen is None:
         kernel = lock.explicit(name, available)
         if kernel is None:
-            offered = ", ".join(sorted({".".join(map(str, k.number)) for k in available}, key=lock.number))
-            raise VmError(f"no kernel {name}: use {', '.join(lock.ALIASES)} or one of the mirror's: {offered}")
+            offered = ", ".join(sorted({lock.version(k.release) for k in available}, key=lock.number))
+            raise VmError(f"no kernel {name}: use {', '.join(lock.ALIASES)} or a version of the mirror: {offered}")
         return kernel
     if chosen in available:
         return chosen
     same = [kernel for kernel in available if kernel.release == chosen.release and kernel.suite == chosen.suite]
-    kernel = same[0] if same else lock.nearest(lock.ALIASES[name], chosen.number, available)
+    kernel = same[0] if same else lock.choose(lock.ALIASES[name], chosen.number, available)
     if kernel is None:
         raise VmError(f"kernel {name}: the mirror holds neither {chosen.release} nor any other {name} kernel")
     if kernel.release == chosen.release:
@@ -114,28 +133,32 @@ def _choose(name: str, chosen: Optional[lock.Kernel], available: List[lock.Kerne
     return kernel
 
 
-def _unpack(kernel: lock.Kernel) -> None:
-    """Downloads and unpacks a kernel; it appears under its final name only when complete."""
-    final = _directory(kernel.release)
-    part = final.with_name(final.name + ".part")
+def _download(kernel: lock.Kernel) -> List[pathlib.Path]:
     downloads = cache_root() / "downloads"
+    downloads.mkdir(parents=True, exist_ok=True)
+    return [mirror.download(package, downloads) for package in kernel.packages]
+
+
+def _unpack(release: str, debs: List[pathlib.Path]) -> None:
+    """Unpacks a kernel; it appears under its final name only when complete."""
+    final = _directory(release)
+    part = final.with_name(final.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
-    for directory in (part, downloads):
-        directory.mkdir(parents=True, exist_ok=True)
-    debs = [mirror.download(package, downloads) for package in kernel.packages]
-    say(f"unpacking {kernel.release}")
+    part.mkdir(parents=True)
+    say(f"unpacking kernel {release} (some 10 s)")
     for deb in debs:
         subprocess.run(["dpkg-deb", "-x", str(deb), str(part)], check=True)
         deb.unlink()
-    modules = _modules(kernel.release, part)
+    modules = _modules(release, part)
     if (part / "boot").exists():
         # Packages before 6.19 keep the image in /boot; give all the same shape.
         for name in ("vmlinuz", "config"):
-            (part / "boot" / f"{name}-{kernel.release}").rename(modules / name)
-    compressed = [str(path) for path in modules.rglob("*.ko.xz")]
-    for start in range(0, len(compressed), 200):
-        subprocess.run(["xz", "-d", "-T0", "--", *compressed[start:start + 200]], check=True)
-    subprocess.run(["depmod", "-b", str(part / "usr"), kernel.release], check=True,
+            (part / "boot" / f"{name}-{release}").rename(modules / name)
+    # The initramfs loads these; its insmod reads no compressed module. modprobe in the guest decompresses the others.
+    boot_modules = [str(path) for name in _BOOT_MODULES for path in modules.rglob(f"{name}.ko.xz")]
+    if boot_modules:
+        subprocess.run(["xz", "-d", "--", *boot_modules], check=True)
+    subprocess.run(["depmod", "-b", str(part / "usr"), release], check=True,
                    env=dict(os.environ, PATH=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"))
     shutil.rmtree(final, ignore_errors=True)
     part.rename(final)
@@ -144,15 +167,16 @@ def _unpack(kernel: lock.Kernel) -> None:
 def write_lock(near: Dict[str, str]) -> None:
     """Resolves every alias anew against the mirror: near the version given, else near the present choice."""
     with locked("kernels"):
-        mirror.update()
-        available = lock.kernels_of(mirror.kernel_packages())
+        with mirror.index_of(lock.SUITES):
+            available = lock.kernels_of(mirror.kernel_packages())
         old = read_lock()
         new = {}
         for alias in lock.ALIASES.values():
-            wanted = old[alias.name].number if alias.name in old else alias.low
+            wanted = old[alias.name].number if alias.name in old else alias.ranges[0].low
             wanted = lock.number(near[alias.name]) if alias.name in near else wanted
-            kernel = lock.nearest(alias, wanted, available)
+            kernel = lock.choose(alias, wanted, available)
             if kernel is None:
                 raise VmError(f"the mirror holds no kernel for {alias.name} ({alias.meaning})")
             new[alias.name] = kernel
+            say(f"{alias.name}: {kernel.release} of {kernel.suite}")
         LOCK_FILE.write_text(lock.render(new), encoding="utf-8")

@@ -8,8 +8,10 @@ import dataclasses
 import re
 from typing import Dict, Iterable, List, Optional, Tuple
 
-FLAVOUR = "cloud-amd64"
-_RELEASE = re.compile(r"linux-image-((\d+(?:\.\d+)+)\S*-" + FLAVOUR + r")$")
+# The general flavour: the guest mounts the host's files by 9p, which the smaller cloud flavour lacks.
+FLAVOUR = "amd64"
+_RELEASE = re.compile(r"(\d+(?:\.\d+)+)[^-]*-" + FLAVOUR)
+_IMAGE = "linux-image-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,33 +39,56 @@ class Kernel:
 
 
 @dataclasses.dataclass(frozen=True)
-class Alias:
-    """What a name stands for: kernels of `suite` with `low <= version < high`."""
+class Range:
+    """Kernels of `suite` with `low <= version < high`."""
 
-    name: str
     suite: str
     low: Tuple[int, ...]
-    high: Tuple[int, ...]
+    high: Tuple[int, ...] = (1000,)
+
+    def holds(self, kernel: Kernel) -> bool:
+        """Whether the kernel belongs to this range."""
+        return kernel.suite == self.suite and self.low <= kernel.number < self.high
+
+
+@dataclasses.dataclass(frozen=True)
+class Alias:
+    """What a name stands for: a kernel of one of `ranges`, the one with the highest version if `highest`."""
+
+    name: str
+    ranges: Tuple[Range, ...]
     meaning: str
+    highest: bool = False
 
 
-# 7.1 and 7.2 of trixie-backports carry malformed kfunc prototypes in their BTF (pahole 1.30).
+# 7.1 and 7.2 of trixie-backports carry malformed kfunc prototypes in their BTF (pahole 1.30); 7.2 of sid does not.
 ALIASES = {
     alias.name: alias
     for alias in (
-        Alias("oldest", "trixie-backports", (6, 16), (7, 1), "oldest kernel with sched_ext that works"),
-        Alias("newest", "sid", (7, 2), (1000,), "newest kernel that works"),
-        Alias("no-scx", "trixie", (6, 12), (6, 13), "built without sched_ext"),
-        Alias("bad-btf", "trixie-backports", (7, 1), (7, 3), "malformed kfunc prototypes in its BTF"),
+        Alias("oldest", (Range("trixie-backports", (6, 16), (7, 1)),), "oldest kernel with sched_ext that works"),
+        Alias("newest", (Range("trixie-backports", (7, 3)), Range("sid", (7, 2))), "newest kernel that works",
+              highest=True),
+        Alias("no-scx", (Range("trixie", (6, 12), (6, 13)),), "built without sched_ext"),
+        Alias("bad-btf", (Range("trixie-backports", (7, 1), (7, 3)),), "malformed kfunc prototypes in its BTF"),
     )
 }
 SUITES = ("trixie", "trixie-backports", "sid")
 
 
 def number(release: str) -> Tuple[int, ...]:
-    """The leading version number of a release string: `6.16.12+deb13-cloud-amd64` is (6, 16, 12)."""
+    """The leading version number of a release string: `6.16.12+deb13-amd64` is (6, 16, 12)."""
     match = re.match(r"\d+(?:\.\d+)*", release)
     return tuple(int(part) for part in match.group().split(".")) if match else ()
+
+
+def version(release: str) -> str:
+    """The leading version number of a release string, as text."""
+    return ".".join(map(str, number(release)))
+
+
+def is_release(text: str) -> bool:
+    """Whether the text is a release of the flavour that the VM boots."""
+    return _RELEASE.fullmatch(text) is not None
 
 
 def parse(text: str) -> Dict[str, Kernel]:
@@ -75,8 +100,8 @@ def parse(text: str) -> Dict[str, Kernel]:
             continue
         if len(fields) != 6:
             raise ValueError(f"line {index}: expected 6 fields, found {len(fields)}")
-        alias, suite, release, name, version, sha256 = fields
-        found.setdefault(alias, []).append((release, suite, Package(suite, name, version, sha256)))
+        alias, suite, release, name, package_version, sha256 = fields
+        found.setdefault(alias, []).append((release, suite, Package(suite, name, package_version, sha256)))
     kernels = {}
     for alias, rows in found.items():
         if len({(release, suite) for release, suite, _ in rows}) != 1:
@@ -104,10 +129,9 @@ def kernels_of(packages: Iterable[Package]) -> List[Kernel]:
     by_key = {(package.suite, package.name): package for package in packages}
     kernels = []
     for (suite, name), image in by_key.items():
-        match = _RELEASE.match(name)
-        if not match:
+        release = name.removeprefix(_IMAGE)
+        if not name.startswith(_IMAGE) or not is_release(release):
             continue
-        release = match.group(1)
         split = tuple(by_key.get((suite, f"linux-{part}-{release}")) for part in ("binary", "modules", "base"))
         if split == (None, None, None):
             parts: Tuple[Package, ...] = (image,)
@@ -119,19 +143,17 @@ def kernels_of(packages: Iterable[Package]) -> List[Kernel]:
     return kernels
 
 
-def nearest(alias: Alias, wanted: Tuple[int, ...], kernels: Iterable[Kernel]) -> Optional[Kernel]:
-    """The kernel of the alias' class nearest to `wanted`: the next one up, else the next one down."""
-    usable = sorted(
-        (kernel for kernel in kernels if kernel.suite == alias.suite and alias.low <= kernel.number < alias.high),
-        key=lambda kernel: kernel.number,
-    )
+def choose(alias: Alias, wanted: Tuple[int, ...], kernels: Iterable[Kernel]) -> Optional[Kernel]:
+    """The alias' kernel: the highest one, or the one nearest to `wanted` (the next one up, else the next one down)."""
+    usable = sorted((kernel for kernel in kernels if any(part.holds(kernel) for part in alias.ranges)),
+                    key=lambda kernel: kernel.number)
+    if not usable:
+        return None
     above = [kernel for kernel in usable if kernel.number >= wanted]
-    if above:
-        return above[0]
-    return usable[-1] if usable else None
+    return above[0] if above and not alias.highest else usable[-1]
 
 
 def explicit(wanted: str, kernels: Iterable[Kernel]) -> Optional[Kernel]:
     """The kernel whose release or upstream version is `wanted`; the earlier suite of SUITES wins."""
-    matches = [k for k in kernels if wanted in (k.release, ".".join(map(str, k.number)))]
+    matches = [kernel for kernel in kernels if wanted in (kernel.release, version(kernel.release))]
     return min(matches, key=lambda kernel: SUITES.index(kernel.suite)) if matches else None

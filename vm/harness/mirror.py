@@ -5,14 +5,16 @@ apt runs on a private set of directories in the cache, so the machine's own pack
 untouched, while its proxy settings and archive keys apply: apt checks signatures and hashes.
 """
 
+import contextlib
 import hashlib
 import os
 import pathlib
 import shutil
 import subprocess
-from typing import List, Sequence
+import tempfile
+from typing import Iterable, Iterator, List, Sequence
 
-from .common import VmError, cache_root, say
+from .common import Progress, VmError, cache_root, locked, say
 from .lock import FLAVOUR, SUITES, Package
 
 
@@ -57,36 +59,61 @@ def _apt(command: str, *arguments: str) -> List[str]:
     return [command, *flat, *arguments]
 
 
-def _run(command: List[str], what: str, **kwargs) -> subprocess.CompletedProcess:
+def _read(command: List[str], what: str) -> str:
+    """What a command prints."""
     try:
-        return subprocess.run(command, check=True, stdin=subprocess.DEVNULL, **kwargs)
+        return subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise VmError(f"{what} failed ({error}); see apt's messages above") from error
 
 
-def update() -> None:
-    """Refreshes the private package index of the suites in SUITES."""
+def _fetch(command: List[str], what: str, cwd: pathlib.Path) -> None:
+    """Runs an apt command that downloads, telling how far it is; shows apt's messages only if it fails."""
+    progress = Progress()
+    read_end, write_end = os.pipe()
+    with tempfile.TemporaryFile() as messages, open(read_end, encoding="utf-8", errors="replace") as status_lines:
+        process = subprocess.Popen([*command, "-o", f"APT::Status-Fd={write_end}"], cwd=cwd, stdin=subprocess.DEVNULL,
+                                   stdout=messages, stderr=subprocess.STDOUT, pass_fds=[write_end])
+        os.close(write_end)
+        for line in status_lines:
+            # dlstatus:FILES:PERCENT:TEXT
+            fields = line.split(":", 3)
+            if fields[0] == "dlstatus":
+                progress.tell(f"{what}: {float(fields[2]):.0f} %")
+        if process.wait() == 0:
+            return
+        messages.seek(0)
+        for line in messages.read().decode(errors="replace").splitlines()[-10:]:
+            say(f"apt: {line}")
+    raise VmError(f"{what} failed; see apt's messages above, and check the network and the mirror")
+
+
+@contextlib.contextmanager
+def index_of(suites: Iterable[str]) -> Iterator[None]:
+    """Refreshes the private package index, which then covers these suites; downloads must happen within.
+
+    One process at a time: apt's own locks fail instead of waiting."""
     root = _apt_dir()
-    for name in ("state/lists/partial", "cache/archives/partial"):
-        (root / name).mkdir(parents=True, exist_ok=True)
-    uri = base_uri()
-    (root / "status").touch()
-    (root / "sources.list").write_text("".join(f"deb {uri} {suite} main\n" for suite in SUITES), encoding="utf-8")
-    say("reading the package index of the Debian mirror")
-    # 2: apt's report is not the output of this command.
-    _run(_apt("apt-get", "update", "-q", "--error-on=any"), "apt-get update", stdout=2)
+    with locked("package index"):
+        for name in ("state/lists/partial", "cache/archives/partial"):
+            (root / name).mkdir(parents=True, exist_ok=True)
+        uri = base_uri()
+        (root / "status").touch()
+        (root / "sources.list").write_text("".join(f"deb {uri} {suite} main\n" for suite in SUITES if suite in suites),
+                                           encoding="utf-8")
+        _fetch(_apt("apt-get", "update", "--error-on=any"), "reading the package index of the Debian mirror", root)
+        yield
 
 
 def kernel_packages() -> List[Package]:
-    """All packages of the cloud flavour in the private index."""
-    targets = _run(_apt("apt-get", "indextargets", "--format", "$(CODENAME) $(RELEASE) $(FILENAME)",
-                        "Created-By: Packages"), "apt-get indextargets", capture_output=True, text=True).stdout
+    """The kernel packages in the private index."""
+    targets = _read(_apt("apt-get", "indextargets", "--format", "$(CODENAME) $(RELEASE) $(FILENAME)",
+                         "Created-By: Packages"), "apt-get indextargets")
     packages = []
     for line in targets.splitlines():
         codename, release, filename = line.split(" ", 2)
         suite = release if release in SUITES else codename
-        text = _run(_apt("/usr/lib/apt/apt-helper", "cat-file", filename), "reading the package index",
-                    capture_output=True, text=True).stdout
+        text = _read(_apt("/usr/lib/apt/apt-helper", "cat-file", filename), "reading the package index")
         for stanza in text.split("\n\n"):
             if stanza.startswith("Package: linux-"):
                 fields = dict(row.split(": ", 1) for row in stanza.splitlines() if ": " in row[:60])
@@ -104,22 +131,21 @@ def sha256(path: pathlib.Path) -> str:
     return digest.hexdigest()
 
 
-def download_with_dependencies(suite: str, names: Sequence[str]) -> List[pathlib.Path]:
+def download_with_dependencies(suite: str, names: Sequence[str], what: str) -> List[pathlib.Path]:
     """The named packages of a suite and all that they depend on, as files in the private cache (apt checks them)."""
     archives = _apt_dir() / "cache" / "archives"
     shutil.rmtree(archives, ignore_errors=True)
     (archives / "partial").mkdir(parents=True)
-    _run(_apt("apt-get", "install", "-q", "-y", "--no-install-recommends", "--download-only", "-t", suite, *names),
-         "the download", stdout=2)
+    _fetch(_apt("apt-get", "install", "-y", "--no-install-recommends", "--download-only", "-t", suite, *names),
+           f"downloading {what}", archives)
     return sorted(archives.glob("*.deb"))
 
 
 def download(package: Package, into: pathlib.Path) -> pathlib.Path:
     """Downloads one package (resuming a partial one) and checks it against its recorded hash."""
-    say(f"downloading {package.name} {package.version}")
     own = into / package.sha256
     own.mkdir(exist_ok=True)
-    _run(_apt("apt-get", "download", "-q", f"{package.name}={package.version}"), "the download", cwd=own, stdout=2)
+    _fetch(_apt("apt-get", "download", f"{package.name}={package.version}"), f"downloading {package.name}", own)
     found = list(own.glob("*.deb"))
     if len(found) != 1:
         raise VmError(f"the download of {package.name} left no file; run it again")

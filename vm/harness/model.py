@@ -18,7 +18,7 @@ _CONTROLLER_FILE = "controller"
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
+class MachineModel:
     """A description's file and what the harness itself must know of it."""
 
     file: pathlib.Path
@@ -30,7 +30,7 @@ def names() -> List[str]:
     return sorted(path.stem for path in (_SOURCE / "machines").glob("*.toml"))
 
 
-def read(name: str) -> Model:
+def read(name: str) -> MachineModel:
     """The machine of a name, or of a file ending in .toml. Only the number of cores is looked at: the plugin, which
     reads the file again, is the judge of the rest."""
     file = pathlib.Path(name) if name.endswith(".toml") else _SOURCE / "machines" / f"{name}.toml"
@@ -47,7 +47,7 @@ def read(name: str) -> Model:
     cores = cpu.get("cores") if isinstance(cpu, dict) else None
     if not isinstance(cores, int) or isinstance(cores, bool) or not 1 <= cores <= 64:
         raise VmError(f"{file}: [cpu] cores must be a number from 1 to 64")
-    return Model(file.absolute(), cores)
+    return MachineModel(file.absolute(), cores)
 
 
 def _build_dir() -> pathlib.Path:
@@ -78,29 +78,29 @@ def _run(command: List[str]) -> None:
         result = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
     except FileNotFoundError as error:
-        raise VmError(f"cannot build the machine: {command[0]} is missing; run tools/setup") from error
+        raise VmError(f"cannot build the QEMU plugin: {command[0]} is missing; run tools/setup") from error
     if result.returncode != 0:
         for line in result.stdout.decode(errors="replace").splitlines()[-20:]:
             say(line)
-        raise VmError("cannot build the machine; see the messages above")
+        raise VmError("cannot build the QEMU plugin; see the messages above")
 
 
 def build() -> None:
     """Builds plugin and guest programs, or makes sure that they are up to date."""
     with locked("machine"):
         if not plugin().exists():
-            say("building the machine (some minutes, once)")
+            say("building the modelled machine's QEMU plugin (some minutes, once)")
         if not _configured_for(_SOURCE):
             _run(["cmake", "--fresh", "-S", str(_SOURCE), "-B", str(_build_dir()), "-G", "Ninja", "-DDRFQ_TESTS=OFF"])
         _run(["cmake", "--build", str(_build_dir()), "--", "-j", "2"])
 
 
-def qemu_options(model: Model, control: pathlib.Path, stats: Optional[pathlib.Path], interval_ms: int) -> List[str]:
+def qemu_options(machine: MachineModel, control: pathlib.Path, stats: Optional[pathlib.Path], interval_ms: int) -> List[str]:
     """Arguments of QEMU; makes the file that holds the controller's registers."""
     registers = control / _CONTROLLER_FILE
     with open(registers, "wb") as file:
         file.truncate(CONTROLLER_BYTES)
-    words = {"machine": model.file, "bar": registers}
+    words = {"machine": machine.file, "bar": registers}
     if stats is not None:
         words.update(stats=stats, interval_ms=interval_ms)
     options = "".join("," + f"{key}={value}".replace(",", ",,") for key, value in words.items())

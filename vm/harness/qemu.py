@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The QEMU that VMs run under: Debian trixie's, or a newer one for modelled machines, unpacked in the cache.
 
-Not the machine's own, which may be too old: before 8.2 a guest that patches its own code (each load of a sched_ext
-scheduler does) often executes a stale translation and panics, and 7.2 loses timers with `-icount`. Trixie's does so
-seldom, on busy hosts: what run.end_status() is for. The package
-and all it needs are unpacked beside each other and started through their own dynamic loader, so nothing is installed.
+Not the host's own, which may be too old: before 8.2 a guest that patches its own code (each load of a sched_ext
+scheduler does) often executes a stale translation and panics, and 7.2 loses timers with `-icount`. The package and all
+it needs are unpacked beside each other and started through their own dynamic loader, so nothing is installed.
 
 Machines of vm/hardware need the plugin interface in its version 7 (QEMU 11), which trixie-backports has.
 """
@@ -15,7 +14,7 @@ import shutil
 import subprocess
 
 from . import mirror
-from .common import VmError, cache_root, locked, say
+from .common import Progress, VmError, cache_root, locked, say
 
 PLAIN = "trixie"
 WITH_PLUGINS = "trixie-backports"
@@ -32,7 +31,9 @@ def environment(suite: str) -> dict:
 
 
 def _unpack(debs: list, root: pathlib.Path) -> None:
-    for deb in debs:
+    progress = Progress()
+    for index, deb in enumerate(debs):
+        progress.tell(f"unpacking QEMU: {index} of {len(debs)} packages")
         subprocess.run(["dpkg-deb", "--extract", str(deb), str(root)], check=True)
 
 
@@ -45,16 +46,16 @@ def ensure(suite: str) -> None:
         return
     if _root(suite).exists():
         return
-    with locked("qemu"):
+    with locked("QEMU"):
         if _root(suite).exists():
             return
         say(f"getting QEMU of Debian {suite} (some 40 MB, once)")
         fresh = pathlib.Path(f"{_root(suite)}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
-        mirror.update()
         try:
-            _unpack(mirror.download_with_dependencies(suite, PACKAGES), fresh)
+            with mirror.index_of({PLAIN, suite}):
+                _unpack(mirror.download_with_dependencies(suite, PACKAGES, "QEMU"), fresh)
         except (OSError, subprocess.CalledProcessError) as error:
             raise VmError(f"cannot unpack QEMU: {error}") from error
         fresh.rename(_root(suite))

@@ -14,13 +14,12 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Dict, List, Optional
 
-from . import kernels, machine as shape, model, qemu, tools
-from .common import VmError, cache_root, say
+from . import kernels, model, qemu, shape as vm_shape, tools
+from .common import Progress, VmError, cache_root, say
 
 TIMEOUT_STATUS = 124
-EMULATION_STATUS = 123
 VM_FAILED_STATUS = 125
 INTERRUPTED_STATUS = 130
 _POLL_S = 0.05
@@ -88,12 +87,12 @@ def _same_file(first, second) -> bool:
     return (a.st_dev, a.st_ino, a.st_rdev) == (b.st_dev, b.st_ino, b.st_rdev)
 
 
-def _image(text: str, fresh: pathlib.Path) -> str:
+def _disk_image(text: str, fresh: pathlib.Path) -> str:
     """The image of a `--disk`: a file that exists, or `fresh`, a new sparse one of the given size."""
     if os.path.exists(text):
         return os.path.abspath(text)
     try:
-        size_mib = shape.memory_mib(text)
+        size_mib = vm_shape.memory_mib(text)
     except ValueError as error:
         raise VmError(f"--disk {text}: neither a file nor a size such as 512M") from error
     with open(fresh, "wb") as file:
@@ -101,17 +100,17 @@ def _image(text: str, fresh: pathlib.Path) -> str:
     return str(fresh)
 
 
-def with_images(machine: shape.Machine, directory: pathlib.Path) -> shape.Machine:
-    """The machine with an image in `directory` for each disk that is only a size."""
-    images = tuple(_image(text, directory / f"disk{index}.img") for index, text in enumerate(machine.disks))
-    return dataclasses.replace(machine, disks=images)
+def with_images(shape: vm_shape.Shape, directory: pathlib.Path) -> vm_shape.Shape:
+    """The shape with an image in `directory` for each disk that is only a size."""
+    images = tuple(_disk_image(text, directory / f"disk{index}.img") for index, text in enumerate(shape.disks))
+    return dataclasses.replace(shape, disks=images)
 
 
 @dataclasses.dataclass(frozen=True)
-class Modelled:
-    """A machine of vm/hardware, and where its truth goes."""
+class ModelledHardware:
+    """A machine of vm/hardware, and where the record of what happened in it goes."""
 
-    model: model.Model
+    machine: model.MachineModel
     stats: Optional[str] = None
     interval_ms: int = 100
 
@@ -130,9 +129,9 @@ def _stats_file(path: Optional[str]) -> Optional[pathlib.Path]:
 class Run:
     """One VM, from start to end, and the control directory it shares with us."""
 
-    def __init__(self, machine: shape.Machine, release: str, timeout_s: Optional[float], verbose: bool,
-                 modelled: Optional[Modelled] = None) -> None:
-        self._machine = machine
+    def __init__(self, shape: vm_shape.Shape, release: str, timeout_s: Optional[float], verbose: bool,
+                 modelled: Optional[ModelledHardware] = None) -> None:
+        self._shape = shape
         self._modelled = modelled
         self._suite = qemu.WITH_PLUGINS if modelled else qemu.PLAIN
         self._release = release
@@ -146,11 +145,11 @@ class Run:
 
     def prepare(self, command: List[str], out: Optional[str], env: List[str]) -> None:
         """Fills the control directory; `out` and `env` are the options of `vm run`."""
-        self._machine = with_images(self._machine, self.control)
+        self._shape = with_images(self._shape, self.control)
         if self._modelled:
-            options = model.qemu_options(self._modelled.model, self.control, _stats_file(self._modelled.stats),
+            options = model.qemu_options(self._modelled.machine, self.control, _stats_file(self._modelled.stats),
                                          self._modelled.interval_ms)
-            self._machine = dataclasses.replace(self._machine, qemu_options=(*options, *self._machine.qemu_options))
+            self._shape = dataclasses.replace(self._shape, qemu_options=(*options, *self._shape.qemu_options))
         if out:
             self._out = pathlib.Path(out).absolute()
         try:
@@ -160,7 +159,7 @@ class Run:
         self._write("command", command)
         self._write("environment", environment(str(self._out), env, dict(os.environ)))
         self._write("directory", [os.getcwd()])
-        self._write("modules", ["virtio_blk"] if self._machine.disks else [])
+        self._write("modules", ["virtio_blk"] if self._shape.disks else [])
         self._write("live", [str(model.guest("live"))] if self._modelled else [])
         shutil.copy(_HERE / "guest-init", self.control / "guest-init")
         self._followers.append(_Follower(self.control / "stdout", sys.stdout.buffer))
@@ -174,7 +173,7 @@ class Run:
 
     def _arguments(self) -> List[str]:
         arguments = ["setpriv", "--pdeathsig", "TERM", str(tools.virtme_run()),
-                     *shape.virtme_arguments(self._machine, str(kernels.image(self._release))),
+                     *vm_shape.virtme_arguments(self._shape, str(kernels.image(self._release))),
                      "--qemu-bin", str(_HERE / "qemu-child"), "--show-boot-console",
                      "--script-sh", f"exec {self.control}/guest-init",
                      "--rwdir", str(self.control)]
@@ -182,13 +181,13 @@ class Run:
             # virtme-ng passes paths through a shell; the link's has no character that needs quoting.
             link = self.control / "shared"
             link.symlink_to(self._out)
-            # virtiofsd does not follow a link itself; the dot makes the kernel do it.
+            # QEMU does not follow a link itself; the dot makes the host's kernel do it.
             arguments += ["--rwdir", f"{link}={link}/."]
-        if shape.hidden(os.getcwd()):
+        if vm_shape.hidden(os.getcwd()):
             arguments += ["--rodir", os.getcwd()]
         if self._verbose:
             arguments.append("--verbose")
-        return arguments + ["--qemu-opts", *shape.qemu_options(self._machine)]
+        return arguments + ["--qemu-opts", *vm_shape.qemu_options(self._shape)]
 
     def _start(self) -> None:
         arguments = self._arguments()
@@ -214,8 +213,10 @@ class Run:
     def _follow(self) -> Optional[int]:
         """Copies output until the command has ended (its status) or the VM has (None)."""
         status_file = self.control / "status"
+        boot = Progress(5, 5 if sys.stderr.isatty() else 30)
         boot_end = time.monotonic() + _BOOT_S
         end = None if self._timeout_s is None else time.monotonic() + self._timeout_s
+        booted = False
         while True:
             done = status_file.exists() or self._process.poll() is not None
             for follower in self._followers:
@@ -224,8 +225,12 @@ class Run:
                 return int(status_file.read_text(encoding="ascii")) if status_file.exists() else None
             if end is not None and time.monotonic() > end:
                 raise TimedOut(f"timed out after {self._timeout_s:g} s")
-            if time.monotonic() > boot_end and not self.started():
-                raise TimedOut(f"the VM did not boot within {_BOOT_S} s")
+            if not booted:
+                booted = self.started()
+                if not booted and time.monotonic() > boot_end:
+                    raise TimedOut(f"the VM did not boot within {_BOOT_S} s")
+                if not booted:
+                    boot.tell(f"booting {self._release}")
             time.sleep(_POLL_S)
 
     def run(self) -> int:
@@ -251,11 +256,8 @@ class Run:
             what += f": {panic.group().strip()}"
         for line in text.splitlines()[-_TAIL_LINES:]:
             say("console: " + "".join(c if c.isprintable() else " " for c in line).rstrip())
-        status = end_status(text, emulated=not self._machine.kvm)
-        if status == EMULATION_STATUS:
-            what += " (QEMU executed code that the kernel had replaced, a defect of its emulation; try again)"
         say(f"{what}; console log: {_keep_log(text)}")
-        return status
+        return VM_FAILED_STATUS
 
     def close(self) -> None:
         """Ends every process of the VM and removes its files."""
@@ -266,28 +268,6 @@ class Run:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(wait_s)
         shutil.rmtree(self.control, ignore_errors=True)
-
-
-def end_status(console: str, *, emulated: bool) -> int:
-    """The status for a VM that ended by itself, by what its console said.
-
-    A kernel that patches a branch puts a breakpoint (int3) there for a moment. With several vCPUs in threads of their
-    own, QEMU now and then keeps a translation of that moment, and the kernel meets a breakpoint that it no longer knows.
-    """
-    stale = emulated and re.search(r"\bOops: int3\b", console)
-    return EMULATION_STATUS if stale else VM_FAILED_STATUS
-
-
-def until_started(boot: Callable[[], Tuple[int, bool]]) -> int:
-    """Boots again, twice at most, while the emulation fails before the command has started: then nothing was done yet.
-
-    `boot` returns the exit status, and whether the command had started."""
-    for _ in range(2):
-        status, started = boot()
-        if status != EMULATION_STATUS or started:
-            return status
-        say("the command had not started; booting again")
-    return boot()[0]
 
 
 def _keep_log(text: str) -> pathlib.Path:
@@ -312,49 +292,47 @@ def _check_paths() -> None:
             raise VmError(f"{path!r} holds characters that a shell would interpret; set {name} to another directory")
 
 
-def run(machine: shape.Machine, command: List[str], *, out: Optional[str], env: List[str],
-        timeout_s: Optional[float], verbose: bool, modelled: Optional[Modelled] = None) -> int:
+def run(shape: vm_shape.Shape, command: List[str], *, out: Optional[str], env: List[str],
+        timeout_s: Optional[float], verbose: bool, modelled: Optional[ModelledHardware] = None) -> int:
     """Runs `command` in a VM, which ends after `timeout_s` (None: never); returns the exit status."""
     _check_paths()
-    tools.ensure(qemu.WITH_PLUGINS if modelled else qemu.PLAIN)
+    tools.ensure(qemu.WITH_PLUGINS if modelled else qemu.PLAIN, [shape.kernel])
     if modelled:
         model.build()
-    release = kernels.resolve(machine.kernel)
+    release = kernels.resolve(shape.kernel)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
-
-    def boot() -> Tuple[int, bool]:
-        one = Run(machine, release, timeout_s, verbose, modelled)
-        try:
-            one.prepare(command, out, env)
-            return one.run(), one.started()
-        finally:
-            one.close()
-
+    one = Run(shape, release, timeout_s, verbose, modelled)
     try:
-        return until_started(boot)
+        one.prepare(command, out, env)
+        return one.run()
     except KeyboardInterrupt:
+        say("interrupted; the VM has ended")
         return INTERRUPTED_STATUS
     except Stopped:
         return 128 + signal.SIGTERM
     except BrokenPipeError:
-        # Nobody reads the output any more (`| head`); what is still buffered must not fail at exit either.
+        # The output's reader has gone (`| head`); what is still buffered must not fail at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+    finally:
+        # A second Ctrl-C must not leave processes behind.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        one.close()
 
 
-def shell(machine: shape.Machine) -> int:
+def shell(shape: vm_shape.Shape) -> int:
     """An interactive shell on the VM's console."""
     if not sys.stdin.isatty():
         raise VmError("a shell needs a terminal; run a command with: vm run -- CMD ...")
     _check_paths()
-    tools.ensure()
-    release = kernels.resolve(machine.kernel)
+    tools.ensure(qemu.PLAIN, [shape.kernel])
+    release = kernels.resolve(shape.kernel)
     say("leave the shell with Ctrl-D")
     with tempfile.TemporaryDirectory(prefix="drfq-vm.") as temporary:
-        machine = with_images(machine, pathlib.Path(temporary))
-        arguments = [str(tools.virtme_run()), *shape.virtme_arguments(machine, str(kernels.image(release))),
+        shape = with_images(shape, pathlib.Path(temporary))
+        arguments = [str(tools.virtme_run()), *vm_shape.virtme_arguments(shape, str(kernels.image(release))),
                      "--qemu-bin", str(_HERE / "qemu-child"), "--cwd", os.getcwd(),
-                     "--qemu-opts", *shape.qemu_options(machine)]
+                     "--qemu-opts", *vm_shape.qemu_options(shape)]
         env = dict(os.environ, **qemu.environment(qemu.PLAIN), PATH=tools.search_path(), TMPDIR=temporary)
         return subprocess.run(arguments, check=False, env=env).returncode

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The programs that boot a VM: virtme-ng (PyPI) and virtiofsd (crate), pinned and kept in the cache."""
+"""Gets what boots a VM into the cache: virtme-ng (PyPI, pinned), QEMU and kernels (Debian)."""
 
+import concurrent.futures
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
+from typing import List
 
-from . import qemu
-from .common import VmError, cache_root, locked, say
+from . import kernels, qemu
+from .common import Progress, VmError, cache_root, locked, say
 
 VIRTME_NG = "1.42"
-VIRTIOFSD = "1.14.0"
 
 
 def _venv() -> pathlib.Path:
@@ -23,42 +23,47 @@ def virtme_run() -> pathlib.Path:
     return _venv() / "bin" / "virtme-run"
 
 
-def _cargo_root() -> pathlib.Path:
-    return cache_root() / f"virtiofsd-{VIRTIOFSD}"
-
-
 def search_path() -> str:
-    """PATH with virtiofsd first: virtme-ng looks it up there."""
-    return os.pathsep.join([str(_cargo_root() / "bin"), os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+    """PATH with the directories of modprobe and depmod, which virtme-ng calls."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 
-def _install(what: str, command: list, env: dict = None) -> None:
+def _install(command: List[str]) -> None:
+    """A step of virtme-ng's installation; its messages are shown only if it fails."""
+    progress = Progress()
     try:
-        subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=2, env=env)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except FileNotFoundError as error:
-        raise VmError(f"cannot install {what}: {error.filename} is missing; run tools/setup") from error
-    except subprocess.CalledProcessError as error:
-        raise VmError(f"cannot install {what} (exit status {error.returncode}); see the messages above") from error
+        raise VmError(f"cannot install virtme-ng: {error.filename} is missing; run tools/setup") from error
+    while True:
+        try:
+            messages, _ = process.communicate(timeout=1)
+            break
+        except subprocess.TimeoutExpired:
+            progress.tell("installing virtme-ng")
+    if process.returncode:
+        for line in messages.decode(errors="replace").splitlines()[-10:]:
+            say(f"pip: {line}")
+        raise VmError(f"cannot install virtme-ng (exit status {process.returncode}); see the messages above")
 
 
-def ensure(suite: str = qemu.PLAIN) -> None:
-    """Installs what is missing; instant when all is there. suite: of the QEMU that is wanted."""
-    qemu.ensure(suite)
+def _ensure_virtme_ng() -> None:
     stamp = _venv() / ".complete"
-    virtiofsd = _cargo_root() / "bin" / "virtiofsd"
-    if stamp.exists() and virtiofsd.exists():
+    if stamp.exists():
         return
-    with locked("tools"):
-        if not stamp.exists():
-            say(f"installing virtme-ng {VIRTME_NG}")
-            _install("virtme-ng", [sys.executable, "-m", "venv", "--clear", str(_venv())])
-            _install("virtme-ng", [str(_venv() / "bin" / "pip"), "install", "-q", "--disable-pip-version-check",
-                                   f"virtme-ng=={VIRTME_NG}"])
-            stamp.touch()
-        if not virtiofsd.exists():
-            say(f"building virtiofsd {VIRTIOFSD} (some minutes, once)")
-            target = cache_root() / "virtiofsd-build"
-            _install("virtiofsd", ["cargo", "install", "-q", "--locked", "--version", f"={VIRTIOFSD}",
-                                   "--root", str(_cargo_root()), "virtiofsd"],
-                     dict(os.environ, CARGO_TARGET_DIR=str(target)))
-            shutil.rmtree(target, ignore_errors=True)
+    with locked("virtme-ng"):
+        if stamp.exists():
+            return
+        say(f"installing virtme-ng {VIRTME_NG}")
+        _install([sys.executable, "-m", "venv", "--clear", str(_venv())])
+        _install([str(_venv() / "bin" / "pip"), "install", "-q", "--disable-pip-version-check",
+                  f"virtme-ng=={VIRTME_NG}"])
+        stamp.touch()
+
+
+def ensure(suite: str = qemu.PLAIN, kernel_names: List[str] = ()) -> None:
+    """Gets what is missing, at once; instant when all is there. `suite`: of the QEMU that is wanted."""
+    steps = [lambda: kernels.provision(list(kernel_names)), lambda: qemu.ensure(suite), _ensure_virtme_ng]
+    with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
+        for done in [pool.submit(step) for step in steps]:
+            done.result()

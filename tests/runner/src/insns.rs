@@ -141,7 +141,7 @@ fn write(file: &Path, sizes: &Sizes) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// `7.2.13` of `7.2.13+deb14-cloud-amd64`.
+/// `7.2.13` of `7.2.13+deb14-amd64`.
 fn kernel_version(release: &str) -> String {
     let end = release
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn versions() {
-        assert_eq!(kernel_version("7.2.13+deb14-cloud-amd64"), "7.2.13");
+        assert_eq!(kernel_version("7.2.13+deb14-amd64"), "7.2.13");
         assert_eq!(kernel_version("6.16.12"), "6.16.12");
     }
 }

@@ -58,29 +58,36 @@ class KernelsOfAnIndex(unittest.TestCase):
                  package("trixie", f"linux-modules-{release}"), package("sid", f"linux-base-{release}")]
         self.assertEqual(lock.kernels_of(parts), [])
 
-    def test_debug_and_unsigned_packages_are_no_kernels(self):
-        names = [f"linux-image-6.12.9-{lock.FLAVOUR}-{kind}" for kind in ("dbg", "unsigned")]
+    def test_debug_and_unsigned_packages_and_other_flavours_are_no_kernels(self):
+        names = [f"linux-image-6.12.9+deb13-{kind}"
+                 for kind in ("amd64-dbg", "amd64-unsigned", "cloud-amd64", "rt-amd64")]
         self.assertEqual(lock.kernels_of([package("trixie", name) for name in names]), [])
 
 
-class Nearest(unittest.TestCase):
-    alias = lock.ALIASES["oldest"]
+class Choice(unittest.TestCase):
+    oldest = lock.ALIASES["oldest"]
+    newest = lock.ALIASES["newest"]
 
     def test_the_next_one_up_is_preferred(self):
         offered = [whole("trixie-backports", v) for v in ("6.16.3", "6.17.8", "6.18.15")]
-        self.assertEqual(lock.nearest(self.alias, (6, 16, 12), offered), offered[1])
+        self.assertEqual(lock.choose(self.oldest, (6, 16, 12), offered), offered[1])
 
     def test_the_next_one_down_when_there_is_none_up(self):
         offered = [whole("trixie-backports", v) for v in ("6.16.3", "6.16.7")]
-        self.assertEqual(lock.nearest(self.alias, (6, 16, 12), offered), offered[1])
+        self.assertEqual(lock.choose(self.oldest, (6, 16, 12), offered), offered[1])
 
     def test_numbers_are_compared_not_text(self):
         offered = [whole("trixie-backports", v) for v in ("6.18.9", "6.18.15")]
-        self.assertEqual(lock.nearest(self.alias, (6, 18, 10), offered), offered[1])
+        self.assertEqual(lock.choose(self.oldest, (6, 18, 10), offered), offered[1])
 
-    def test_kernels_outside_the_class_are_never_chosen(self):
+    def test_newest_is_the_highest_of_its_ranges_whatever_was_wanted(self):
+        offered = [whole("sid", "7.2.13"), whole("trixie-backports", "7.3.4"), whole("trixie-backports", "7.3.1")]
+        self.assertEqual(lock.choose(self.newest, (7, 2, 13), offered), offered[1])
+
+    def test_kernels_outside_the_ranges_are_never_chosen(self):
         offered = [whole("trixie-backports", "7.1.3"), whole("sid", "6.17.1"), whole("trixie", "6.12.9")]
-        self.assertIsNone(lock.nearest(self.alias, (6, 16, 12), offered))
+        self.assertIsNone(lock.choose(self.oldest, (6, 16, 12), offered))
+        self.assertIsNone(lock.choose(self.newest, (7, 2), [whole("trixie-backports", "7.2.12")]))
 
     def test_explicit_by_version_or_release(self):
         kernel = whole("trixie-backports", "6.17.8")

@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from harness import cli, machine, model
+from harness import cli, model, shape as vm_shape
 from harness.common import VmError
 
 
@@ -42,14 +42,14 @@ class Descriptions(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_commas_of_paths_are_doubled_for_qemu(self):
         with tempfile.TemporaryDirectory() as directory:
-            one = model.Model(pathlib.Path("/a,b.toml"), 4)
+            one = model.MachineModel(pathlib.Path("/a,b.toml"), 4)
             words = model.qemu_options(one, pathlib.Path(directory), None, 100)
         self.assertIn("machine=/a,,b.toml", words[1])
         self.assertNotIn("stats=", words[1])
 
     def test_the_controller_s_file_is_as_large_as_the_device(self):
         with tempfile.TemporaryDirectory() as directory:
-            model.qemu_options(model.Model(pathlib.Path("/m.toml"), 4), pathlib.Path(directory), None, 100)
+            model.qemu_options(model.MachineModel(pathlib.Path("/m.toml"), 4), pathlib.Path(directory), None, 100)
             self.assertEqual([p.stat().st_size for p in pathlib.Path(directory).iterdir()], [model.CONTROLLER_BYTES])
 
     def test_what_a_description_decides_cannot_be_chosen_beside_it(self):
@@ -61,7 +61,7 @@ class Options(unittest.TestCase):
         self.assertEqual(cli.main(["run", "--machine-stats", "x", "--", "true"]), 125)
 
     def test_a_modelled_machine_has_no_clock_but_the_plugin_s(self):
-        options = machine.qemu_options(machine.Machine("k", modelled=True))
+        options = vm_shape.qemu_options(vm_shape.Shape("k", modelled=True))
         self.assertIn("hpet=off", options)
 
 

@@ -12,8 +12,9 @@ import tempfile
 import time
 import unittest
 
-VM = str(pathlib.Path(__file__).resolve().parent.parent / "vm")
+VM = str(pathlib.Path(__file__).resolve().parents[2] / "vm")
 LONG_S = "600"
+READS_INTO_CODE = "3000"
 
 
 class Runs(unittest.TestCase):
@@ -26,14 +27,13 @@ class Runs(unittest.TestCase):
         self.environment.pop("DRFQ_VM_OUT", None)
 
     def vm(self, *arguments, timeout=LONG_S, **kwargs):
-        for _ in range(2):
-            result = subprocess.run([VM, "run", "--timeout", timeout, *arguments], stdin=subprocess.DEVNULL,
-                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                                    env=self.environment, **kwargs)
-            self.nothing_left()
-            # Not ours to mend: see `vm run --help`.
-            if result.returncode != 123:
-                break
+        result = subprocess.run([VM, "run", "--timeout", timeout, *arguments], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                                env=self.environment, **kwargs)
+        self.nothing_left()
+        # A busy host boots slowly, which the harness tells.
+        result.stderr = b"".join(line for line in result.stderr.splitlines(keepends=True)
+                                 if not line.startswith(b"vm: booting "))
         return result
 
     def nothing_left(self):
@@ -67,6 +67,36 @@ class Runs(unittest.TestCase):
         self.assertEqual(result.returncode, 7)
         self.assertEqual((out / "where").read_text(), f"{self.directory}\n")
 
+    def test_code_that_the_guest_reads_into_an_executed_page_is_run(self):
+        program = self.directory / "read_into_code"
+        source = pathlib.Path(__file__).resolve().parent / "read_into_code.c"
+        subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(program), str(source)], check=True)
+        for kernel in ("newest", "oldest"):
+            with self.subTest(kernel=kernel):
+                result = self.vm("--kernel", kernel, "--",
+                                 "sh", "-c", f'{program} "$DRFQ_VM_OUT/code" {READS_INTO_CODE}')
+                self.assertEqual(result.stdout.decode(), f"0 of {READS_INTO_CODE} calls ran old code\n")
+                self.assertEqual((result.returncode, result.stderr), (0, b""))
+
+    def test_the_guest_sees_the_hosts_files_and_may_change_its_copies(self):
+        file = self.directory / "file"
+        file.write_text("of the host\n", encoding="utf-8")
+        result = self.vm("--", "sh", "-c", f"cat {file}; echo changed > {file}; cat {file}")
+        self.assertEqual(result.stdout, b"of the host\nchanged\n")
+        self.assertEqual(file.read_text(encoding="utf-8"), "of the host\n")
+
+    def test_output_arrives_while_the_command_runs(self):
+        process = subprocess.Popen([VM, "run", "--timeout", LONG_S, "--out", str(self.directory / "out"), "--",
+                                    "sh", "-c", 'echo "a line" > "$DRFQ_VM_OUT/file"; echo up; sleep 1000'],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   env=self.environment)
+        self.assertEqual(process.stdout.readline(), b"up\n")
+        self.assertEqual((self.directory / "out" / "file").read_text(encoding="utf-8"), "a line\n")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(), 130)
+        process.stdout.close()
+        self.nothing_left()
+
     def test_a_signal_is_reported_as_shells_do(self):
         self.assertEqual(self.vm("--", "sh", "-c", "kill -9 $$").returncode, 128 + 9)
 
@@ -97,7 +127,7 @@ class Runs(unittest.TestCase):
                 self.assertEqual(process.wait(), status)
                 process.stdout.close()
                 if number == signal.SIGKILL:
-                    # Nobody was left to wait for them; they notice by themselves.
+                    # Nothing is left that waits for them; they end by themselves.
                     while self.processes():
                         time.sleep(0.1)
                     for path in self.directory.glob("drfq-vm.*"):

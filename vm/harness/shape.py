@@ -15,7 +15,7 @@ _ICOUNT_TURN_US = 100
 
 
 @dataclasses.dataclass(frozen=True)
-class Machine:
+class Shape:
     """What `vm run` and `vm shell` can choose.
 
     `icount_shift` N makes guest time a count of instructions, 2^N ns each, all vCPUs taking turns; None is real time.
@@ -46,21 +46,21 @@ def memory_mib(text: str) -> int:
     return int(match.group(1)) * (1024 if match.group(2) in ("g", "G") else 1)
 
 
-def smp(machine: Machine) -> str:
+def smp(shape: Shape) -> str:
     """QEMU's -smp: one socket for each last-level cache, because QEMU shares the L3 by socket."""
-    threads = 2 if machine.smt else 1
-    if machine.cpus % (machine.llcs * threads):
-        raise VmError(f"--cpus {machine.cpus} cannot be split into {machine.llcs} last-level caches"
-                      + (" of two-thread cores" if machine.smt else ""))
-    cores = machine.cpus // machine.llcs // threads
-    return f"{machine.cpus},sockets={machine.llcs},cores={cores},threads={threads}"
+    threads = 2 if shape.smt else 1
+    if shape.cpus % (shape.llcs * threads):
+        raise VmError(f"--cpus {shape.cpus} cannot be split into {shape.llcs} last-level caches"
+                      + (" of two-thread cores" if shape.smt else ""))
+    cores = shape.cpus // shape.llcs // threads
+    return f"{shape.cpus},sockets={shape.llcs},cores={cores},threads={threads}"
 
 
-def kernel_options(machine: Machine) -> List[str]:
+def kernel_options(shape: Shape) -> List[str]:
     """Arguments of the guest kernel."""
     # Vulnerability mitigations cost an emulated CPU much and protect nothing here.
     # A busy host makes the emulated TSC look unstable to the clocksource watchdog; all vCPUs share one.
-    return ["mitigations=off", "tsc=reliable", "loglevel=5", *machine.kernel_options]
+    return ["mitigations=off", "tsc=reliable", "loglevel=5", *shape.kernel_options]
 
 
 def _icount(shift: int, idle_in_real_time: bool) -> List[str]:
@@ -74,33 +74,36 @@ def _icount(shift: int, idle_in_real_time: bool) -> List[str]:
             "-object", f"filter-buffer,id=turn,netdev=turns,interval={_ICOUNT_TURN_US}"]
 
 
-def qemu_options(machine: Machine) -> List[str]:
+def qemu_options(shape: Shape) -> List[str]:
     """Arguments of QEMU beyond those of virtme-ng."""
     options = ["-nic", "none"]
-    if machine.modelled:
+    if shape.modelled:
         # QEMU's clocks are the host's, so the guest shall have but its local APIC timers, which the plugin replaces.
         # A model that has no AVX-512: GCC's target clones go by the model, and TCG cannot execute it.
         options += ["-machine", "hpet=off", "-cpu", "Skylake-Client-v1,vendor=GenuineIntel,level=0x1f,check=off"]
-    elif not machine.kvm:
+    elif not shape.kvm:
         # Linux reads the cache topology from CPUID leaf 4, which QEMU fills for this vendor only.
         options += ["-cpu", "max,vendor=GenuineIntel"]
-    if machine.icount_shift is not None:
-        options += _icount(machine.icount_shift, machine.idle_in_real_time)
-    for index, path in enumerate(machine.disks):
+    if shape.icount_shift is not None:
+        options += _icount(shape.icount_shift, shape.idle_in_real_time)
+    for index, path in enumerate(shape.disks):
         options += ["-drive", f"if=none,id=disk{index},format=raw,file={path.replace(',', ',,')}",
                     "-device", f"virtio-blk-pci,drive=disk{index}"]
-    return options + list(machine.qemu_options)
+    return options + list(shape.qemu_options)
 
 
-def virtme_arguments(machine: Machine, image: str) -> List[str]:
+def virtme_arguments(shape: Shape, image: str) -> List[str]:
     """Arguments of virtme-run but for what to run and which directories to share."""
     arguments = ["--kimg", image, "--mods", "auto", "--user", "root", "--disable-microvm",
-                 "--cpus", smp(machine), "--memory", f"{machine.memory_mib}M"]
-    if not machine.kvm:
+                 # QEMU itself serves the host's files. A server outside it, as virtiofs has, would write the guest's
+                 # memory unseen by TCG, which would then execute old translations of code that it read.
+                 "--force-9p",
+                 "--cpus", smp(shape), "--memory", f"{shape.memory_mib}M"]
+    if not shape.kvm:
         arguments.append("--disable-kvm")
     for directory in overlays():
         arguments += ["--overlay-rwdir", directory]
-    for option in kernel_options(machine):
+    for option in kernel_options(shape):
         arguments += ["--kopt", option]
     return arguments
 

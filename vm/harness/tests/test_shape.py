@@ -4,41 +4,41 @@
 import subprocess
 import unittest
 
-from harness import machine, run
+from harness import run, shape as vm_shape
 from harness.common import VmError
 
 
 class Shape(unittest.TestCase):
     def test_one_socket_for_each_last_level_cache(self):
-        self.assertEqual(machine.smp(machine.Machine("k", cpus=4, llcs=2)), "4,sockets=2,cores=2,threads=1")
+        self.assertEqual(vm_shape.smp(vm_shape.Shape("k", cpus=4, llcs=2)), "4,sockets=2,cores=2,threads=1")
 
     def test_two_threads_per_core(self):
-        self.assertEqual(machine.smp(machine.Machine("k", cpus=8, llcs=2, smt=True)), "8,sockets=2,cores=2,threads=2")
+        self.assertEqual(vm_shape.smp(vm_shape.Shape("k", cpus=8, llcs=2, smt=True)), "8,sockets=2,cores=2,threads=2")
 
     def test_a_split_that_does_not_come_out_even_is_refused(self):
-        for shape in (machine.Machine("k", cpus=3, llcs=2), machine.Machine("k", cpus=3, smt=True)):
+        for odd in (vm_shape.Shape("k", cpus=3, llcs=2), vm_shape.Shape("k", cpus=3, smt=True)):
             with self.assertRaisesRegex(VmError, "--cpus 3 cannot be split"):
-                machine.smp(shape)
+                vm_shape.smp(odd)
 
     def test_memory_sizes(self):
-        self.assertEqual([machine.memory_mib(t) for t in ("512", "512M", "2G", "2g")], [512, 512, 2048, 2048])
+        self.assertEqual([vm_shape.memory_mib(t) for t in ("512", "512M", "2G", "2g")], [512, 512, 2048, 2048])
         for text in ("", "0", "0G", "-1", "1T", "1.5G", "x"):
             with self.assertRaises(ValueError, msg=text):
-                machine.memory_mib(text)
+                vm_shape.memory_mib(text)
 
     def test_icount_is_asked_of_qemu_only_when_chosen(self):
-        self.assertNotIn("-icount", machine.qemu_options(machine.Machine("k")))
-        options = machine.qemu_options(machine.Machine("k", icount_shift=3))
+        self.assertNotIn("-icount", vm_shape.qemu_options(vm_shape.Shape("k")))
+        options = vm_shape.qemu_options(vm_shape.Shape("k", icount_shift=3))
         self.assertEqual(options[options.index("-icount") + 1], "shift=3,sleep=off")
 
     def test_a_comma_in_a_disk_path_is_doubled(self):
-        self.assertIn("if=none,id=disk0,format=raw,file=/a,,b", machine.qemu_options(machine.Machine("k", disks=("/a,b",))))
+        self.assertIn("if=none,id=disk0,format=raw,file=/a,,b", vm_shape.qemu_options(vm_shape.Shape("k", disks=("/a,b",))))
 
     def test_paths_that_the_guest_hides(self):
-        self.assertTrue(machine.hidden("/var/tmp/x"))
-        self.assertTrue(machine.hidden("/run"))
-        self.assertFalse(machine.hidden("/runner"))
-        self.assertFalse(machine.hidden("/tmp/x"))
+        self.assertTrue(vm_shape.hidden("/var/tmp/x"))
+        self.assertTrue(vm_shape.hidden("/run"))
+        self.assertFalse(vm_shape.hidden("/runner"))
+        self.assertFalse(vm_shape.hidden("/tmp/x"))
 
 
 class Words(unittest.TestCase):
