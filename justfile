@@ -77,6 +77,10 @@ test-vm: build
 bench *args: build
     tests/vm/bench "$@"
 
+# Write the tables of docs/results from its rows; --check, --stale, --add FILE (--help)
+results *args:
+    @tools/results "$@"
+
 # Check formatting and lints of every language; warnings are errors
 lint: setup
     @tools/lint

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The rows of docs/results/data: reading, checking, merging."""
+
+import csv
+import tomllib
+from dataclasses import astuple, dataclass, fields
+
+STATISTICS = ("median", "mean", "worst", "best", "single", "count", "")
+
+
+class Invalid(Exception):
+    """A data file or a page breaks the format; the message names the place."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """What rows have in common; a table of series.toml."""
+
+    name: str
+    command: str
+    machine: str
+    code: tuple
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement. Fields are text as measured; an empty one was not recorded or does not apply."""
+
+    series: str
+    case: str
+    what: str
+    variant: str
+    unit: str
+    value: str
+    statistic: str
+    spread: str
+    spread_kind: str
+    least: str
+    greatest: str
+    n: str
+    expected: str
+    at_most: str
+    error_median_pct: str
+    error_worst_pct: str
+    verdict: str
+    commit: str
+    date: str
+
+    @property
+    def id(self):
+        """What stays the same when it is measured again."""
+        return (self.series, self.case, self.what, self.variant)
+
+
+COLUMNS = [field.name for field in fields(Row)]
+NUMBERS = (
+    "value",
+    "spread",
+    "least",
+    "greatest",
+    "n",
+    "expected",
+    "at_most",
+    "error_median_pct",
+    "error_worst_pct",
+)
+
+
+def read_series(path, root):
+    """Every series of series.toml, by name."""
+    with path.open("rb") as file:
+        tables = tomllib.load(file)
+    series = {}
+    for name, table in tables.items():
+        try:
+            one = Series(name, table["command"], table["machine"], tuple(table["code"]))
+        except KeyError as missing:
+            raise Invalid(f"{path}: series {name} has no {missing}") from None
+        for code in one.code:
+            if not (root / code.removeprefix("!")).exists():
+                raise Invalid(f"{path}: series {name}: there is no {code}; give its new place")
+        series[name] = one
+    return series
+
+
+def check(row, place):
+    """Raises Invalid unless the row keeps the format."""
+    for name in NUMBERS:
+        text = getattr(row, name)
+        try:
+            float(text or 0)
+        except ValueError:
+            raise Invalid(f"{place}: {name} {text!r} is not a number") from None
+    if not row.value and not (row.least and row.greatest):
+        raise Invalid(f"{place}: neither a value nor least and greatest")
+    if row.statistic not in STATISTICS:
+        raise Invalid(f"{place}: statistic {row.statistic!r} is none of {', '.join(STATISTICS[:-1])}")
+    if bool(row.spread) != bool(row.spread_kind):
+        raise Invalid(f"{place}: spread and spread_kind go together")
+    for name in ("series", "what", "unit", "commit", "date"):
+        if not getattr(row, name):
+            raise Invalid(f"{place}: {name} is empty")
+
+
+def read_rows(path):
+    """The rows of one CSV file."""
+    found = []
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        if reader.fieldnames != COLUMNS:
+            raise Invalid(f"{path}: the first line must be {','.join(COLUMNS)}")
+        for fields_of_line in reader:
+            place = f"{path}, line {reader.line_num}"
+            if None in fields_of_line or None in fields_of_line.values():
+                raise Invalid(f"{place}: a row has {len(COLUMNS)} fields")
+            row = Row(**fields_of_line)
+            check(row, place)
+            found.append(row)
+    return found
+
+
+def write_rows(path, rows):
+    """Writes one CSV file."""
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(astuple(row) for row in rows)
+
+
+def read_all(data, root):
+    """The series by name, and the rows of every CSV file."""
+    series = read_series(data / "series.toml", root)
+    found, seen = [], set()
+    for path in sorted(data.glob("*.csv")):
+        for row in read_rows(path):
+            if row.series not in series:
+                raise Invalid(f"{path}: series {row.series} is not in series.toml")
+            if row.id in seen:
+                raise Invalid(f"{path}: two rows are {' / '.join(row.id)}")
+            seen.add(row.id)
+            found.append(row)
+    return series, found
+
+
+def add(data, source):
+    """Takes over the rows of `source`: those of the same id are replaced, others appended. Says what it did.
+
+    Rows go to the file that has their series, else to the file that is named after it.
+    """
+    homes, contents = {}, {}
+    for path in sorted(data.glob("*.csv")):
+        contents[path] = read_rows(path)
+        for row in contents[path]:
+            homes[row.series] = path
+    replaced = appended = 0
+    for row in read_rows(source):
+        home = homes.setdefault(row.series, data / f"{row.series}.csv")
+        rows = contents.setdefault(home, [])
+        for index, old in enumerate(rows):
+            if old.id == row.id:
+                rows[index] = row
+                replaced += 1
+                break
+        else:
+            rows.append(row)
+            appended += 1
+    for path, rows in contents.items():
+        write_rows(path, rows)
+    return f"{replaced} rows replaced, {appended} added"

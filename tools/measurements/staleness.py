@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether code changed after a commit.
+
+Comments, blank space and renames are no changes: the compiler sees the same text.
+"""
+
+import re
+import subprocess
+from functools import cache
+
+# A string or character literal, or a comment. Literals are kept, so that "//" in one is no comment.
+C_TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+HASH_TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*')
+C_SUFFIXES = (".c", ".h", ".cc", ".hh", ".rs")
+HASH_SUFFIXES = (".py", ".sh", ".toml", ".txt")
+
+
+class NoGit(Exception):
+    """Git cannot be asked."""
+
+
+def without_comments(path, text):
+    """The text as a compiler sees it; all of it where the kind of comment is not known."""
+    if path.endswith(C_SUFFIXES):
+        tokens, opening = C_TOKENS, "/"
+    elif path.endswith(HASH_SUFFIXES):
+        tokens, opening = HASH_TOKENS, "#"
+    else:
+        return text
+    text = tokens.sub(lambda match: " " if match[0].startswith(opening) else match[0], text)
+    return " ".join(text.split())
+
+
+def covers(code, path):
+    """Whether `path` is part of the code, a list of files and directories; `!` leaves one out."""
+
+    def inside(place):
+        return path == place or path.startswith(place.rstrip("/") + "/")
+
+    left_out = any(inside(place[1:]) for place in code if place.startswith("!"))
+    return not left_out and any(inside(place) for place in code if not place.startswith("!"))
+
+
+class Judge:
+    """Compares the work tree with commits of its history."""
+
+    def __init__(self, root):
+        self.root = root
+        self.differences = cache(self.differences)
+
+    def git(self, *args):
+        """Output of a git command."""
+        command = ["git", "-C", str(self.root), *args]
+        try:
+            return subprocess.run(command, check=True, capture_output=True, text=True, errors="replace").stdout
+        except FileNotFoundError:
+            raise NoGit("git is not installed; it tells which rows are stale") from None
+        except subprocess.CalledProcessError as error:
+            raise NoGit(f"{' '.join(command)} failed: {error.stderr.strip()}") from None
+
+    def differences(self, commit):
+        """Paths whose code differs from `commit`; those of files that are gone are included."""
+        try:
+            self.git("cat-file", "-e", commit + "^{commit}")
+        except NoGit:
+            raise NoGit(f"commit {commit} is not in this clone; run: git fetch --unshallow") from None
+        fields = self.git("diff", "-M40%", "-l0", "--name-status", "-z", commit).split("\0")
+        changed = []
+        while fields and fields[0]:
+            status, old = fields.pop(0), fields.pop(0)
+            new = fields.pop(0) if status[0] in "RC" else old
+            if status in ("R100", "C100"):
+                continue
+            if status[0] in "AD" or self.text_differs(commit, old, new):
+                changed.append(new)
+        return changed
+
+    def text_differs(self, commit, old, new):
+        """Whether the file differs in more than comments and blank space."""
+        before = self.git("show", f"{commit}:{old}")
+        now = (self.root / new).read_text(errors="replace")
+        return without_comments(old, before) != without_comments(new, now)
+
+    def changed(self, commit, code):
+        """Files of `code` that changed after `commit`, sorted."""
+        return sorted(path for path in self.differences(commit) if covers(code, path))

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Tests of tools/results: rows, staleness and pages."""
+
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from measurements import pages, rows, staleness  # noqa: E402
+
+HEADER = ",".join(rows.COLUMNS)
+SERIES = '[s]\ncommand = "run it"\nmachine = "VM"\ncode = ["bpf", "!bpf/sizes"]\n'
+
+
+def line(what="share", variant="drfq", value="50.0", **others):
+    """One line of a data file."""
+    fields = dict.fromkeys(rows.COLUMNS, "")
+    fields.update(series="s", case="c", what=what, variant=variant, unit="%", value=value)
+    fields.update(statistic="median", n="3", commit="abc", date="2026-01-02")
+    fields.update(others)
+    return ",".join(fields[name] for name in rows.COLUMNS)
+
+
+class WithData(unittest.TestCase):
+    """A directory with one series."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = Path(directory.name)
+        self.data = self.root / "data"
+        self.data.mkdir()
+        (self.root / "bpf").mkdir()
+        (self.root / "bpf/sizes").touch()
+        (self.data / "series.toml").write_text(SERIES)
+
+    def write(self, name, *lines):
+        """Writes a data file."""
+        path = self.data / name
+        path.write_text("\n".join([HEADER, *lines]) + "\n")
+        return path
+
+
+class RowTests(WithData):
+    def test_a_row_of_all_columns_is_read(self):
+        self.write("s.csv", line())
+        series, found = rows.read_all(self.data, self.root)
+        self.assertEqual(series["s"].command, "run it")
+        self.assertEqual([row.value for row in found], ["50.0"])
+
+    def test_a_broken_row_is_refused_with_its_line(self):
+        for broken, why in (
+            (line(value="a lot"), "not a number"),
+            (line(value=""), "neither a value"),
+            (line(statistic="guess"), "none of"),
+            (line(spread="1"), "go together"),
+            (line(commit=""), "commit is empty"),
+            (line() + ",more", "19 fields"),
+        ):
+            self.write("s.csv", line(what="good"), broken)
+            with self.assertRaisesRegex(rows.Invalid, f"line 3: .*{why}"):
+                rows.read_all(self.data, self.root)
+
+    def test_two_rows_of_one_id_are_refused(self):
+        self.write("a.csv", line())
+        self.write("b.csv", line(value="1"))
+        with self.assertRaisesRegex(rows.Invalid, "two rows"):
+            rows.read_all(self.data, self.root)
+
+    def test_a_series_whose_code_moved_is_refused(self):
+        (self.root / "bpf/sizes").unlink()
+        with self.assertRaisesRegex(rows.Invalid, "there is no !bpf/sizes"):
+            rows.read_all(self.data, self.root)
+
+    def test_added_rows_replace_those_of_the_same_id(self):
+        home = self.write("topic.csv", line(), line(what="other"))
+        source = self.root / "new.csv"
+        source.write_text("\n".join([HEADER, line(value="51"), line(what="third")]) + "\n")
+        self.assertEqual(rows.add(self.data, source), "1 rows replaced, 1 added")
+        self.assertEqual([row.value for row in rows.read_rows(home)], ["51", "50.0", "50.0"])
+
+
+class StalenessTests(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = Path(directory.name)
+        self.git("init", "-q")
+        self.write("bpf/main.c", "int f(void)\n{\n\treturn 1; /* why */\n}\n" * 5)
+        self.commit = self.commit_all()
+
+    def git(self, *args):
+        """Runs git as nobody in particular."""
+        who = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+        command = ["git", "-C", str(self.root), *who, *args]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def write(self, path, text):
+        """Writes a file, with its directories."""
+        (self.root / path).parent.mkdir(exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def commit_all(self):
+        """Commits everything; the commit."""
+        self.git("add", "-A")
+        self.git("commit", "-qm", "x")
+        return self.git("rev-parse", "--short", "HEAD")
+
+    def changed(self, *code):
+        """Files that changed since the first commit."""
+        return staleness.Judge(self.root).changed(self.commit, code or ("bpf",))
+
+    def test_unchanged_code_is_current(self):
+        self.assertEqual(self.changed(), [])
+
+    def test_changed_code_is_stale_before_it_is_committed(self):
+        self.write("bpf/main.c", "int f(void) { return 2; }\n")
+        self.assertEqual(self.changed(), ["bpf/main.c"])
+
+    def test_a_comment_or_blank_space_is_no_change(self):
+        text = (self.root / "bpf/main.c").read_text()
+        self.write("bpf/main.c", "// new\n" + text.replace("/* why */", "/* because */").replace("\t", "  "))
+        self.assertEqual(self.changed(), [])
+
+    def test_a_rename_is_no_change(self):
+        (self.root / "bpf/main.c").rename(self.root / "bpf/other.c")
+        self.commit_all()
+        self.assertEqual(self.changed(), [])
+
+    def test_a_new_file_in_the_code_is_a_change(self):
+        self.write("bpf/new.c", "int g;\n")
+        self.commit_all()
+        self.assertEqual(self.changed(), ["bpf/new.c"])
+        self.assertEqual(self.changed("bpf", "!bpf/new.c"), [])
+        self.assertEqual(self.changed("bp"), [])
+
+    def test_an_unknown_commit_tells_how_to_get_it(self):
+        with self.assertRaisesRegex(staleness.NoGit, "unshallow"):
+            staleness.Judge(self.root).changed("deadbeef", ("bpf",))
+
+    def test_comment_signs_in_strings_stay(self):
+        self.assertEqual(staleness.without_comments("a.rs", 'f("//x") // y'), 'f("//x")')
+        self.assertEqual(staleness.without_comments("a.toml", 'a = "#x" # y'), 'a = "#x"')
+
+
+class Current:
+    """A judge that finds one commit stale."""
+
+    def changed(self, commit, _code):
+        """Only rows of commit old are stale."""
+        return ["bpf/main.c"] if commit == "old" else []
+
+
+class PageTests(WithData):
+    def render(self, mark, *lines):
+        """The page of one mark."""
+        self.write("s.csv", *lines)
+        text = f"# T\n\n<!-- results: {mark} -->\nformer\n<!-- end of results -->\nrest\n"
+        return pages.render(text, "p.md", *rows.read_all(self.data, self.root), Current())
+
+    def test_a_grid_has_a_column_for_each_variant(self):
+        page = self.render("grid s", line(), line(variant="eevdf", value="49"), line(what="idle", value="1"))
+        self.assertIn("| case | what | unit | drfq | eevdf |\n", page)
+        self.assertIn("| c | share | % | 50.0 | 49 |\n| c | idle | % | 1 |  |\n", page)
+        self.assertNotIn("former", page)
+        self.assertTrue(page.endswith("<!-- end of results -->\nrest\n"))
+
+    def test_a_page_that_is_written_stays_as_it_is(self):
+        page = self.render("grid s", line())
+        found = rows.read_all(self.data, self.root)
+        self.assertEqual(pages.render(page, "p.md", *found, Current()), page)
+
+    def test_only_rows_of_changed_code_are_marked_stale(self):
+        page = self.render("list s", line(), line(what="old one", commit="old"))
+        self.assertIn("- commit `abc`, 2026-01-02 (1 of 2 rows)\n", page)
+        self.assertIn("- commit `old`, 2026-01-02 (1 of 2 rows), **stale**\n", page)
+
+    def test_what_was_not_recorded_is_named(self):
+        page = self.render("list s", line(value="", least="1", greatest="2", n="", statistic=""))
+        self.assertIn("| c | share | drfq | % | range | 1 | 2 | not recorded |", page)
+
+    def test_filters_choose_rows(self):
+        lines = line(), line(what="idle", value="7"), line(case="d d", value="9")
+        self.assertNotIn("| 7 |", self.render("grid s without=idle", *lines))
+        self.assertIn("| 9 |", self.render('grid s case="d d"', *lines))
+        self.assertNotIn("50.0", self.render('grid s case="d d"', *lines))
+
+    def test_a_wrong_mark_is_refused(self):
+        for mark in ("grid t", "pie s", "grid s colour=red", "grid s what=nothing"):
+            with self.assertRaises(rows.Invalid):
+                self.render(mark, line())
+
+
+if __name__ == "__main__":
+    unittest.main()
