@@ -10,8 +10,14 @@ default:
     @'{{just_executable()}}' --justfile '{{justfile()}}' --list --unsorted
 
 # Load the scheduler: here as root on a sched_ext kernel, else in a VM with a live table (--help)
-run *args: build
+[no-exit-message]
+run *args:
     @tools/run "$@"
+
+# Check what changed, in seconds: formats, lints, unit tests; just check --all for everything
+[no-exit-message]
+check *args:
+    @tools/check "$@"
 
 # Run a command in the VM, in this directory: just vm [OPTIONS] -- CMD ... (vm --help)
 [no-cd]
@@ -24,16 +30,24 @@ vm-shell *args:
     @'{{justfile_directory()}}/vm/vm' shell "$@"
 
 # Install system packages (as root; otherwise print the command) and check the Rust toolchain
-setup:
-    @tools/setup
+[no-exit-message]
+setup *args:
+    @tools/setup "$@"
 
-# Build the scheduler, the agent and the workloads
+# Build the scheduler, the agent and the workloads, optimised
 build: setup
     cargo build --release --workspace
 
 # All set-up and all tests, on the host and in the VM
+[no-exit-message]
 test:
     @tools/test
+
+# The long forms of the tests in VMs, hours; just test-long [NAME ...]
+[no-exit-message]
+test-long *args: setup
+    tests/vm/run --long "${@:-all}"
+    [ "$#" -gt 0 ] || tests/hardware/run --long
 
 # The tests that need no VM
 test-host: test-rust test-cpp test-harness
@@ -42,7 +56,7 @@ test-host: test-rust test-cpp test-harness
 test-rust *args: setup
     cmake --fresh -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja > /dev/null
     cmake --build '{{target}}/gem5-backend' --target drfq-mc -- -j "$(nproc)"
-    cargo test --release --workspace "$@"
+    cargo test --workspace "$@"
 
 # Tests of the memory controller and of the virtual machine's hardware; just test-cpp [CTEST ARGUMENTS]
 test-cpp *args: setup
@@ -53,7 +67,7 @@ test-cpp *args: setup
     cmake --build '{{target}}/machine' -- -j "$(nproc)"
     ctest --test-dir '{{target}}/machine' --output-on-failure "$@"
 
-# Build drfq-mc; with an experiment, run it: just mc [OPTIONS] EXPERIMENT (a file, or a name in gem5-backend/experiments)
+# Build drfq-mc, or run an experiment with it; just mc [OPTIONS] EXPERIMENT (--help)
 [no-cd]
 mc *args:
     @'{{justfile_directory()}}/gem5-backend/mc' '{{target}}/gem5-backend' "$@"
@@ -63,33 +77,43 @@ mc *args:
 gem5 *args:
     @'{{justfile_directory()}}/gem5-backend/gem5/run' '{{target}}/gem5-backend' "$@"
 
-# Unit tests of the VM harness
+# Unit tests of the VM harness and of the tables of results
 test-harness:
     python3 -B -m unittest discover -s vm/harness/tests -t vm
+    python3 -B -m unittest discover -s tools/measurements/tests -t tools
 
 # Tests that boot VMs: the harness itself, the modelled machine, then the scheduler
-test-vm: build
+test-vm: setup test-vm-harness test-hardware test-scheduler
+
+# Tests of the VM harness that boot VMs
+test-vm-harness:
     python3 -B -m unittest discover -v -s vm/harness/tests -t vm -p 'vm_*.py'
-    tests/hardware/run resctrl mbm counters stat multiplex ratios contention mba cat scheduler registers
-    tests/vm/run
+
+# Tests of the modelled machine, in its VM; just test-hardware [SECTION ...]
+test-hardware *args:
+    tests/hardware/run "$@"
+
+# Tests of the scheduler in VMs; just test-scheduler [NAME ...]
+test-scheduler *args:
+    tests/vm/run "$@"
 
 # Benchmarks side by side with EEVDF and scx_rusty, in one VM (--help)
-bench *args: build
+bench *args: setup
     tests/vm/bench "$@"
 
 # Write the tables of docs/results from its rows; --check, --stale, --add FILE (--help)
 results *args:
     @tools/results "$@"
 
-# Check formatting and lints of every language; warnings are errors
-lint: setup
-    @tools/lint
+# Check formatting and lints of every language; warnings are errors; just lint [FILE ...]
+[no-exit-message]
+lint *args: setup
+    @tools/lint "$@"
 
-# Format every language
-fmt: setup
-    cargo fmt --all
-    clang-format-19 -i bpf/*.[ch]
-    git ls-files -z 'gem5-backend/*.cc' 'gem5-backend/*.hh' 'gem5-backend/*.h' 'vm/*.cc' 'vm/*.hh' 'vm/*.h' 'vm/*.c' | xargs -0 clang-format-19 -i
+# Format every language and mend what the linters can mend; just fmt [FILE ...]
+[no-exit-message]
+fmt *args: setup
+    @tools/lint --fix "$@"
 
 # Remove what was built (the cache of kernels and tools stays)
 clean:

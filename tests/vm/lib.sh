@@ -4,8 +4,11 @@
 
 set -euo pipefail
 
-# Where cargo puts release binaries.
-bin=${CARGO_TARGET_DIR:-$PWD/target}/release
+# Cargo's profile: dev, with overflow checks and debug assertions, unless something is measured (--long, bench).
+profile=${DRFQ_PROFILE:-dev}
+target=${CARGO_TARGET_DIR:-$PWD/target}
+bin=$target/${profile/#dev/debug}
+# shellcheck disable=SC2034  # of the scripts that source this
 exp=$bin/drfq-exp
 
 # Results, logs: one directory for each test, kept until the next run.
@@ -26,12 +29,11 @@ fail() {
 	exit 1
 }
 
-# Stops with the command to type if something was not built.
-need_built() {
-	local name
-	for name in scx_drfq drfq-exp drfq-load; do
-		[[ -x $bin/$name ]] || fail "$bin/$name is not built; run: cargo build --release --workspace"
-	done
+# Builds what the VMs run, unless the caller has; fast when nothing has changed.
+build() {
+	[[ -z ${DRFQ_BUILT-} ]] || return 0
+	cargo build --quiet --profile "$profile" --workspace --bins
+	export DRFQ_BUILT=1
 }
 
 # Runs an experiment in full: publish NAME. Its table becomes a page of docs, whatever the verdict.
