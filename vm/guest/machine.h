@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How programs in the guest talk to the machine. docs/virtual-machine.md */
+/* How programs in the guest talk to the machine. docs/reference/registers.md */
 #ifndef DRFQ_GUEST_MACHINE_H
 #define DRFQ_GUEST_MACHINE_H
 

@@ -9,7 +9,7 @@
 //   run COMMAND ...       the rest of the words; ends with its status
 //
 // Numbers may be hexadecimal (0x...). Offsets are those of
-// gem5-backend/interface/registers.toml; the shadow page is docs/virtual-machine.md's.
+// gem5-backend/interface/registers.toml; docs/reference/registers.md explains the mailbox page.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 // The private cache is its core's own and is asked at every access, so a set is
 // an array in the order of use. The shared one is not inclusive: a line may be
 // in a private cache and no longer here. Private caches are not kept coherent
-// with each other; see docs/virtual-machine.md.
+// with each other; see docs/explanation/modelled-machine.md.
 #ifndef DRFQ_HARDWARE_CACHE_HH
 #define DRFQ_HARDWARE_CACHE_HH
 

@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass a variable")
     one.add_argument("--machine", metavar="NAME|FILE.toml",
                      help="modelled hardware with RDT, a PMU, caches and memory contention, in simulated time: "
-                     f"{', '.join(model.names())}, or a description of your own (docs/virtual-machine.md)")
+                     f"{', '.join(model.names())}, or a description of your own (docs/reference/machine-description.md)")
     one.add_argument("--machine-stats", metavar="FILE",
                      help="what really happened in the modelled machine, a line of JSON per interval")
     one.add_argument("--machine-interval", type=_positive, default=100, metavar="MS",

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """An independent, slow reference of the controller and its DRAM.
 
-Written from the rules (docs/controller.md) with plain lists and recomputation: no sorted insertion, no counters, no
+Written from the rules (docs/explanation/controller.md) with plain lists and recomputation: no sorted insertion, no counters, no
 incremental state. It shares the tables of interface/ with the C++ core, and nothing else. Prints the same decision log as `drfq-mc replay --log`.
 Times are picoseconds.
 """

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The three variants of DRFQ behind a memory controller that serves the lowest
-//! virtual time first: the table of docs/controller-agent.md. The memory is the
+//! virtual time first: the table of docs/results/controller-agent.md. The memory is the
 //! stand-in of `drfq_sim::memory`, with registers that are written every ms.
 
 mod common;
