@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel: time, ticks, slices, blocking, and the order in which
-//! `sched_ext` calls its scheduler (`kernel/sched/ext.c`): dispatch comes before
-//! the previous packet's stopping, that before its enqueue, and running last.
+//! What happens when: the steps of the tasks, ticks, interrupts, the scheduler's timer. What the
+//! kernel and the scheduler do about it is [`crate::kernel`].
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::config::Config;
-use crate::cpu::{Cpu, TaskId};
+use crate::cpuset::CpuSet;
+use crate::kernel::{Kernel, NEVER, Place, TaskId};
 use crate::memory::Memory;
-use crate::queue::VtimeQueue;
 use crate::report::{Counters, Report};
-use crate::task::{Task, TaskSpec, TaskState};
-use crate::timer::TIMER_PERIOD_NS;
-use crate::trace::{Rng, Step};
+use crate::task::{Task, TaskSpec};
+use crate::trace::Step;
 
 /// Violations beyond this many are dropped.
 const MAX_VIOLATIONS: usize = 20;
+
+/// The period of the scheduler's timer (`bpf/timer.bpf.h`), which ends what no CPU ends.
+const TIMER_PERIOD_NS: u64 = 100_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -24,34 +25,42 @@ enum Event {
     StepEnd(usize, u64),
     /// Its slice does, with exact slices.
     SliceEnd(usize, u64),
-    Resched(usize),
+    /// A CPU switches, some time after it was asked to.
+    Schedule(usize),
     Wake(TaskId),
     Arrive(usize),
     Tick(usize),
-    Watch,
+    /// The scheduler's timer.
+    Timer,
     /// The agent writes the controller's registers.
     Publish,
 }
 
+/// A CPU as the simulator follows it.
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    current: Option<TaskId>,
+    /// Counts packets, so that events of an earlier one are recognised.
+    generation: u64,
+    /// An [`Event::Schedule`] is on its way.
+    schedule_pending: bool,
+}
+
 /// A simulation. The same config and specs give the same report, always.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sim {
-    pub(crate) config: Config,
-    pub(crate) now_ns: u64,
-    pub(crate) v_ns: u64,
-    pub(crate) busy_cpus: u32,
-    pub(crate) v_scanned_at_ns: Option<u64>,
-    pub(crate) v_stale: bool,
-    pub(crate) timer_periods: u64,
-    pub(crate) cpus: Vec<Cpu>,
-    pub(crate) tasks: Vec<Task>,
-    pub(crate) queues: Vec<VtimeQueue>,
-    pub(crate) held: VtimeQueue,
-    pub(crate) memory: Memory,
-    pub(crate) counters: Counters,
-    pub(crate) random: Rng,
+    config: Config,
+    now_ns: u64,
+    kernel: Kernel,
+    cpus: Vec<Cpu>,
+    tasks: Vec<Task>,
+    memory: Memory,
     specs: Vec<TaskSpec>,
     violations: Vec<String>,
+    v_ns: u64,
+    /// Tasks that were held after the last event.
+    nr_held: usize,
+    timer_due_ns: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     pushed: u64,
 }
@@ -64,33 +73,19 @@ impl Sim {
     pub fn new(config: Config, specs: Vec<TaskSpec>) -> Self {
         let nr_cpus = config.nr_cpus();
         for spec in &specs {
-            assert_ne!(
-                spec.allowed.count(nr_cpus),
-                0,
-                "{} may run nowhere",
-                spec.name
-            );
+            let cpus = spec.allowed.count(nr_cpus);
+            assert_ne!(cpus, 0, "{} may run nowhere", spec.name);
         }
-        let v_ns = config.v_origin_ns;
         let mut sim = Self {
             now_ns: 0,
-            v_ns,
-            busy_cpus: 0,
-            v_scanned_at_ns: None,
-            v_stale: false,
-            timer_periods: 0,
-            cpus: config
-                .llc_of_cpu
-                .iter()
-                .map(|llc| Cpu::new(*llc, v_ns))
-                .collect(),
+            kernel: Kernel::new(&config),
+            cpus: vec![Cpu::default(); nr_cpus],
             tasks: Vec::new(),
-            queues: vec![VtimeQueue::default(); config.nr_llcs()],
-            held: VtimeQueue::default(),
             memory: Memory::new(nr_cpus, config.mem_bytes_per_s),
-            counters: Counters::default(),
-            random: Rng::new(0),
             violations: Vec::new(),
+            v_ns: config.v_origin_ns,
+            nr_held: 0,
+            timer_due_ns: NEVER,
             events: BinaryHeap::new(),
             pushed: 0,
             config,
@@ -111,7 +106,7 @@ impl Sim {
             };
             sim.push(first_ns, Event::Tick(cpu));
         }
-        sim.push(TIMER_PERIOD_NS, Event::Watch);
+        sim.arm_timer();
         if let Some(update_ns) = sim.config.controller_update_ns {
             sim.push(update_ns, Event::Publish);
         }
@@ -127,6 +122,7 @@ impl Sim {
             self.events.pop();
             self.now_ns = at;
             self.handle(event);
+            self.follow();
             self.check();
         }
         self.now_ns = end_ns;
@@ -137,30 +133,33 @@ impl Sim {
     }
 
     fn report(&self) -> Report {
+        let mut tasks: Vec<_> = self.tasks.iter().map(|t| t.report.clone()).collect();
+        for (task, report) in tasks.iter_mut().enumerate() {
+            report.dma_bytes = self.kernel.account(task).dma_bytes;
+        }
         Report {
             now_ns: self.now_ns,
-            v_ns: self.v_ns,
-            tasks: self.tasks.iter().map(|t| t.report.clone()).collect(),
-            counters: self.counters.clone(),
+            v_ns: self.kernel.v_ns(),
+            tasks,
+            counters: Counters::read(&self.kernel),
             violations: self.violations.clone(),
         }
     }
 
-    /// S of each task now, ns of virtual time.
+    /// S of each task, in the order of creation.
     pub fn starts(&self) -> Vec<u64> {
-        self.tasks.iter().map(|t| t.flow.start()).collect()
+        let tasks = 0..self.tasks.len();
+        tasks.map(|t| self.kernel.account(t).start_ns).collect()
     }
 
     /// V now, ns of virtual time.
     pub fn v_ns(&self) -> u64 {
-        self.v_ns
+        self.kernel.v_ns()
     }
 
     /// Whether `task`, in the order of creation, is held now.
     pub fn is_held(&self, task: TaskId) -> bool {
-        self.tasks
-            .get(task)
-            .is_some_and(|t| t.state == TaskState::Held)
+        task < self.tasks.len() && self.kernel.place(task) == Place::Held
     }
 
     /// The CPU that runs `task` now.
@@ -168,57 +167,29 @@ impl Sim {
         self.cpus.iter().position(|c| c.current == Some(task))
     }
 
-    pub(crate) fn violation(&mut self, text: String) {
+    /// The kernel, for tests of one callback.
+    pub fn kernel(&mut self) -> &mut Kernel {
+        &mut self.kernel
+    }
+
+    fn violation(&mut self, text: &str) {
         if self.violations.len() < MAX_VIOLATIONS {
             self.violations
                 .push(format!("at {} ns: {text}", self.now_ns));
         }
     }
 
-    /// The promises that hold after every event.
-    fn check(&mut self) {
-        let mut broken = Vec::new();
-        let free = self.cpus.iter().any(|c| c.idle);
-        let queues = if free { self.queues.as_slice() } else { &[] };
-        for (_, task) in queues.iter().flat_map(VtimeQueue::iter) {
-            let allowed = self.tasks[task].allowed;
-            let mut free =
-                (0..self.cpus.len()).filter(|c| self.cpus[*c].current.is_none() && allowed.has(*c));
-            // Unless one was woken and is on its way.
-            if free.clone().all(|c| self.cpus[c].idle)
-                && let Some(cpu) = free.next()
-            {
-                broken.push(format!("task {task} is queued and CPU {cpu} idles"));
-            }
-        }
-        for (cpu, task) in self
-            .cpus
-            .iter()
-            .enumerate()
-            .filter_map(|(i, c)| Some((i, c.current?)))
-        {
-            if !self.tasks[task].allowed.has(cpu) {
-                broken.push(format!("task {task} runs on CPU {cpu}, where it may not"));
-            }
-        }
-        // The watch timer is what ends a hold when no CPU acts.
-        let bound = self.config.hold_max_ns + TIMER_PERIOD_NS + self.config.resched_ns;
-        for (_, task) in self.held.iter() {
-            let since = self.tasks[task].held_since_ns.unwrap_or(self.now_ns);
-            let cpu_free =
-                (0..self.cpus.len()).any(|c| self.cpus[c].idle && self.tasks[task].allowed.has(c));
-            if self.now_ns - since > bound && cpu_free {
-                broken.push(format!("task {task} is held beyond the bound"));
-            }
-        }
-        for text in broken {
-            self.violation(text);
-        }
-    }
-
     fn push(&mut self, at_ns: u64, event: Event) {
         self.pushed += 1;
         self.events.push(Reverse((at_ns, self.pushed, event)));
+    }
+
+    fn arm_timer(&mut self) {
+        let due_ns = self.kernel.timer_due_ns();
+        if due_ns != NEVER && due_ns != self.timer_due_ns {
+            self.timer_due_ns = due_ns;
+            self.push(due_ns, Event::Timer);
+        }
     }
 
     fn handle(&mut self, event: Event) {
@@ -228,155 +199,207 @@ impl Sim {
                 self.step_end(cpu);
             }
             Event::SliceEnd(cpu, generation) if self.cpus[cpu].generation == generation => {
-                self.tick_cpu(cpu);
-                if self.cpus[cpu].slice_ns == 0 {
+                self.tick(cpu);
+                if self.kernel.slice_left_ns(cpu) == 0 {
                     self.schedule(cpu);
                 }
             }
             Event::StepEnd(..) | Event::SliceEnd(..) => {}
-            Event::Resched(cpu) => {
-                self.cpus[cpu].resched = false;
+            Event::Schedule(cpu) => {
+                self.cpus[cpu].schedule_pending = false;
                 self.schedule(cpu);
             }
-            Event::Wake(task) => self.wake(task, true),
+            Event::Wake(task) => {
+                self.waits(task, true);
+                self.kernel.wake(self.now_ns, task, None, false);
+            }
             Event::Arrive(spec) => self.arrive(spec, None),
             Event::Tick(cpu) => {
                 self.push(self.now_ns + self.config.tick_ns, Event::Tick(cpu));
-                self.tick_cpu(cpu);
-                if self.cpus[cpu].current.is_some() && self.cpus[cpu].slice_ns == 0 {
-                    self.resched(cpu);
-                }
+                self.tick(cpu);
             }
-            Event::Watch => {
-                self.push(self.now_ns + TIMER_PERIOD_NS, Event::Watch);
-                self.timer_fire();
-            }
+            Event::Timer => self.kernel.timer_fire(self.now_ns),
             Event::Publish => self.publish(),
+        }
+    }
+
+    /// Takes over what the kernel did: CPUs that must switch, holds that began or ended, V.
+    fn follow(&mut self) {
+        for cpu in self.kernel.take_rescheds() {
+            if !std::mem::replace(&mut self.cpus[cpu].schedule_pending, true) {
+                self.push(self.now_ns + self.config.resched_ns, Event::Schedule(cpu));
+            }
+        }
+        self.arm_timer();
+        if self.kernel.nr_held() > 0 || self.nr_held > 0 {
+            self.follow_holds();
+        }
+        let v = self.kernel.v_ns();
+        if (v.wrapping_sub(self.v_ns) as i64) < 0 {
+            self.violation(&format!("V went back from {} to {v}", self.v_ns));
+        }
+        self.v_ns = v;
+    }
+
+    fn follow_holds(&mut self) {
+        self.nr_held = self.kernel.nr_held();
+        for task in 0..self.tasks.len() {
+            let held = self.kernel.place(task) == Place::Held;
+            let now = self.now_ns;
+            let t = &mut self.tasks[task];
+            match (held, t.held_since_ns) {
+                (true, None) => {
+                    t.held_since_ns = Some(now);
+                    t.waits_since_ns = None;
+                }
+                (false, Some(since)) => {
+                    t.held_since_ns = None;
+                    t.report.holds_ns.push(now - since);
+                    if self.cpus.iter().all(|c| c.current != Some(task)) {
+                        self.waits(task, true);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The promises that hold after every event.
+    fn check(&mut self) {
+        if let Some(error) = self.kernel.error() {
+            self.violation(&format!("the scheduler gave up: {error}"));
+        }
+        for cpu in 0..self.cpus.len() {
+            if let Some(task) = self.cpus[cpu].current
+                && !self.tasks[task].allowed.has(cpu)
+            {
+                self.violation(&format!("task {task} runs where it may not"));
+            }
+        }
+        if self.kernel.any_cpu_is_idle() {
+            self.check_idle();
+        }
+    }
+
+    /// What waits while a CPU idles.
+    fn check_idle(&mut self) {
+        let nr_cpus = self.cpus.len();
+        let idle: Vec<usize> = (0..nr_cpus)
+            .filter(|cpu| self.kernel.cpu_is_idle(*cpu))
+            .collect();
+        let mut broken = Vec::new();
+        // The watch timer is what ends a hold when no CPU acts.
+        let bound = self.config.hold_max_ns + TIMER_PERIOD_NS + self.config.resched_ns;
+        for (task, t) in self.tasks.iter().enumerate() {
+            let place = self.kernel.place(task);
+            if !matches!(place, Place::Queued | Place::Held) {
+                continue;
+            }
+            let Some(cpu) = idle.iter().find(|cpu| t.allowed.has(**cpu)) else {
+                continue;
+            };
+            // A CPU that was woken for a task is on its way.
+            let coming = (0..nr_cpus).any(|c| t.allowed.has(c) && self.cpus[c].schedule_pending);
+            if place == Place::Queued && !coming {
+                broken.push(format!("task {task} is queued and CPU {cpu} idles"));
+            }
+            let held_ns = t.held_since_ns.map_or(0, |since| self.now_ns - since);
+            if place == Place::Held && held_ns > bound {
+                broken.push(format!("task {task} is held beyond the bound"));
+            }
+        }
+        for text in broken {
+            self.violation(&text);
         }
     }
 
     /// What the agent writes: `virtualTime_coreId` is ns >> 22 (4.5.3).
     fn publish(&mut self) {
-        let registers = self.cpus.iter().map(|cpu| cpu.slot.charged_vtime_ns >> 22);
+        let cpus = 0..self.cpus.len();
+        let registers = cpus.map(|cpu| self.kernel.charged_vtime_ns(cpu) >> 22);
         self.memory.serve_by(self.now_ns, registers.collect());
         if let Some(update_ns) = self.config.controller_update_ns {
             self.push(self.now_ns + update_ns, Event::Publish);
         }
     }
 
-    /// `update_curr()`: brings the running task's times up to now.
-    fn account(&mut self, id: usize) {
-        let cpu = &mut self.cpus[id];
-        let Some(task) = cpu.current else {
+    /// Brings the running task's time and the traffic of its CPU up to now.
+    fn account(&mut self, cpu: usize) {
+        let given = self.memory.take(self.now_ns, cpu);
+        self.kernel.count_traffic(cpu, given);
+        self.kernel.update_curr(self.now_ns, cpu);
+        let Some(task) = self.cpus[cpu].current else {
             return;
         };
-        let ran = self.now_ns - cpu.accounted_ns;
-        cpu.accounted_ns = self.now_ns;
-        cpu.slice_ns = cpu.slice_ns.saturating_sub(ran);
-        self.tasks[task].report.cpu_ns += ran;
-        self.tasks[task].left_ns = self.tasks[task].left_ns.saturating_sub(ran);
+        let t = &mut self.tasks[task];
+        t.report.bytes += given;
+        t.report.cpu_ns = self.kernel.task_cpu_ns(task);
+        let ran = t.report.cpu_ns - t.seen_cpu_ns;
+        t.seen_cpu_ns = t.report.cpu_ns;
+        t.left_ns = t.left_ns.saturating_sub(ran);
     }
 
-    fn tick_cpu(&mut self, cpu: usize) {
+    fn tick(&mut self, cpu: usize) {
         self.account(cpu);
-        if let Some(task) = self.cpus[cpu].current {
-            self.tick(cpu, task);
-        }
+        self.kernel.tick(self.now_ns, cpu);
     }
 
-    /// Asks `cpu` to switch soon.
-    pub(crate) fn resched(&mut self, cpu: usize) {
-        if !self.cpus[cpu].resched {
-            self.cpus[cpu].resched = true;
-            self.push(self.now_ns + self.config.resched_ns, Event::Resched(cpu));
-        }
+    fn waits(&mut self, task: TaskId, woken: bool) {
+        self.tasks[task].waits_since_ns = Some(self.now_ns);
+        self.tasks[task].waits_woken = woken;
     }
 
     fn arrive(&mut self, spec: usize, parent: Option<TaskId>) {
         let nr_cpus = self.cpus.len();
         let spec = self.specs[spec].clone();
-        let task = self.tasks.len();
+        let number = self.tasks.len();
         let cpu = (0..nr_cpus)
-            .map(|i| (task + i) % nr_cpus)
-            .find(|c| spec.allowed.has(*c));
-        self.tasks
-            .push(Task::new(&spec, cpu.unwrap_or(0), self.v_ns));
-        self.init_task(task, parent);
+            .map(|i| (number + i) % nr_cpus)
+            .find(|c| spec.allowed.has(*c))
+            .unwrap_or(0);
+        let task = self
+            .kernel
+            .task_new(self.now_ns, parent, spec.allowed, cpu, spec.kthread);
+        self.kernel.set_weight(task, spec.weight);
+        self.tasks.push(Task::new(&spec));
         self.enter_step(task);
-        self.wake(task, false);
+        self.waits(task, false);
+        self.kernel.wake_new(self.now_ns, task);
     }
 
-    fn wake(&mut self, task: TaskId, wakeup: bool) {
-        self.tasks[task].waits_since_ns = Some(self.now_ns);
-        self.tasks[task].waits_woken = wakeup;
-        let choice = self.tasks[task].allowed.count(self.cpus.len()) > 1;
-        if !self.select_cpu(task, wakeup) {
-            self.enqueue(task, wakeup, choice);
-        }
-    }
-
-    /// `__schedule()`, with the running task, if any, still runnable.
+    /// `__schedule()`.
     fn schedule(&mut self, cpu: usize) {
         self.account(cpu);
         let prev = self.cpus[cpu].current;
-        if prev.is_some() && self.cpus[cpu].slice_ns > 0 {
+        let next = self.kernel.schedule(self.now_ns, cpu);
+        if next == prev {
+            self.arm(cpu);
             return;
         }
-        if self.cpus[cpu].local.is_empty() {
-            self.dispatch(cpu, prev);
-        }
-        let Some(next) = self.cpus[cpu].local.pop_front() else {
-            match prev {
-                Some(_) => self.arm(cpu),
-                None => {
-                    self.cpus[cpu].idle = true;
-                    if !std::mem::replace(&mut self.cpus[cpu].idles, true) {
-                        self.update_idle(cpu, true);
-                    }
-                }
-            }
-            return;
-        };
+        self.cpus[cpu].generation += 1;
+        self.cpus[cpu].current = next;
         if let Some(prev) = prev {
-            self.put(cpu, prev);
+            self.waits(prev, false);
         }
-        if std::mem::take(&mut self.cpus[cpu].idles) {
-            self.update_idle(cpu, false);
+        match next {
+            Some(next) => self.start(cpu, next),
+            None => self.memory.demand(self.now_ns, cpu, 0),
         }
-        self.start(cpu, next);
-    }
-
-    /// The running task leaves `cpu` and waits.
-    fn put(&mut self, cpu: usize, prev: TaskId) {
-        self.stopping(cpu, prev, true);
-        self.memory.demand(self.now_ns, cpu, 0);
-        self.cpus[cpu].current = None;
-        self.tasks[prev].waits_since_ns = Some(self.now_ns);
-        self.tasks[prev].waits_woken = false;
-        self.enqueue(prev, false, false);
     }
 
     fn start(&mut self, cpu: usize, next: TaskId) {
         let now = self.now_ns;
         let t = &mut self.tasks[next];
-        t.state = TaskState::Running(cpu);
-        t.cpu = cpu;
         if let Some(since) = t.waits_since_ns.take() {
             t.report.max_wait_ns = t.report.max_wait_ns.max(now - since);
             if t.waits_woken {
                 t.report.wake_latencies_ns.push(now - since);
             }
         }
-        let c = &mut self.cpus[cpu];
-        c.current = Some(next);
-        c.idle = false;
-        c.accounted_ns = now;
-        c.slice_ns = self.config.slice_ns;
-        self.running(cpu, next);
         self.arm(cpu);
     }
 
-    /// Sets the timers and the memory demand of the packet that runs on `cpu`.
+    /// Sets the events and the memory demand of the packet that runs on `cpu`.
     fn arm(&mut self, cpu: usize) {
         let Some(task) = self.cpus[cpu].current else {
             return;
@@ -388,15 +411,12 @@ impl Sim {
             Some(Step::Run { bytes_per_s, .. }) => *bytes_per_s,
             _ => 0,
         };
-        let left = t.left_ns;
+        let end_ns = self.now_ns.saturating_add(t.left_ns);
         self.memory.demand(self.now_ns, cpu, demand);
-        self.push(
-            self.now_ns.saturating_add(left),
-            Event::StepEnd(cpu, generation),
-        );
+        self.push(end_ns, Event::StepEnd(cpu, generation));
         if self.config.exact_slices {
-            let end = self.now_ns + self.cpus[cpu].slice_ns;
-            self.push(end, Event::SliceEnd(cpu, generation));
+            let end_ns = self.now_ns + self.kernel.slice_left_ns(cpu);
+            self.push(end_ns, Event::SliceEnd(cpu, generation));
         }
     }
 
@@ -431,13 +451,17 @@ impl Sim {
             Some(Step::Run { .. }) => self.arm(cpu),
             Some(Step::Sleep { ns, dma_bytes }) => {
                 self.next_step(task);
-                self.block(cpu, task);
-                self.tasks[task].pending_dma_bytes += dma_bytes;
+                self.leaves(cpu);
+                self.kernel.block(self.now_ns, cpu);
+                if dma_bytes > 0 {
+                    self.kernel.add_dma(task, dma_bytes);
+                }
                 self.push(self.now_ns + ns, Event::Wake(task));
+                self.schedule(cpu);
             }
             Some(Step::Yield) => {
                 self.next_step(task);
-                self.yield_task(cpu, task);
+                self.kernel.yield_task(self.now_ns, cpu);
                 self.schedule(cpu);
             }
             Some(Step::Affinity(allowed)) => {
@@ -450,41 +474,73 @@ impl Sim {
                 self.arrive(spec, Some(task));
             }
             None => {
-                self.block(cpu, task);
-                self.exit_task(task);
-                self.tasks[task].state = TaskState::Exited;
+                self.leaves(cpu);
+                self.kernel.exit(self.now_ns, cpu);
                 self.tasks[task].report.exited_at_ns = Some(self.now_ns);
+                self.schedule(cpu);
             }
         }
     }
 
-    fn block(&mut self, cpu: usize, task: TaskId) {
-        self.stopping(cpu, task, false);
+    /// The running task of `cpu` runs there no more.
+    fn leaves(&mut self, cpu: usize) {
         self.memory.demand(self.now_ns, cpu, 0);
         self.cpus[cpu].current = None;
         self.cpus[cpu].generation += 1;
-        self.tasks[task].state = TaskState::Blocked;
-        self.schedule(cpu);
     }
 
     /// The running task changes its own affinity, and moves if it must.
-    fn set_affinity(&mut self, cpu: usize, task: TaskId, allowed: crate::CpuSet) {
-        let nr_cpus = self.cpus.len();
-        let Some(home) = (0..nr_cpus).find(|c| allowed.has(*c)) else {
-            // The kernel refuses an affinity without a CPU.
-            self.arm(cpu);
-            return;
-        };
-        self.tasks[task].allowed = allowed;
-        if allowed.has(cpu) {
-            self.arm(cpu);
-            return;
+    fn set_affinity(&mut self, cpu: usize, task: TaskId, allowed: CpuSet) {
+        // The kernel refuses an affinity without a CPU.
+        if allowed.count(self.cpus.len()) > 0 {
+            self.tasks[task].allowed = allowed;
+            self.kernel.set_affinity(self.now_ns, task, allowed);
         }
-        self.cpus[cpu].generation += 1;
-        let shift = self.vtime_of_cpu(home).wrapping_sub(self.vtime_of_cpu(cpu));
-        self.tasks[task].flow.shift(shift);
-        self.tasks[task].cpu = home;
-        self.put(cpu, task);
-        self.schedule(cpu);
+        if self.kernel.place(task) == Place::Running {
+            self.arm(cpu);
+        } else {
+            self.leaves(cpu);
+            self.waits(task, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::kernel::Place;
+    use crate::{Config, MS, Sim, TaskSpec, Trace};
+
+    /// Three hogs on two CPUs. CPU 0 takes the third far beyond V, while the one that it ran
+    /// waits, `waits_at` ns after the third. Returns V, and S of what CPU 1 runs and of the third.
+    fn take_far_beyond_v(waits_at: i64) -> (u64, u64, u64) {
+        let hogs = (0..3).map(|i| TaskSpec::new(format!("hog{i}"), Trace::hog()));
+        let mut sim = Sim::new(Config::new(2), hogs.collect());
+        let cap_ns = sim.config.conf.cap_ns;
+        sim.run_until(30 * MS);
+        let waits = sim.cpus[0].current.expect("a hog runs");
+        let kernel = sim.kernel();
+        let taken = (0..3).find(|t| kernel.place(*t) == Place::Queued);
+        let taken = taken.expect("the third hog waits");
+        let start = kernel.v_ns().wrapping_add(cap_ns + 100 * MS);
+        kernel.test_queue(waits, 0, start.wrapping_add_signed(waits_at));
+        kernel.test_run(taken, 0, start);
+        assert_eq!(kernel.event_count("CAPPED"), 0);
+        (
+            kernel.v_ns(),
+            kernel.slot_vtime_ns(1),
+            kernel.slot_vtime_ns(0),
+        )
+    }
+
+    #[test]
+    fn a_packet_taken_out_of_order_does_not_pull_v() {
+        let (v, other, _) = take_far_beyond_v(-(MS as i64));
+        assert_eq!(v, other);
+    }
+
+    #[test]
+    fn a_packet_that_is_the_earliest_pulls_v() {
+        let (v, _, start) = take_far_beyond_v(MS as i64);
+        assert_eq!(v, start - Config::new(2).conf.cap_ns);
     }
 }

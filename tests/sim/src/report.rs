@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a run showed.
 
+use crate::kernel::Kernel;
+
 /// One task's part. Durations are ns of wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskReport {
@@ -52,6 +54,31 @@ pub struct Counters {
     pub v_pulled: u64,
     pub lifted: u64,
     pub yields: u64,
+}
+
+impl Counters {
+    /// Reads the counters of a kernel.
+    pub fn read(kernel: &Kernel) -> Self {
+        Self {
+            switches: kernel.event_count("SWITCHES"),
+            continued: kernel.event_count("CONTINUED"),
+            wakeups: kernel.event_count("WAKEUPS"),
+            direct: kernel.event_count("DIRECT"),
+            queued: kernel.event_count("QUEUED"),
+            local_kthreads: kernel.event_count("LOCAL_KTHREADS"),
+            preempts: kernel.event_count("PREEMPTS"),
+            steals: kernel.event_count("STEALS"),
+            held: kernel.event_count("HELD"),
+            released_vtime: kernel.event_count("RELEASED_VTIME"),
+            released_idle: kernel.event_count("RELEASED_IDLE"),
+            released_bound: kernel.event_count("RELEASED_BOUND"),
+            rescued: kernel.event_count("RESCUED"),
+            capped: kernel.event_count("CAPPED"),
+            v_pulled: kernel.event_count("V_PULLED"),
+            lifted: kernel.event_count("LIFTED"),
+            yields: kernel.event_count("YIELDS"),
+        }
+    }
 }
 
 /// The whole run.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Tasks: what a user asks for, and what the kernel and the scheduler keep.
 
-use crate::cpu::CpuSet;
-use crate::ffi::{self, Flow};
+use crate::cpuset::CpuSet;
+use crate::ffi;
 use crate::report::TaskReport;
 use crate::trace::Trace;
 
@@ -65,58 +65,22 @@ impl TaskSpec {
     }
 }
 
-/// Where a task is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskState {
-    /// Not created yet, or asleep.
-    Blocked,
-    /// In the queue of an LLC.
-    Queued(usize),
-    /// In the queue of held tasks.
-    Held,
-    /// In the local queue of a CPU.
-    Local(usize),
-    /// On a CPU.
-    Running(usize),
-    /// Gone.
-    Exited,
-}
-
-/// A task in the simulation.
+/// What the simulator keeps of a task beside the kernel's and the scheduler's accounts.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Whether it is a kernel thread.
-    pub kthread: bool,
-    /// Where it may run.
-    pub allowed: CpuSet,
-    /// `task_cpu()`: the CPU it runs on, ran on last, or was sent to.
-    pub cpu: usize,
     /// What it does, and how far it is.
     pub trace: Trace,
     /// Index of the present step.
     pub step: usize,
     /// What is left of the present step on a CPU, ns.
     pub left_ns: u64,
-    /// The task that forked it.
-    pub parent: Option<usize>,
-    /// Where it is.
-    pub state: TaskState,
-
-    /// The scheduler's account.
-    pub flow: Flow,
-    /// Woken and not run since (`DRFQ_TASK_WOKEN`).
-    pub woken: bool,
-    /// Devices moved data while it was blocked last (`DRFQ_TASK_INDEBTED`).
-    pub indebted: bool,
-    /// Place in its queue (`scx.dsq_vtime`), virtual ns.
-    pub key_ns: u64,
-    /// The part of its running time that was charged, ns.
-    pub charged_ns: u64,
-    /// DMA traffic that was not charged yet, bytes.
-    pub pending_dma_bytes: u64,
+    /// The part of `report.cpu_ns` that `left_ns` accounts for, ns.
+    pub seen_cpu_ns: u64,
+    /// Where it may run.
+    pub allowed: CpuSet,
     /// Since when it is held, ns.
     pub held_since_ns: Option<u64>,
-    /// Since when it waits for a CPU, ns; a hold restarts it.
+    /// Since when it waits for a CPU, ns; the end of a hold restarts it.
     pub waits_since_ns: Option<u64>,
     /// Whether the present wait began with a wake-up.
     pub waits_woken: bool,
@@ -125,30 +89,20 @@ pub struct Task {
 }
 
 impl Task {
-    /// The task that `spec` asks for, not created yet; on `cpu` at first.
-    pub fn new(spec: &TaskSpec, cpu: usize, v_ns: u64) -> Self {
-        let flow = Flow::new(v_ns, spec.weight);
+    /// The task that `spec` asks for, not awake yet.
+    pub fn new(spec: &TaskSpec) -> Self {
         Self {
-            kthread: spec.kthread,
-            allowed: spec.allowed,
-            cpu,
             trace: spec.trace.clone(),
             step: 0,
             left_ns: 0,
-            parent: None,
-            state: TaskState::Blocked,
-            flow,
-            woken: false,
-            indebted: false,
-            key_ns: v_ns,
-            charged_ns: 0,
-            pending_dma_bytes: 0,
+            seen_cpu_ns: 0,
+            allowed: spec.allowed,
             held_since_ns: None,
             waits_since_ns: None,
             waits_woken: false,
             report: TaskReport {
                 name: spec.name.clone(),
-                weight: flow.weight,
+                weight: spec.weight,
                 ..TaskReport::default()
             },
         }

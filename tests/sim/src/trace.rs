@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What tasks do: literal and random traces.
 
-use crate::cpu::CpuSet;
+use crate::cpuset::CpuSet;
 
 /// A simulation of shorter steps takes long and shows nothing more.
 const MIN_STEP_NS: u64 = 20_000;

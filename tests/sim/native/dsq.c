@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Dispatch queues: dispatch_enqueue(), consume_dispatch_q() and the DSQ kfuncs of kernel/sched/ext.c. */
+#include "model.h"
+
+static bool vtime_before(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0;
+}
+
+struct dsq *dsq_find(struct machine *m, u64 id)
+{
+	if (id == SCX_DSQ_GLOBAL)
+		return &m->global;
+	for (u32 i = 0; i < m->nr_dsqs; i++)
+		if (m->dsqs[i].id == id)
+			return &m->dsqs[i];
+	return NULL;
+}
+
+static void link_after(struct dsq *dsq, struct task_struct *p, struct task_struct *after)
+{
+	struct task_struct *next = after ? after->scx.dsq_next : dsq->first;
+
+	p->scx.dsq_prev = after;
+	p->scx.dsq_next = next;
+	*(after ? &after->scx.dsq_next : &dsq->first) = p;
+	*(next ? &next->scx.dsq_prev : &dsq->last) = p;
+}
+
+/* Equal virtual times leave in the order in which they came. */
+void dsq_add(struct machine *m, struct dsq *dsq, struct task_struct *p, u64 enq_flags,
+	     bool by_vtime)
+{
+	struct task_struct *after = dsq->last;
+
+	if (by_vtime)
+		while (after && vtime_before(p->scx.dsq_vtime, after->scx.dsq_vtime))
+			after = after->scx.dsq_prev;
+	else if (enq_flags & SCX_ENQ_HEAD)
+		after = NULL;
+	link_after(dsq, p, after);
+	dsq->nr++;
+	p->scx.dsq = dsq;
+	p->scx.dsq_seq = ++dsq->seq;
+	if (dsq->cpu >= 0)
+		local_dsq_grew(m, dsq->cpu);
+}
+
+void dsq_remove(struct task_struct *p)
+{
+	struct dsq *dsq = p->scx.dsq;
+
+	if (!dsq)
+		return;
+	*(p->scx.dsq_prev ? &p->scx.dsq_prev->scx.dsq_next : &dsq->first) = p->scx.dsq_next;
+	*(p->scx.dsq_next ? &p->scx.dsq_next->scx.dsq_prev : &dsq->last) = p->scx.dsq_prev;
+	p->scx.dsq_next = p->scx.dsq_prev = NULL;
+	p->scx.dsq = NULL;
+	dsq->nr--;
+}
+
+s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)
+{
+	struct machine *m = machine_in_use;
+
+	(void)node;
+	if (dsq_find(m, dsq_id))
+		return -EEXIST;
+	if (m->nr_dsqs == NATIVE_MAX_DSQS)
+		return -ENOMEM;
+	m->dsqs[m->nr_dsqs++] = (struct dsq){.id = dsq_id, .cpu = -1};
+	return 0;
+}
+
+s32 scx_bpf_dsq_nr_queued(u64 dsq_id)
+{
+	struct dsq *dsq = dsq_find(machine_in_use, dsq_id);
+
+	return dsq ? (s32)dsq->nr : -ENOENT;
+}
+
+/* From ops.select_cpu and ops.enqueue an insertion takes effect when the callback has returned. */
+static void insert_later(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
+{
+	p->scx.slice = slice ? slice : 1;
+	p->scx.ddsp_dsq_id = dsq_id;
+	p->scx.ddsp_enq_flags = enq_flags;
+}
+
+void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags)
+{
+	insert_later(p, dsq_id, slice, enq_flags & ~SCX_ENQ_DSQ_PRIQ);
+}
+
+void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
+			      u64 enq_flags)
+{
+	p->scx.dsq_vtime = vtime;
+	insert_later(p, dsq_id, slice, enq_flags | SCX_ENQ_DSQ_PRIQ);
+}
+
+/* consume_dispatch_q(): the first task that may run on the dispatching CPU. */
+bool scx_bpf_dsq_move_to_local(u64 dsq_id, u64 enq_flags)
+{
+	struct machine *m = machine_in_use;
+	struct dsq *dsq = dsq_find(m, dsq_id);
+
+	(void)enq_flags;
+	if (!dsq) {
+		scx_bpf_error("no DSQ %llu", (unsigned long long)dsq_id);
+		return false;
+	}
+	for (struct task_struct *p = dsq->first; p; p = p->scx.dsq_next) {
+		if (!cpumask_has(p->cpus_ptr, m->this_cpu))
+			continue;
+		dsq_remove(p);
+		p->cpu = m->this_cpu;
+		dsq_add(m, &m->rqs[m->this_cpu].local, p, 0, false);
+		return true;
+	}
+	return false;
+}
+
+struct task_struct *native_dsq_peek(u64 dsq_id)
+{
+	struct dsq *dsq = dsq_find(machine_in_use, dsq_id);
+
+	return dsq ? dsq->first : NULL;
+}
+
+/* What is queued after the iterator was made is not visited. */
+void native_iter_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id)
+{
+	struct dsq *dsq = dsq_find(machine_in_use, dsq_id);
+
+	*it = (struct bpf_iter_scx_dsq){.dsq = dsq};
+	if (!dsq)
+		return;
+	it->next = dsq->first;
+	it->last_seq = dsq->seq;
+}
+
+struct task_struct *native_iter_dsq_next(struct bpf_iter_scx_dsq *it)
+{
+	struct task_struct *p = it->next;
+
+	while (p && p->scx.dsq_seq > it->last_seq)
+		p = p->scx.dsq_next;
+	it->next = p ? p->scx.dsq_next : NULL;
+	return p;
+}
+
+void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
+{
+	it->vtime = vtime;
+	it->vtime_set = true;
+}
+
+bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+			    u64 enq_flags)
+{
+	struct machine *m = machine_in_use;
+	struct dsq *to = dsq_find(m, dsq_id);
+
+	if (!to || p->scx.dsq != it->dsq)
+		return false;
+	dsq_remove(p);
+	if (it->vtime_set)
+		p->scx.dsq_vtime = it->vtime;
+	it->vtime_set = false;
+	dsq_add(m, to, p, enq_flags, true);
+	return true;
+}

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The paths of kernel/sched/core.c and ext.c that call the scheduler. */
+#include <stdlib.h>
+
+#include "model.h"
+
+#define NICE_0_PRIO 120
+
+static void load_globals(struct machine *m)
+{
+	if (machine_in_use == m)
+		return;
+	if (machine_in_use)
+		scheduler_image_save(machine_in_use->image);
+	scheduler_image_load(m->image);
+	machine_in_use = m;
+}
+
+void machine_use(struct machine *m, u64 now_ns, s32 cpu)
+{
+	load_globals(m);
+	m->now_ns = now_ns;
+	m->this_cpu = cpu;
+}
+
+struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns)
+{
+	static char *pristine;
+	struct machine *m = calloc(1, sizeof(*m));
+	size_t bytes = scheduler_image_bytes();
+
+	if (!pristine) {
+		pristine = malloc(bytes);
+		scheduler_image_save(pristine);
+	}
+	m->image = malloc(bytes);
+	memcpy(m->image, pristine, bytes);
+	m->jiffy_ns = jiffy_ns;
+	m->nr_cpus = options->nr_cpus;
+	m->rqs = calloc(m->nr_cpus, sizeof(*m->rqs));
+	m->llc_of_cpu = calloc(m->nr_cpus, sizeof(*m->llc_of_cpu));
+	m->timer_due_ns = NATIVE_NEVER;
+	m->global.cpu = -1;
+	for (u32 cpu = 0; cpu < m->nr_cpus; cpu++) {
+		m->rqs[cpu].local.cpu = (s32)cpu;
+		m->rqs[cpu].idle = true;
+		m->llc_of_cpu[cpu] = options->llc_of_cpu[cpu];
+		cpumask_set(&m->idle_mask, (s32)cpu, true);
+	}
+	machine_use(m, 0, 0);
+	scheduler_configure(options);
+	m->ops = scheduler_ops();
+	if (m->ops->init())
+		scx_bpf_error("ops.init failed");
+	return m;
+}
+
+void machine_free(struct machine *m)
+{
+	if (machine_in_use == m)
+		machine_in_use = NULL;
+	for (u32 i = 0; i < m->nr_tasks; i++)
+		machine_task_free(m->tasks[i]);
+	for (u32 i = 0; i < NATIVE_MAX_ARRAYS; i++)
+		free(m->arrays[i].values);
+	free(m->tasks);
+	free(m->rqs);
+	free(m->llc_of_cpu);
+	free(m->image);
+	free(m);
+}
+
+const char *machine_error(const struct machine *m)
+{
+	return m->error[0] ? m->error : NULL;
+}
+
+bool machine_take_resched(struct machine *m, s32 cpu)
+{
+	bool resched = m->rqs[cpu].resched;
+
+	m->rqs[cpu].resched = false;
+	return resched;
+}
+
+u64 machine_timer_due_ns(const struct machine *m)
+{
+	return m->timer_due_ns;
+}
+
+void machine_timer_fire(struct machine *m, u64 now_ns)
+{
+	int key = 0;
+
+	machine_use(m, now_ns, 0);
+	m->timer_due_ns = NATIVE_NEVER;
+	m->timer->callback(NULL, &key, m->timer);
+}
+
+static void set_allowed(struct task_struct *p, const struct cpumask *allowed, u32 nr_cpus)
+{
+	p->cpus_mask = *allowed;
+	p->cpus_ptr = &p->cpus_mask;
+	p->nr_cpus_allowed = 0;
+	for (u32 cpu = 0; cpu < nr_cpus; cpu++)
+		p->nr_cpus_allowed += cpumask_has(allowed, (s32)cpu);
+}
+
+static void remember_task(struct machine *m, struct task_struct *p)
+{
+	if (m->nr_tasks == m->tasks_room) {
+		m->tasks_room = m->tasks_room ? 2 * m->tasks_room : 64;
+		m->tasks = realloc(m->tasks, m->tasks_room * sizeof(*m->tasks));
+	}
+	m->tasks[m->nr_tasks++] = p;
+	p->pid = p->tgid = (s32)m->nr_tasks;
+}
+
+struct task_struct *machine_task_new(struct machine *m, u64 now_ns, struct task_struct *parent,
+				     const struct cpumask *allowed, s32 cpu, bool kthread)
+{
+	struct task_struct *p = calloc(1, sizeof(*p));
+	struct scx_init_task_args args = {.fork = true};
+
+	machine_use(m, now_ns, parent ? parent->cpu : cpu);
+	remember_task(m, p);
+	p->flags = kthread ? PF_KTHREAD : 0;
+	p->static_prio = NICE_0_PRIO;
+	p->real_parent = parent;
+	p->group_leader = p;
+	p->cpu = cpu;
+	set_allowed(p, allowed, m->nr_cpus);
+	m->forking = parent ? parent : &m->outsider;
+	if (m->ops->init_task(p, &args))
+		scx_bpf_error("ops.init_task failed");
+	m->forking = NULL;
+	m->ops->enable(p);
+	return p;
+}
+
+void machine_task_free(struct task_struct *p)
+{
+	free(p->storage);
+	free(p);
+}
+
+s32 machine_task_cpu(const struct task_struct *p)
+{
+	return p->cpu;
+}
+
+u32 machine_task_number(const struct task_struct *p)
+{
+	return (u32)p->pid - 1;
+}
+
+u64 machine_task_cpu_ns(const struct task_struct *p)
+{
+	return p->se.sum_exec_runtime;
+}
+
+/* update_curr_scx(). */
+static void update_curr(struct machine *m, s32 cpu)
+{
+	struct task_struct *p = m->rqs[cpu].curr;
+	u64 ran;
+
+	if (!p)
+		return;
+	ran = m->now_ns - p->se.exec_start;
+	p->se.exec_start = m->now_ns;
+	p->se.sum_exec_runtime += ran;
+	p->scx.slice -= ran < p->scx.slice ? ran : p->scx.slice;
+}
+
+void machine_update_curr(struct machine *m, u64 now_ns, s32 cpu)
+{
+	machine_use(m, now_ns, cpu);
+	update_curr(m, cpu);
+}
+
+u64 machine_slice_left_ns(const struct machine *m, s32 cpu)
+{
+	return m->rqs[cpu].curr ? m->rqs[cpu].curr->scx.slice : 0;
+}
+
+/* A task on a local DSQ preempts the idle task. */
+void local_dsq_grew(struct machine *m, s32 cpu)
+{
+	if (!m->rqs[cpu].curr && !m->rqs[cpu].balancing)
+		m->rqs[cpu].resched = true;
+}
+
+/* direct_dispatch(): puts the task where select_cpu or enqueue asked for. */
+static void direct_dispatch(struct machine *m, struct task_struct *p)
+{
+	u64 id = p->scx.ddsp_dsq_id;
+	struct dsq *dsq = id == SCX_DSQ_LOCAL ? &m->rqs[p->cpu].local : dsq_find(m, id);
+
+	p->scx.ddsp_dsq_id = SCX_DSQ_INVALID;
+	if (!dsq) {
+		scx_bpf_error("%s[%d] dispatched to DSQ %llx, which is not there", p->comm, p->pid,
+			      (unsigned long long)id);
+		dsq = &m->global;
+	}
+	dsq_add(m, dsq, p, p->scx.ddsp_enq_flags, p->scx.ddsp_enq_flags & SCX_ENQ_DSQ_PRIQ);
+}
+
+/* do_enqueue_task(). */
+static void do_enqueue(struct machine *m, struct task_struct *p, u64 enq_flags)
+{
+	if (p->scx.ddsp_dsq_id == SCX_DSQ_INVALID)
+		m->ops->enqueue(p, enq_flags);
+	if (p->scx.ddsp_dsq_id == SCX_DSQ_INVALID)
+		scx_bpf_error("ops.enqueue left task %d nowhere", p->pid);
+	direct_dispatch(m, p);
+}
+
+/* enqueue_task_scx() on the run queue of the task's CPU. */
+static void enqueue_task(struct machine *m, struct task_struct *p, u64 enq_flags)
+{
+	p->scx.flags |= SCX_TASK_QUEUED;
+	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
+	if (m->ops->runnable)
+		m->ops->runnable(p, enq_flags);
+	do_enqueue(m, p, enq_flags);
+}
+
+/* dequeue_task_scx(). */
+static void dequeue_task(struct machine *m, struct task_struct *p, u64 deq_flags)
+{
+	bool runs = m->rqs[p->cpu].curr == p;
+
+	if (!runs && m->ops->dequeue)
+		m->ops->dequeue(p, deq_flags);
+	if (runs) {
+		update_curr(m, p->cpu);
+		m->ops->stopping(p, false);
+	}
+	if (m->ops->quiescent)
+		m->ops->quiescent(p, deq_flags);
+	p->scx.flags &= ~SCX_TASK_QUEUED;
+	dsq_remove(p);
+}
+
+/* wakeup_preempt(): any sched_ext task preempts the idle task, wherever it was queued. */
+static void wakeup_preempt(struct machine *m, s32 cpu)
+{
+	if (m->rqs[cpu].idle)
+		m->rqs[cpu].resched = true;
+}
+
+static void wake(struct machine *m, struct task_struct *p, u64 wake_flags, u64 enq_flags)
+{
+	if (p->nr_cpus_allowed > 1) {
+		p->cpu = m->ops->select_cpu(p, p->cpu, wake_flags);
+		if (enq_flags & SCX_ENQ_WAKEUP)
+			enq_flags |= SCX_ENQ_CPU_SELECTED;
+	}
+	if (!cpumask_has(p->cpus_ptr, p->cpu)) {
+		scx_bpf_error("task %d was sent to CPU %d, where it may not run", p->pid, p->cpu);
+		p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
+	}
+	p->__state = 0;
+	enqueue_task(m, p, enq_flags);
+	wakeup_preempt(m, p->cpu);
+}
+
+void machine_wake_new(struct machine *m, u64 now_ns, struct task_struct *p)
+{
+	machine_use(m, now_ns, p->real_parent ? p->real_parent->cpu : p->cpu);
+	wake(m, p, SCX_WAKE_FORK, 0);
+}
+
+void machine_wake(struct machine *m, u64 now_ns, struct task_struct *p, s32 waker_cpu, bool sync)
+{
+	machine_use(m, now_ns, waker_cpu < 0 ? p->cpu : waker_cpu);
+	wake(m, p, SCX_WAKE_TTWU | (sync ? SCX_WAKE_SYNC : 0), SCX_ENQ_WAKEUP);
+}
+
+static void leave_cpu(struct machine *m, s32 cpu)
+{
+	struct task_struct *p = m->rqs[cpu].curr;
+
+	dequeue_task(m, p, 0);
+	p->__state = 1;
+	m->rqs[cpu].curr = NULL;
+}
+
+void machine_block(struct machine *m, u64 now_ns, s32 cpu)
+{
+	machine_use(m, now_ns, cpu);
+	leave_cpu(m, cpu);
+}
+
+void machine_exit(struct machine *m, u64 now_ns, s32 cpu)
+{
+	struct scx_exit_task_args args = {};
+	struct task_struct *p = m->rqs[cpu].curr;
+
+	machine_use(m, now_ns, cpu);
+	p->flags |= PF_EXITING;
+	leave_cpu(m, cpu);
+	m->ops->disable(p);
+	m->ops->exit_task(p, &args);
+}
+
+void machine_yield(struct machine *m, u64 now_ns, s32 cpu)
+{
+	machine_use(m, now_ns, cpu);
+	if (m->ops->yield)
+		m->ops->yield(m->rqs[cpu].curr, NULL);
+	else
+		m->rqs[cpu].curr->scx.slice = 0;
+}
+
+/* balance_one(): whether @prev keeps the CPU. */
+static bool balance(struct machine *m, s32 cpu, struct task_struct *prev)
+{
+	struct rq *rq = &m->rqs[cpu];
+
+	if (prev && prev->scx.slice)
+		return true;
+	if (rq->local.nr || m->global.nr)
+		return false;
+	rq->balancing = true;
+	m->ops->dispatch(cpu, prev);
+	rq->balancing = false;
+	if (prev && prev->scx.slice)
+		return true;
+	return prev && !rq->local.nr;
+}
+
+/* put_prev_task_scx() of a task that stays runnable. */
+static void put_prev(struct machine *m, struct task_struct *prev)
+{
+	update_curr(m, prev->cpu);
+	m->ops->stopping(prev, true);
+	m->rqs[prev->cpu].curr = NULL;
+	prev->scx.runnable_at = m->now_ns / m->jiffy_ns;
+	if (prev->scx.slice)
+		dsq_add(m, &m->rqs[prev->cpu].local, prev, SCX_ENQ_HEAD, false);
+	else
+		do_enqueue(m, prev, 0);
+}
+
+/* scx_update_idle(): the mask first, so that what is queued from then on is seen. */
+static void set_idle(struct machine *m, s32 cpu, bool idle)
+{
+	bool was = m->rqs[cpu].idle;
+
+	m->rqs[cpu].idle = idle;
+	cpumask_set(&m->idle_mask, cpu, idle);
+	if (was != idle && m->ops->update_idle)
+		m->ops->update_idle(cpu, idle);
+}
+
+static void set_next(struct machine *m, s32 cpu, struct task_struct *next)
+{
+	dsq_remove(next);
+	next->se.exec_start = m->now_ns;
+	m->rqs[cpu].curr = next;
+	m->ops->running(next);
+}
+
+struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
+{
+	struct rq *rq = &m->rqs[cpu];
+	struct task_struct *prev = rq->curr, *next;
+
+	machine_use(m, now_ns, cpu);
+	update_curr(m, cpu);
+	if (balance(m, cpu, prev)) {
+		if (!prev->scx.slice)
+			prev->scx.slice = SCX_SLICE_DFL;
+		return prev;
+	}
+	if (!rq->local.nr && m->global.nr)
+		scx_bpf_dsq_move_to_local(SCX_DSQ_GLOBAL, 0);
+	next = rq->local.first;
+	if (prev)
+		put_prev(m, prev);
+	if (!next) {
+		set_idle(m, cpu, true);
+		return NULL;
+	}
+	if (!next->scx.slice)
+		next->scx.slice = SCX_SLICE_DFL;
+	if (rq->idle)
+		set_idle(m, cpu, false);
+	set_next(m, cpu, next);
+	return next;
+}
+
+/* task_tick_scx(). */
+void machine_tick(struct machine *m, u64 now_ns, s32 cpu)
+{
+	struct rq *rq = &m->rqs[cpu];
+
+	machine_use(m, now_ns, cpu);
+	if (!rq->curr)
+		return;
+	update_curr(m, cpu);
+	if (m->ops->tick)
+		m->ops->tick(rq->curr);
+	if (!rq->curr->scx.slice)
+		rq->resched = true;
+}
+
+/* Runs @change between a dequeue and a restore, as sched_change does (do_set_cpus_allowed(),
+ * set_user_nice()). A running task is stopped and started from the caller's CPU, without
+ * ops.enqueue: it is restored to where it runs. */
+static void change_task(struct machine *m, struct task_struct *p,
+			void (*change)(struct machine *m, struct task_struct *p, const void *to),
+			const void *to)
+{
+	bool queued = p->scx.flags & SCX_TASK_QUEUED, runs = m->rqs[p->cpu].curr == p;
+
+	if (queued)
+		dequeue_task(m, p, 0);
+	change(m, p, to);
+	if (!queued)
+		return;
+	if (!runs) {
+		enqueue_task(m, p, 0);
+		return;
+	}
+	p->scx.flags |= SCX_TASK_QUEUED;
+	if (m->ops->runnable)
+		m->ops->runnable(p, 0);
+	p->se.exec_start = m->now_ns;
+	m->ops->running(p);
+}
+
+static void change_cpus(struct machine *m, struct task_struct *p, const void *allowed)
+{
+	set_allowed(p, allowed, m->nr_cpus);
+	if (m->ops->set_cpumask)
+		m->ops->set_cpumask(p, p->cpus_ptr);
+}
+
+/* The stopper takes the task's CPU and moves the task to one that it may use. */
+static void move_running(struct machine *m, struct task_struct *p)
+{
+	s32 from = p->cpu;
+
+	m->this_cpu = from;
+	update_curr(m, from);
+	m->ops->stopping(p, true);
+	m->rqs[from].curr = NULL;
+	m->rqs[from].resched = true;
+	p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
+	enqueue_task(m, p, 0);
+	wakeup_preempt(m, p->cpu);
+}
+
+void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
+			  const struct cpumask *allowed)
+{
+	s32 cpu = p->cpu;
+
+	machine_use(m, now_ns, cpu);
+	change_task(m, p, change_cpus, allowed);
+	if (cpumask_has(p->cpus_ptr, cpu) || !(p->scx.flags & SCX_TASK_QUEUED))
+		return;
+	if (m->rqs[cpu].curr == p) {
+		move_running(m, p);
+		return;
+	}
+	dequeue_task(m, p, 0);
+	p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
+	enqueue_task(m, p, 0);
+	wakeup_preempt(m, p->cpu);
+}
+
+static void change_nice(struct machine *m, struct task_struct *p, const void *nice)
+{
+	p->static_prio = NICE_0_PRIO + *(const s32 *)nice;
+	m->ops->set_weight(p, 100);
+}
+
+void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 nice)
+{
+	machine_use(m, now_ns, p->cpu);
+	change_task(m, p, change_nice, &nice);
+}
+
+void machine_count_traffic(struct machine *m, s32 cpu, u64 bytes)
+{
+	m->rqs[cpu].traffic += bytes;
+}
+
+void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes)
+{
+	load_globals(m);
+	scheduler_task_add_dma(p, bytes);
+}
+
+void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight)
+{
+	load_globals(m);
+	scheduler_task_set_weight(p, weight);
+}
+
+u64 machine_v_ns(struct machine *m)
+{
+	load_globals(m);
+	return scheduler_v_ns();
+}
+
+u64 machine_charged_vtime_ns(struct machine *m, s32 cpu)
+{
+	load_globals(m);
+	return scheduler_charged_vtime_ns(cpu);
+}
+
+u64 machine_slot_vtime_ns(struct machine *m, s32 cpu)
+{
+	load_globals(m);
+	return scheduler_slot_vtime_ns(cpu);
+}
+
+u64 machine_event_count(struct machine *m, const char *name)
+{
+	load_globals(m);
+	return scheduler_event_count_by_name(name);
+}
+
+void machine_task_view(struct machine *m, struct task_struct *p, struct scheduler_task *view)
+{
+	load_globals(m);
+	scheduler_task_view(p, view);
+}
+
+u32 machine_task_place(const struct machine *m, const struct task_struct *p)
+{
+	if (m->rqs[p->cpu].curr == p)
+		return 4;
+	if (!p->scx.dsq)
+		return 0;
+	if (p->scx.dsq->cpu >= 0)
+		return 3;
+	return p->scx.dsq->id == DRFQ_DSQ_HELD ? 2 : 1;
+}
+
+bool machine_cpu_is_idle(const struct machine *m, s32 cpu)
+{
+	return m->rqs[cpu].idle && cpumask_has(&m->idle_mask, cpu);
+}
+
+u32 machine_nr_held(const struct machine *m)
+{
+	for (u32 i = 0; i < m->nr_dsqs; i++)
+		if (m->dsqs[i].id == DRFQ_DSQ_HELD)
+			return m->dsqs[i].nr;
+	return 0;
+}
+
+bool machine_any_cpu_is_idle(const struct machine *m)
+{
+	for (u32 i = 0; i <= (m->nr_cpus - 1) / 64; i++)
+		if (m->idle_mask.bits[i])
+			return true;
+	return false;
+}
+
+void machine_test_place(struct machine *m, struct task_struct *p, u64 dsq_id, u64 vtime)
+{
+	load_globals(m);
+	dsq_remove(p);
+	p->scx.dsq_vtime = vtime;
+	dsq_add(m, dsq_find(m, dsq_id), p, 0, true);
+}
+
+void machine_test_run(struct machine *m, struct task_struct *p, s32 cpu, u64 vtime)
+{
+	p->cpu = cpu;
+	machine_use(m, m->now_ns, cpu);
+	dsq_remove(p);
+	p->scx.dsq_vtime = vtime;
+	m->ops->running(p);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* BPF helpers, maps, cpumasks, the timer, and the kernel's default selection of idle CPUs. */
+#include <stdlib.h>
+
+#include "model.h"
+
+struct machine *machine_in_use;
+
+bool cpumask_has(const struct cpumask *mask, s32 cpu)
+{
+	return mask->bits[cpu / 64] >> (cpu % 64) & 1;
+}
+
+void cpumask_set(struct cpumask *mask, s32 cpu, bool value)
+{
+	u64 bit = 1ULL << (cpu % 64);
+
+	mask->bits[cpu / 64] = value ? mask->bits[cpu / 64] | bit : mask->bits[cpu / 64] & ~bit;
+}
+
+bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask)
+{
+	return cpumask_has(mask, (s32)cpu);
+}
+
+u32 bpf_cpumask_first(const struct cpumask *mask)
+{
+	for (u32 cpu = 0; cpu < machine_in_use->nr_cpus; cpu++)
+		if (cpumask_has(mask, (s32)cpu))
+			return cpu;
+	return machine_in_use->nr_cpus;
+}
+
+void *native_array_at(void *map, u32 key, size_t value_bytes, u32 max_entries)
+{
+	struct array_map *a = machine_in_use->arrays;
+
+	while (a->map && a->map != map)
+		if (++a == machine_in_use->arrays + NATIVE_MAX_ARRAYS)
+			abort();
+	if (!a->map) {
+		a->map = map;
+		a->value_bytes = value_bytes;
+		a->values = calloc(max_entries, value_bytes);
+	}
+	return key < max_entries ? a->values + key * value_bytes : NULL;
+}
+
+void *native_storage(void **storage, size_t value_bytes, u64 flags)
+{
+	if (!*storage && (flags & BPF_LOCAL_STORAGE_GET_F_CREATE))
+		*storage = calloc(1, value_bytes);
+	return *storage;
+}
+
+long native_perf_read(struct bpf_perf_event_value *value)
+{
+	struct machine *m = machine_in_use;
+
+	value->counter = m->rqs[m->this_cpu].traffic;
+	value->enabled = value->running = m->now_ns;
+	return 0;
+}
+
+u64 scx_bpf_now(void)
+{
+	return machine_in_use->now_ns;
+}
+
+u64 bpf_ktime_get_ns(void)
+{
+	return machine_in_use->now_ns;
+}
+
+u64 bpf_jiffies64(void)
+{
+	return machine_in_use->now_ns / machine_in_use->jiffy_ns;
+}
+
+/* SplitMix64 (Steele, Lea and Flood, 2014): the same run every time. */
+u32 bpf_get_prandom_u32(void)
+{
+	u64 z = machine_in_use->random += 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return (u32)((z ^ (z >> 31)) >> 32);
+}
+
+s32 bpf_get_smp_processor_id(void)
+{
+	return machine_in_use->this_cpu;
+}
+
+struct task_struct *bpf_get_current_task_btf(void)
+{
+	struct machine *m = machine_in_use;
+
+	return m->forking ? m->forking : m->rqs[m->this_cpu].curr;
+}
+
+struct task_struct *bpf_task_from_pid(s32 pid)
+{
+	struct machine *m = machine_in_use;
+
+	return pid > 0 && (u32)pid <= m->nr_tasks ? m->tasks[pid - 1] : NULL;
+}
+
+void bpf_task_release(struct task_struct *p)
+{
+	(void)p;
+}
+
+long bpf_timer_init(struct bpf_timer *timer, void *map, u64 clock)
+{
+	(void)map;
+	(void)clock;
+	machine_in_use->timer = timer;
+	return 0;
+}
+
+long native_timer_set_callback(struct bpf_timer *timer, void *callback)
+{
+	timer->callback = (int (*)(void *, int *, struct bpf_timer *))callback;
+	return 0;
+}
+
+long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
+{
+	(void)timer;
+	(void)flags;
+	machine_in_use->timer_due_ns = machine_in_use->now_ns + ns;
+	return 0;
+}
+
+long bpf_probe_read_kernel_str(void *to, u32 bytes, const void *from)
+{
+	memcpy(to, from, bytes);
+	return bytes;
+}
+
+long bpf_seq_write(struct seq_file *seq, const void *data, u32 bytes)
+{
+	(void)seq;
+	(void)data;
+	(void)bytes;
+	return 0;
+}
+
+struct cgroup *scx_bpf_task_cgroup(struct task_struct *p)
+{
+	return p->cgroup;
+}
+
+struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, s32 level)
+{
+	while (cgrp && cgrp->level > level)
+		cgrp = cgrp->parent;
+	return cgrp;
+}
+
+void bpf_cgroup_release(struct cgroup *cgrp)
+{
+	(void)cgrp;
+}
+
+void scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime)
+{
+	p->scx.dsq_vtime = vtime;
+}
+
+void scx_bpf_task_set_slice(struct task_struct *p, u64 slice)
+{
+	p->scx.slice = slice;
+}
+
+s32 scx_bpf_task_cpu(const struct task_struct *p)
+{
+	return p->cpu;
+}
+
+void scx_bpf_error(const char *format, ...)
+{
+	va_list args;
+
+	if (machine_in_use->error[0])
+		return;
+	va_start(args, format);
+	vsnprintf(machine_in_use->error, sizeof(machine_in_use->error), format, args);
+	va_end(args);
+}
+
+void scx_bpf_dump(const char *format, ...)
+{
+	(void)format;
+}
+
+/* Claims an idle CPU: the caller will wake it. */
+static bool claim_idle(struct machine *m, s32 cpu)
+{
+	if (!cpumask_has(&m->idle_mask, cpu))
+		return false;
+	cpumask_set(&m->idle_mask, cpu, false);
+	return true;
+}
+
+s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags)
+{
+	struct machine *m = machine_in_use;
+
+	(void)flags;
+	for (s32 cpu = 0; cpu < (s32)m->nr_cpus; cpu++)
+		if (cpumask_has(allowed, cpu) && claim_idle(m, cpu))
+			return cpu;
+	return -EBUSY;
+}
+
+/* The waker is about to block on a CPU that nothing else waits for. */
+static s32 sync_cpu(struct machine *m, struct task_struct *p, s32 prev_cpu)
+{
+	s32 cpu = m->this_cpu;
+
+	if (m->llc_of_cpu[cpu] == m->llc_of_cpu[prev_cpu] && cpumask_has(p->cpus_ptr, prev_cpu) &&
+	    claim_idle(m, prev_cpu))
+		return prev_cpu;
+	for (u32 i = 0; i < sizeof(m->idle_mask.bits) / sizeof(m->idle_mask.bits[0]); i++)
+		if (m->idle_mask.bits[i] && !m->rqs[cpu].local.nr && cpumask_has(p->cpus_ptr, cpu))
+			return cpu;
+	return -EBUSY;
+}
+
+/* scx_select_cpu_dfl(): the previous CPU, one of its LLC, any. */
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)
+{
+	struct machine *m = machine_in_use;
+	s32 cpu;
+
+	*is_idle = true;
+	if (wake_flags & SCX_WAKE_SYNC) {
+		cpu = sync_cpu(m, p, prev_cpu);
+		if (cpu >= 0)
+			return cpu;
+	}
+	if (cpumask_has(p->cpus_ptr, prev_cpu) && claim_idle(m, prev_cpu))
+		return prev_cpu;
+	for (cpu = 0; cpu < (s32)m->nr_cpus; cpu++)
+		if (m->llc_of_cpu[cpu] == m->llc_of_cpu[prev_cpu] &&
+		    cpumask_has(p->cpus_ptr, cpu) && claim_idle(m, cpu))
+			return cpu;
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0)
+		return cpu;
+	*is_idle = false;
+	return prev_cpu;
+}
+
+void scx_bpf_kick_cpu(s32 cpu, u64 flags)
+{
+	struct machine *m = machine_in_use;
+	struct rq *rq = &m->rqs[cpu];
+
+	if (flags & SCX_KICK_IDLE) {
+		rq->resched |= rq->idle;
+		return;
+	}
+	if ((flags & SCX_KICK_PREEMPT) && rq->curr)
+		rq->curr->scx.slice = 0;
+	rq->resched = true;
+}
+
+u32 scx_bpf_reenqueue_local(void)
+{
+	return 0;
+}

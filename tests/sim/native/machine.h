@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The model of the kernel around the scheduler: what kernel/sched/core.c and
+ * kernel/sched/ext.c do with run queues, DSQs, idle CPUs and callbacks.
+ *
+ * Every entry point takes the time (ns) and acts at it. What must follow later
+ * is left in the machine for the caller: CPUs that must schedule
+ * (machine_take_resched) and the timer (machine_timer_due_ns).
+ */
+#ifndef DRFQ_NATIVE_MACHINE_H
+#define DRFQ_NATIVE_MACHINE_H
+
+#include <scx/common.bpf.h>
+
+#include "scheduler.h"
+
+#define NATIVE_NEVER UINT64_MAX
+
+struct machine;
+
+/* A machine whose CPUs all idle, with the scheduler loaded. */
+struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns);
+void machine_free(struct machine *m);
+
+/* Why the scheduler asked to be ended, or NULL (scx_bpf_error). */
+const char *machine_error(const struct machine *m);
+
+/* Whether @cpu must schedule; asking clears it. */
+bool machine_take_resched(struct machine *m, s32 cpu);
+u64 machine_timer_due_ns(const struct machine *m);
+void machine_timer_fire(struct machine *m, u64 now_ns);
+
+/*
+ * A task that exists but is not awake. @parent: the task that forks it, which
+ * runs on a CPU; NULL: a task outside sched_ext, on @cpu.
+ */
+struct task_struct *machine_task_new(struct machine *m, u64 now_ns, struct task_struct *parent,
+				     const struct cpumask *allowed, s32 cpu, bool kthread);
+void machine_task_free(struct task_struct *p);
+s32 machine_task_cpu(const struct task_struct *p);
+/* The order of its creation, from 0. */
+u32 machine_task_number(const struct task_struct *p);
+u64 machine_task_cpu_ns(const struct task_struct *p);
+
+/* A new task is woken for the first time; a sleeping one is woken by @waker_cpu
+ * (-1: an interrupt on the CPU where it slept). */
+void machine_wake_new(struct machine *m, u64 now_ns, struct task_struct *p);
+void machine_wake(struct machine *m, u64 now_ns, struct task_struct *p, s32 waker_cpu, bool sync);
+
+/* The running task of @cpu blocks, or ends. The caller then schedules @cpu. */
+void machine_block(struct machine *m, u64 now_ns, s32 cpu);
+void machine_exit(struct machine *m, u64 now_ns, s32 cpu);
+/* The running task calls sched_yield(). The caller then schedules @cpu. */
+void machine_yield(struct machine *m, u64 now_ns, s32 cpu);
+
+/* __schedule(): returns the task that runs on @cpu from now on, NULL if none. */
+struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu);
+void machine_tick(struct machine *m, u64 now_ns, s32 cpu);
+/* Brings the running task's times up to @now_ns. */
+void machine_update_curr(struct machine *m, u64 now_ns, s32 cpu);
+/* What is left of the running task's slice, ns. */
+u64 machine_slice_left_ns(const struct machine *m, s32 cpu);
+
+/* sched_setaffinity() and setpriority(), from any CPU, on a task in any state. */
+void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
+			  const struct cpumask *allowed);
+void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 nice);
+
+/* Traffic (bytes) that the counter of @cpu counts from now on, in addition. */
+void machine_count_traffic(struct machine *m, s32 cpu, u64 bytes);
+/* A device moves @bytes for a task. */
+void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes);
+void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight);
+
+/* The scheduler's state, for assertions. */
+u64 machine_v_ns(struct machine *m);
+u64 machine_charged_vtime_ns(struct machine *m, s32 cpu);
+u64 machine_slot_vtime_ns(struct machine *m, s32 cpu);
+u64 machine_event_count(struct machine *m, const char *name);
+void machine_task_view(struct machine *m, struct task_struct *p, struct scheduler_task *view);
+
+/* Where a task is: 0 nowhere, 1 on a run queue's DSQ, 2 on the DSQ of held
+ * tasks, 3 on a local DSQ, 4 running. */
+u32 machine_task_place(const struct machine *m, const struct task_struct *p);
+/* Tasks on the DSQ of held tasks; whether any CPU idles and nothing has claimed it. */
+u32 machine_nr_held(const struct machine *m);
+bool machine_any_cpu_is_idle(const struct machine *m);
+bool machine_cpu_is_idle(const struct machine *m, s32 cpu);
+
+/* For tests of one callback: puts a task on a DSQ at a virtual time; starts a packet of a task
+ * that is on no CPU, at a virtual time, on @cpu. The machine is unusable for
+ * events after that. */
+void machine_test_place(struct machine *m, struct task_struct *p, u64 dsq_id, u64 vtime);
+void machine_test_run(struct machine *m, struct task_struct *p, s32 cpu, u64 vtime);
+
+#endif /* DRFQ_NATIVE_MACHINE_H */

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of the model share. */
+#ifndef DRFQ_NATIVE_MODEL_H
+#define DRFQ_NATIVE_MODEL_H
+
+#include "machine.h"
+
+#define NATIVE_MAX_DSQS 512
+#define NATIVE_MAX_ARRAYS 8
+
+/* A dispatch queue: in order of scx.dsq_vtime, or first in first out. */
+struct dsq {
+	u64 id;
+	struct task_struct *first, *last;
+	u32 nr;
+	u64 seq;
+	/* The CPU of a local DSQ; -1 for one that the scheduler made. */
+	s32 cpu;
+};
+
+struct rq {
+	struct task_struct *curr; /* NULL: the idle task, or a higher class */
+	struct dsq local;
+	bool resched;
+	/* ops.dispatch is at work. */
+	bool balancing;
+	/* The idle task runs; its bit in the idle mask is a claim on top of it. */
+	bool idle;
+	u64 traffic;
+};
+
+struct array_map {
+	void *map;
+	char *values;
+	size_t value_bytes;
+};
+
+struct machine {
+	u64 now_ns, jiffy_ns;
+	u32 nr_cpus;
+	s32 this_cpu;
+	const struct sched_ext_ops *ops;
+	struct rq *rqs;
+	struct dsq dsqs[NATIVE_MAX_DSQS];
+	u32 nr_dsqs;
+	struct dsq global;
+	u32 *llc_of_cpu;
+	struct cpumask idle_mask;
+	/* The task that forks now; and one that stands for all outside sched_ext. */
+	struct task_struct *forking, outsider;
+	struct task_struct **tasks;
+	u32 nr_tasks, tasks_room;
+	struct array_map arrays[NATIVE_MAX_ARRAYS];
+	struct bpf_timer *timer;
+	u64 timer_due_ns;
+	u64 random;
+	char *image; /* the scheduler's variables while another machine is in use */
+	char error[128];
+};
+
+/* The machine that the kfuncs act on. */
+extern struct machine *machine_in_use;
+/* Makes @m the machine in use, at @now_ns, with callbacks on @cpu. */
+void machine_use(struct machine *m, u64 now_ns, s32 cpu);
+
+struct dsq *dsq_find(struct machine *m, u64 id);
+void dsq_add(struct machine *m, struct dsq *dsq, struct task_struct *p, u64 enq_flags,
+	     bool by_vtime);
+void dsq_remove(struct task_struct *p);
+/* A task came to the local DSQ of @cpu. */
+void local_dsq_grew(struct machine *m, s32 cpu);
+
+bool cpumask_has(const struct cpumask *mask, s32 cpu);
+void cpumask_set(struct cpumask *mask, s32 cpu, bool value);
+
+#endif /* DRFQ_NATIVE_MODEL_H */

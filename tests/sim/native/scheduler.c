@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The shipped scheduler, bpf/main.bpf.c, compiled for the host. Its global
+ * variables lie in sections of their own, so that each simulation has a copy.
+ */
+#include <scx/common.bpf.h>
+#include <scx/compat.bpf.h>
+
+#include "scheduler.h"
+
+#pragma clang section bss = "drfq_bss" data = "drfq_data" rodata = "drfq_rodata"
+
+/* The loader writes the read-only options before it loads the program. Here
+ * they are written before a simulation starts, so they are plain variables. */
+#define const
+#include "main.bpf.c"
+#undef const
+
+#pragma clang section bss = "" data = "" rodata = ""
+
+extern char __start_drfq_bss[], __stop_drfq_bss[];
+extern char __start_drfq_data[], __stop_drfq_data[];
+
+size_t scheduler_image_bytes(void)
+{
+	return (size_t)(__stop_drfq_bss - __start_drfq_bss) +
+	       (size_t)(__stop_drfq_data - __start_drfq_data);
+}
+
+void scheduler_image_save(char *image)
+{
+	size_t bss = (size_t)(__stop_drfq_bss - __start_drfq_bss);
+
+	memcpy(image, __start_drfq_bss, bss);
+	memcpy(image + bss, __start_drfq_data, (size_t)(__stop_drfq_data - __start_drfq_data));
+}
+
+void scheduler_image_load(const char *image)
+{
+	size_t bss = (size_t)(__stop_drfq_bss - __start_drfq_bss);
+
+	memcpy(__start_drfq_bss, image, bss);
+	memcpy(__start_drfq_data, image + bss, (size_t)(__stop_drfq_data - __start_drfq_data));
+}
+
+const struct sched_ext_ops *scheduler_ops(void)
+{
+	return &drfq_ops;
+}
+
+void scheduler_configure(const struct scheduler_options *options)
+{
+	conf = options->conf;
+	slice_ns = options->slice_ns;
+	preempt_margin_ns = options->preempt_margin_ns;
+	steal_margin_ns = options->steal_margin_ns;
+	hold_max_ns = options->hold_max_ns;
+	rescue_ns = options->rescue_ns;
+	nr_llcs = options->nr_llcs;
+	nr_cpu_ids = options->nr_cpus;
+	for (u32 cpu = 0; cpu < options->nr_cpus; cpu++)
+		cpu_llc[cpu] = options->llc_of_cpu[cpu];
+	pmu_event_bytes = 1;
+	system_vtime_ns = options->v_origin_ns;
+	for (u32 cpu = 0; cpu < DRFQ_MAX_CPUS; cpu++)
+		cpus[cpu].vtime_ns = options->v_origin_ns;
+}
+
+void scheduler_task_set_weight(struct task_struct *p, u32 weight)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	task_set_weight(t, t->cgroup, weight);
+}
+
+void scheduler_task_add_dma(struct task_struct *p, u64 bytes)
+{
+	struct drfq_traffic_arg arg = {.pid = (u32)p->pid, .bytes = bytes};
+
+	drfq_charge_mem(&arg);
+}
+
+void scheduler_task_view(struct task_struct *p, struct scheduler_task *view)
+{
+	struct task_ctx *t = p->storage;
+
+	view->start_ns = drfq_start(&t->flow);
+	view->bytes = t->bytes;
+	view->dma_bytes = t->dma_bytes;
+	view->held_ns = t->held_ns;
+	view->weight = t->flow.weight;
+	view->held = t->flags & DRFQ_TASK_HELD;
+}
+
+u64 scheduler_v_ns(void)
+{
+	return system_vtime_ns;
+}
+
+u64 scheduler_charged_vtime_ns(s32 cpu)
+{
+	return cpus[cpu].charged_vtime_ns;
+}
+
+u64 scheduler_slot_vtime_ns(s32 cpu)
+{
+	return cpus[cpu].vtime_ns;
+}
+
+static u64 scheduler_event_count(u32 event)
+{
+	u64 sum = 0;
+
+	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++)
+		sum += cpus[cpu].events[event];
+	return sum;
+}
+
+u64 scheduler_event_count_by_name(const char *name)
+{
+#define EVENT_NAME(event, text) #event,
+	static char *names[] = {DRFQ_EVENTS(EVENT_NAME)};
+
+	for (u32 event = 0; event < DRFQ_NR_EVENTS; event++)
+		if (!strcmp(names[event], name))
+			return scheduler_event_count(event);
+	return ~0ULL;
+}

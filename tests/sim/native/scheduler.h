@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the model of the kernel and the tests see of the scheduler beyond its callbacks. */
+#ifndef DRFQ_NATIVE_SCHEDULER_H
+#define DRFQ_NATIVE_SCHEDULER_H
+
+#include "intf.h"
+
+/* The options that the loader would write; bpf/options.bpf.h has their units. */
+struct scheduler_options {
+	struct drfq_conf conf;
+	u64 slice_ns;
+	u64 preempt_margin_ns;
+	u64 steal_margin_ns;
+	u64 hold_max_ns;
+	u64 rescue_ns;
+	u64 v_origin_ns;
+	const u32 *llc_of_cpu;
+	u32 nr_cpus;
+	u32 nr_llcs;
+};
+
+/* A task's account. */
+struct scheduler_task {
+	u64 start_ns; /* S, virtual ns */
+	u64 bytes; /* charged, of CPU and DMA */
+	u64 dma_bytes; /* the part of it that DMA moved */
+	u64 held_ns; /* total of all holds that ended */
+	u32 weight; /* effective; DRFQ_WEIGHT_ONE is 1 */
+	u32 held; /* DRFQ_TASK_HELD is set */
+};
+
+/* The scheduler's global variables, as one block of bytes. */
+size_t scheduler_image_bytes(void);
+void scheduler_image_save(char *image);
+void scheduler_image_load(const char *image);
+
+const struct sched_ext_ops *scheduler_ops(void);
+void scheduler_configure(const struct scheduler_options *options);
+void scheduler_task_set_weight(struct task_struct *p, u32 weight);
+void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
+void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);
+u64 scheduler_v_ns(void);
+u64 scheduler_charged_vtime_ns(s32 cpu);
+u64 scheduler_slot_vtime_ns(s32 cpu);
+/* How often the event of DRFQ_EVENTS named @name was counted; all ones: there is none. */
+u64 scheduler_event_count_by_name(const char *name);
+
+#endif /* DRFQ_NATIVE_SCHEDULER_H */

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Stands for scx/common.bpf.h when bpf/ is compiled natively: the part of
+ * vmlinux.h, of the BPF helpers and of the sched_ext kfuncs that bpf/ uses.
+ * kernel.c implements the functions. Names and semantics are the kernel's
+ * (kernel/sched/ext.c, include/linux/sched/ext.h).
+ */
+#ifndef DRFQ_NATIVE_COMMON_H
+#define DRFQ_NATIVE_COMMON_H
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define __VMLINUX_H__
+typedef uint64_t u64;
+typedef int64_t s64;
+typedef uint32_t u32;
+typedef int32_t s32;
+
+/* ── vmlinux.h ─────────────────────────────────────────────────────────── */
+
+#define PF_EXITING 0x00000004
+#define PF_KTHREAD 0x00200000
+
+enum {
+	SCX_DSQ_INVALID = 0,
+	SCX_TASK_QUEUED = 1 << 0,
+	SCX_ENQ_WAKEUP = 1 << 0,
+	SCX_ENQ_HEAD = 1 << 4,
+	SCX_ENQ_CPU_SELECTED = 1 << 10,
+	SCX_WAKE_FORK = 1 << 2,
+	SCX_WAKE_TTWU = 1 << 3,
+	SCX_WAKE_SYNC = 1 << 4,
+	SCX_KICK_IDLE = 1 << 0,
+	SCX_KICK_PREEMPT = 1 << 1,
+	SCX_OPS_KEEP_BUILTIN_IDLE = 1 << 0,
+	SCX_OPS_ENQ_EXITING = 1 << 2,
+	SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4,
+	SCX_OPS_ALLOW_QUEUED_WAKEUP = 1 << 5,
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0,
+	REQ_OP_READ = 0,
+	REQ_OP_WRITE = 1,
+};
+
+#define SCX_ENQ_DSQ_PRIQ (1ULL << 57)
+#define SCX_DSQ_GLOBAL (1ULL << 63 | 1)
+#define SCX_DSQ_LOCAL (1ULL << 63 | 2)
+#define SCX_SLICE_DFL (20ULL * 1000 * 1000)
+
+#define NATIVE_MAX_CPUS 1024
+
+struct cpumask {
+	u64 bits[NATIVE_MAX_CPUS / 64];
+};
+
+struct task_struct;
+
+struct sched_ext_entity {
+	u32 flags;
+	u64 slice;
+	u64 dsq_vtime;
+	u64 runnable_at; /* jiffies */
+	/* Where ops.select_cpu or ops.enqueue asked to put the task. */
+	u64 ddsp_dsq_id;
+	u64 ddsp_enq_flags;
+	/* The DSQ that the task is on. */
+	struct dsq *dsq;
+	struct task_struct *dsq_next, *dsq_prev;
+	u64 dsq_seq;
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+	u64 exec_start;
+};
+
+struct sched_info {
+	u64 run_delay, last_queued;
+};
+
+struct cgroup {
+	s32 level;
+	struct cgroup *parent;
+	void *storage;
+};
+
+struct task_struct {
+	s32 pid, tgid;
+	u32 flags;
+	u32 policy;
+	s32 static_prio;
+	u32 __state;
+	s32 nr_cpus_allowed;
+	struct cpumask *cpus_ptr;
+	struct sched_ext_entity scx;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	struct task_struct *real_parent, *group_leader;
+	char comm[16];
+	/* The model's own. */
+	struct cpumask cpus_mask;
+	struct cgroup *cgroup;
+	s32 cpu;
+	void *storage;
+};
+
+struct block_device_operations {
+	void *submit_bio;
+};
+struct gendisk {
+	const struct block_device_operations *fops;
+};
+struct block_device {
+	struct gendisk *bd_disk;
+};
+struct bvec_iter {
+	u32 bi_size;
+};
+struct bio {
+	u32 bi_opf;
+	struct block_device *bi_bdev;
+	struct bvec_iter bi_iter;
+};
+
+struct scx_init_task_args {
+	bool fork;
+};
+struct scx_exit_task_args {
+	bool cancelled;
+};
+struct scx_cgroup_init_args {
+	u32 weight;
+};
+struct scx_cpu_release_args;
+struct scx_exit_info;
+struct scx_dump_ctx;
+struct seq_file;
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+struct bpf_timer {
+	int (*callback)(void *map, int *key, struct bpf_timer *timer);
+};
+struct bpf_spin_lock {
+	int held;
+};
+struct bpf_perf_event_value {
+	u64 counter, enabled, running;
+};
+struct user_exit_info {
+	int kind;
+};
+
+struct sched_ext_ops {
+	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, u64 enq_flags);
+	void (*dequeue)(struct task_struct *p, u64 deq_flags);
+	void (*dispatch)(s32 cpu, struct task_struct *prev);
+	void (*tick)(struct task_struct *p);
+	void (*runnable)(struct task_struct *p, u64 enq_flags);
+	void (*running)(struct task_struct *p);
+	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*quiescent)(struct task_struct *p, u64 deq_flags);
+	bool (*yield)(struct task_struct *from, struct task_struct *to);
+	void (*set_weight)(struct task_struct *p, u32 weight);
+	void (*set_cpumask)(struct task_struct *p, const struct cpumask *cpumask);
+	void (*update_idle)(s32 cpu, bool idle);
+	void (*cpu_acquire)(s32 cpu, void *args);
+	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
+	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	void (*enable)(struct task_struct *p);
+	void (*disable)(struct task_struct *p);
+	void (*dump)(struct scx_dump_ctx *ctx);
+	void (*dump_cpu)(struct scx_dump_ctx *ctx, s32 cpu, bool idle);
+	void (*dump_task)(struct scx_dump_ctx *ctx, struct task_struct *p);
+	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*cgroup_exit)(struct cgroup *cgrp);
+	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
+	s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *info);
+	u64 flags;
+	u32 timeout_ms;
+	const char *name;
+};
+
+/* ── BPF's language ────────────────────────────────────────────────────── */
+
+#define SEC(name)
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) typeof(val) *name
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#define __noinline __attribute__((noinline))
+#define __arg_nonnull
+#define READ_ONCE(x) (*(volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
+#define bpf_for(i, start, end) for ((i) = (start); (i) < (end); (i)++)
+#define bpf_core_field_exists(field) 1
+#define BPF_STRUCT_OPS(name, args...) name(args)
+#define BPF_STRUCT_OPS_SLEEPABLE(name, args...) name(args)
+#define BPF_PROG(name, args...) name(args)
+#define SCX_OPS_DEFINE(ops_name, ...) struct sched_ext_ops ops_name = {__VA_ARGS__}
+#define UEI_DEFINE(name) struct user_exit_info name
+#define UEI_RECORD(name, info) ((void)(info))
+
+/* ── Maps ──────────────────────────────────────────────────────────────── */
+
+enum {
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+	BPF_MAP_TYPE_CGRP_STORAGE = 32,
+	BPF_F_NO_PREALLOC = 1,
+};
+#define BPF_F_CURRENT_CPU 0xffffffffULL
+
+void *native_array_at(void *map, u32 key, size_t value_bytes, u32 max_entries);
+void *native_storage(void **storage, size_t value_bytes, u64 flags);
+#define bpf_map_lookup_elem(map, key)                                                              \
+	((typeof((map)->value))native_array_at(map, *(key), sizeof(*(map)->value),                 \
+					       sizeof(*(map)->max_entries) / sizeof(int)))
+#define bpf_task_storage_get(map, p, init, get_flags)                                              \
+	((typeof((map)->value))native_storage(&(p)->storage, sizeof(*(map)->value), get_flags))
+#define bpf_cgrp_storage_get(map, c, init, get_flags)                                              \
+	((typeof((map)->value))native_storage(&(c)->storage, sizeof(*(map)->value), get_flags))
+long native_perf_read(struct bpf_perf_event_value *value);
+#define bpf_perf_event_read_value(map, cpu_flags, value, bytes) native_perf_read(value)
+
+static inline void bpf_spin_lock(struct bpf_spin_lock *lock)
+{
+	lock->held++;
+}
+
+static inline void bpf_spin_unlock(struct bpf_spin_lock *lock)
+{
+	lock->held--;
+}
+
+static inline void bpf_rcu_read_lock(void)
+{
+}
+
+static inline void bpf_rcu_read_unlock(void)
+{
+}
+
+/* ── Helpers and kfuncs ────────────────────────────────────────────────── */
+
+u64 scx_bpf_now(void);
+u64 bpf_ktime_get_ns(void);
+u64 bpf_jiffies64(void);
+u32 bpf_get_prandom_u32(void);
+s32 bpf_get_smp_processor_id(void);
+struct task_struct *bpf_get_current_task_btf(void);
+struct task_struct *bpf_task_from_pid(s32 pid);
+void bpf_task_release(struct task_struct *p);
+long bpf_timer_init(struct bpf_timer *timer, void *map, u64 clock);
+long native_timer_set_callback(struct bpf_timer *timer, void *callback);
+#define bpf_timer_set_callback(timer, callback) native_timer_set_callback(timer, (void *)(callback))
+long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
+long bpf_probe_read_kernel_str(void *to, u32 bytes, const void *from);
+long bpf_seq_write(struct seq_file *seq, const void *data, u32 bytes);
+bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);
+u32 bpf_cpumask_first(const struct cpumask *mask);
+struct cgroup *scx_bpf_task_cgroup(struct task_struct *p);
+struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, s32 level);
+void bpf_cgroup_release(struct cgroup *cgrp);
+
+s32 scx_bpf_create_dsq(u64 dsq_id, s32 node);
+s32 scx_bpf_dsq_nr_queued(u64 dsq_id);
+void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq_id, u64 slice, u64 enq_flags);
+void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 vtime,
+			      u64 enq_flags);
+bool scx_bpf_dsq_move_to_local(u64 dsq_id, u64 enq_flags);
+void scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime);
+void scx_bpf_task_set_slice(struct task_struct *p, u64 slice);
+s32 scx_bpf_task_cpu(const struct task_struct *p);
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);
+s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags);
+void scx_bpf_kick_cpu(s32 cpu, u64 flags);
+u32 scx_bpf_reenqueue_local(void);
+void scx_bpf_error(const char *format, ...);
+void scx_bpf_dump(const char *format, ...);
+
+struct bpf_iter_scx_dsq {
+	struct dsq *dsq;
+	struct task_struct *next;
+	u64 last_seq;
+	u64 vtime;
+	bool vtime_set;
+};
+
+void native_iter_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id);
+struct task_struct *native_iter_dsq_next(struct bpf_iter_scx_dsq *it);
+#define bpf_for_each(type, cur, dsq_id, iter_flags)                                                \
+	for (struct bpf_iter_scx_dsq ___it,                                                        \
+	     *___once = (native_iter_dsq_new(&___it, dsq_id), &___it);                             \
+	     ___once && ((cur) = native_iter_dsq_next(&___it));)
+#define BPF_FOR_EACH_ITER (&___it)
+void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime);
+bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+			    u64 enq_flags);
+struct task_struct *native_dsq_peek(u64 dsq_id);
+
+#endif /* DRFQ_NATIVE_COMMON_H */
