@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Memory streams on chosen CPUs at the same time, each a process of its own, as
-// mbw does for one. Prints a line of JSON for each: what it moved in its time.
+// Runs memory streams on chosen CPUs at the same time, one process each (mbw runs a single one).
+// Prints one line of JSON per stream with the bytes that it moved.
 //
-//   stream [-s SECONDS] [-k KIB] [-w WARM-UP PASSES] [-r] [-t] OP@CPU[@RESCTRL GROUP] ...
+//   stream [-s SECONDS] [-k KIB] [-w PASSES] [-r] [-t] OP@CPU[@RESCTRL GROUP] ...
 //
-// OP: copy, read, write, or spin (no memory). A group (a directory) is joined
-// before the pages are touched. -r: on small pages in an order of chance, as memory is
-// on a system that has run for a while: a stream's place among the DRAM's banks is then
-// an average over its pages and not one draw. -t: the first one has the machine write a line of
-// truth when its time begins and ends. Times are of the monotonic clock.
+//   OP  copy, read, write, or spin (no memory)
+//   -s  seconds of the monotonic clock (default 0.2)
+//   -k  working set in KiB (default 16384); a copy splits it between source and destination
+//   -w  warm-up passes before the time starts (default 1)
+//   -r  small pages, touched in random order. Their place among the DRAM's banks is then an average
+//       over many pages, as on a system that has run for a while.
+//   -t  the first stream writes ground truth when its time starts and ends
+//
+// A stream joins its resctrl group (a directory) before it touches its pages.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -24,9 +28,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "machine.h"
+#include "plugin_call.h"
 
-enum { MEBI = 1 << 20, WORDS_OF_CHECK = 4096 };
+// The clock is read after this many words.
+enum { MEBI = 1 << 20, WORDS_PER_STEP = 4096 };
 
 struct options {
   double seconds;
@@ -35,7 +40,7 @@ struct options {
   int scattered, truth;
 };
 
-// Seen by all streams.
+// Shared by all streams.
 struct start {
   atomic_int ready;
   atomic_int go;
@@ -52,15 +57,15 @@ static double now(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// Touches every page once, in an order of chance; random: its state, so that no two orders are
-// alike and yet every run has the same.
+// Touches every page once, in random order. *random: the generator's state. It advances, so the
+// two arrays of a stream differ, but every run is the same.
 static void touch_scattered(char *p, size_t bytes, size_t page, uint64_t *random) {
   const size_t pages = (bytes + page - 1) / page;
   size_t *order = malloc(pages * sizeof *order);
   if (order == NULL) die("memory");
   for (size_t i = 0; i < pages; i++) order[i] = i;
   for (size_t i = pages; i > 1; i--) {
-    *random = *random * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX
+    *random = *random * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
     const size_t other = (*random >> 33) % i, last = order[i - 1];
     order[i - 1] = order[other], order[other] = last;
   }
@@ -68,8 +73,8 @@ static void touch_scattered(char *p, size_t bytes, size_t page, uint64_t *random
   free(order);
 }
 
-// Memory that is there. Unless random is given, on huge pages, so that where it lies in the
-// cache is not chance.
+// Allocates and touches memory. Without random it lies on huge pages, so that its place in the
+// cache does not vary between runs.
 static uint64_t *memory(size_t bytes, uint64_t *random) {
   const size_t huge = 2 * MEBI;
   const size_t whole = (bytes + huge - 1) / huge * huge;
@@ -82,7 +87,7 @@ static uint64_t *memory(size_t bytes, uint64_t *random) {
   return (uint64_t *)p;
 }
 
-// Each moves n words, 8 at a time, and says how many bytes that is.
+// Each of these moves n words, 8 at a time, and returns the bytes.
 static uint64_t copy(uint64_t *restrict to, const uint64_t *restrict from, size_t n) {
   for (size_t i = 0; i < n; i += 8) {
     uint64_t a = from[i], b = from[i + 1], c = from[i + 2], d = from[i + 3];
@@ -135,35 +140,33 @@ static void pin(int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
-  if (sched_setaffinity(0, sizeof set, &set) != 0) die("this CPU");
+  if (sched_setaffinity(0, sizeof set, &set) != 0) die("sched_setaffinity");
 }
 
-// One stream. Waits for the start without sleeping, so that all begin at once: how fast a CPU
-// wakes up depends on the host's load.
+// Runs one stream. It spins until the start, so that all streams begin together: the time that a
+// sleeping CPU takes to wake depends on the host's load.
 static void run(const struct options *o, const char *op, int cpu, const char *group,
                 struct start *start) {
-  // Not to wait for ever when the parent is gone.
+  // Without this a stream would spin for ever if its parent died.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) die("prctl");
   pin(cpu);
   if (group != NULL) join(group);
-  // A copy's two halves make up the working set.
   const size_t bytes = strcmp(op, "copy") == 0 ? o->bytes / 2 : o->bytes;
   const size_t words = bytes / sizeof(uint64_t),
-               step = words < WORDS_OF_CHECK ? words : WORDS_OF_CHECK;
+               step = words < WORDS_PER_STEP ? words : WORDS_PER_STEP;
   uint64_t seed = (uint64_t)cpu + 1, *random = o->scattered ? &seed : NULL;
   uint64_t *a = memory(bytes, random), *b = memory(bytes, random), moved = 0;
   for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
   atomic_fetch_add(&start->ready, 1);
   while (!atomic_load(&start->go)) __builtin_ia32_pause();
-  int live;
-  if (o->truth) machine_ask(MACHINE_REPORT, 0, &live);
+  if (o->truth) write_ground_truth();
   const double begin = now();
   double end = begin;
   for (size_t i = 0; end - begin < o->seconds; end = now()) {
     moved += work(op, a, b, i, step);
     i = i + 2 * step <= words ? i + step : 0;
   }
-  if (o->truth) machine_ask(MACHINE_REPORT, 0, &live);
+  if (o->truth) write_ground_truth();
   printf("{\"op\":\"%s\",\"cpu\":%d,\"bytes\":%llu,\"seconds\":%.9f,\"bytes_per_ns\":%.6f}\n", op,
          cpu, (unsigned long long)moved, end - begin, (double)moved / (end - begin) / 1e9);
   fflush(stdout);
@@ -191,7 +194,7 @@ int main(int argc, char **argv) {
   for (int i = optind; i < argc; i++) {
     char *at = strchr(argv[i], '@');
     if (at == NULL) {
-      fprintf(stderr, "stream: %s: not of the form OP@CPU\n", argv[i]);
+      fprintf(stderr, "stream: %s: expected OP@CPU or OP@CPU@GROUP\n", argv[i]);
       return 2;
     }
     *at++ = 0;
@@ -207,7 +210,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   for (int status; atomic_load(&start->ready) < argc - optind; usleep(1000))
-    if (waitpid(-1, &status, WNOHANG) > 0) return 1;  // it has said why
+    if (waitpid(-1, &status, WNOHANG) > 0) return 1;  // the stream has printed why
   atomic_store(&start->go, 1);
   int status, failed = 0;
   while (wait(&status) > 0) failed |= status != 0;

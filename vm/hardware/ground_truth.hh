@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The simulation's own account of what happened, one line of JSON for each interval. Tests compare
-// what software inside the machine measures with it. docs/reference/machine-description.md lists the fields.
+// what software inside the machine measures with it. docs/reference/machine-description.md lists
+// the fields.
 #ifndef DRFQ_HARDWARE_GROUND_TRUTH_HH
 #define DRFQ_HARDWARE_GROUND_TRUTH_HH
 

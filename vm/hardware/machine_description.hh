@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The contents of a machine description, vm/machines/*.toml. vm/machines/README.md lists its keys
-// for users.
+// The contents of a machine description, vm/machines/*.toml.
+// docs/reference/machine-description.md lists its keys for users.
 #ifndef DRFQ_HARDWARE_MACHINE_DESCRIPTION_HH
 #define DRFQ_HARDWARE_MACHINE_DESCRIPTION_HH
 

@@ -160,7 +160,7 @@ class Run:
         self._write("environment", environment(str(self._out), env, dict(os.environ)))
         self._write("directory", [os.getcwd()])
         self._write("modules", ["virtio_blk"] if self._shape.disks else [])
-        self._write("live", [str(model.guest("live"))] if self._modelled else [])
+        self._write("live", [str(model.guest("go_live"))] if self._modelled else [])
         shutil.copy(_HERE / "guest-init", self.control / "guest-init")
         self._followers.append(_Follower(self.control / "stdout", sys.stdout.buffer))
         if _same_file(sys.stdout, sys.stderr):

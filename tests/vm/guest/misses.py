@@ -27,7 +27,7 @@ def streams():
 
 def account():
     """The same, beside a line of the machine's truth."""
-    subprocess.run(["report"], check=True)
+    subprocess.run(["report_ground_truth"], check=True)
     return streams()
 
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Makes the machine live: run once in the guest, as root, before what is to be
-// measured. Says nothing when all is well.
-#include <dirent.h>
+// Starts simulated time: caches, memory contention and counters act from now on. The harness runs
+// it in the guest, as root, before the command. Prints nothing on success.
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
-#include "machine.h"
+#include "controller_device.h"
+#include "plugin_call.h"
 
-// Where the memory of the controller's device is, 0 if there is no such device. Turns it on.
+// Enables the controller's PCI device and returns the guest-physical address of its BAR; 0 if there
+// is no such device.
 static uint64_t controller_address(void) {
   char device[256], path[512];
-  if (machine_find_controller(device, sizeof device) != 0) return 0;
+  if (find_controller_device(device, sizeof device) != 0) return 0;
   snprintf(path, sizeof path, "%s/enable", device);
   FILE *f = fopen(path, "w");
   if (f != NULL) {
@@ -31,14 +31,17 @@ static uint64_t controller_address(void) {
 
 int main(void) {
   int live;
-  if (!machine_ask(MACHINE_LIVE, controller_address(), &live)) {
-    fprintf(stderr, "live: this is no modelled machine; start it with: vm/vm run --machine NAME\n");
+  if (!plugin_call(PLUGIN_CALL_GO_LIVE, controller_address(), &live)) {
+    fprintf(stderr,
+            "go_live: this VM has no modelled hardware; start it with: vm/vm run --machine NAME\n");
     return 1;
   }
   for (int i = 0; i < 1000 && !live; i++) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    machine_ask(MACHINE_LIVE, 0, &live);
+    plugin_call(PLUGIN_CALL_GO_LIVE, 0, &live);
   }
-  if (!live) fprintf(stderr, "live: the machine did not go live within a second\n");
+  if (!live)
+    fprintf(stderr,
+            "go_live: the plugin did not start simulated time within a second; try again\n");
   return !live;
 }

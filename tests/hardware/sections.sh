@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What is run inside the modelled machine: guest.sh DIRECTORY-OF-PROGRAMS SECTION ...
-# Each section writes what it saw to a file of its name in $DRFQ_VM_OUT. Lines of truth are asked for by the
-# sections themselves, so that the host can tell which belong to which; see run.
+# The sections of tests/hardware/run, inside the VM: sections.sh DIRECTORY-OF-GUEST-PROGRAMS SECTION ...
+# Each section writes its results to $DRFQ_VM_OUT/SECTION; checks.py judges them on the host. Sections request their
+# lines of ground truth themselves, and checks.py knows how many each one requests.
 
 set -uo pipefail
 programs=$1
@@ -34,14 +34,14 @@ section_resctrl() {
 	rmdir "$resctrl/mon_groups/m" "$resctrl/g" && note rmdir ok
 }
 
-# The kernel's account of a group's traffic beside the machine's.
+# A group's traffic as the kernel counts it, beside the ground truth.
 section_mbm() {
 	mkdir "$resctrl/g"
 	local data=$resctrl/g/mon_data/mon_L3_00 before
 	before=$(cat "$data/mbm_total_bytes")
-	report
+	report_ground_truth
 	stream -s 0.1 "copy@2@$resctrl/g" > /dev/null
-	report
+	report_ground_truth
 	note bytes $(($(cat "$data/mbm_total_bytes") - before))
 	rmdir "$resctrl/g"
 }
@@ -49,25 +49,25 @@ section_mbm() {
 section_counters() {
 	local op
 	for op in spin read write; do
-		counted 3 "$op" 0
-		counted 3 "$op" 2
+		pmu_check 3 "$op" 0
+		pmu_check 3 "$op" 2
 	done
 }
 
-# perf stat itself, of a program that says where its counting begins and ends; then with more events than counters, as
-# long as three seconds of passes take.
+# perf stat of a program that writes ground truth at its beginning and end; then with more events than counters, for
+# about three seconds.
 section_stat() {
 	local exact=instructions:u,cycles:u,cache-references:u,cache-misses:u op passes began
 	for op in spin read write; do
 		for passes in 0 2; do
-			perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact" alone "$op" "$passes"
+			perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact" perf_target "$op" "$passes"
 			stat_notes "$op.$passes"
 		done
 	done
 	began=${EPOCHREALTIME/./}
-	alone read 8
+	perf_target read 8
 	passes=$((8 * 3000000 / (${EPOCHREALTIME/./} - began)))
-	perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact,$exact,$exact" alone read "$passes"
+	perf stat -x, -o "$DRFQ_VM_OUT/perf" -e "$exact,$exact,$exact" perf_target read "$passes"
 	stat_notes many
 }
 
@@ -75,10 +75,10 @@ stat_notes() {
 	awk -F, -v run="$1" '/:u/ {sub(":u", "", $3); print run "\t" $3 "\t" $1 "\t" $5}' "$DRFQ_VM_OUT/perf"
 }
 
-# More events than counters: the kernel takes turns between them. The shell's loop does the same all the time.
+# More events than counters, so that the kernel multiplexes them. The shell's loop does uniform work.
 section_multiplex() {
 	local many=instructions:u
-	# shellcheck disable=SC2016  # the other shell's
+	# shellcheck disable=SC2016  # dash expands it
 	local loop='i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done'
 	for _ in 1 2 3 4 5 6 7; do many+=,instructions:u; done
 	perf stat -x, -o "$DRFQ_VM_OUT/one" -e instructions:u dash -c "$loop"
@@ -94,7 +94,7 @@ section_ratios() {
 	stream -t -s 0.1 -w 3 -k 1024 copy@1
 }
 
-# A second each, so that every stream passes its arrays more than twice: an average over where their pages lie.
+# One second each: every stream passes its arrays more than twice, so the result is an average over all their pages.
 section_contention() {
 	stream -t -r -s 1 copy@1
 	stream -t -r -s 1 copy@1 copy@2
@@ -112,10 +112,10 @@ section_mba() {
 	rmdir "$resctrl/g"
 }
 
-# A stranger who streams, in the background until it is told to stop.
-stranger() {
+# Starts a stream on core 2 in a group, in the background.
+start_disturber() {
 	stream -s 100 -w 0 "copy@2@$1" > /dev/null &
-	stranger=$!
+	disturber=$!
 	sleep 0.05
 }
 
@@ -126,49 +126,49 @@ section_cat() {
 	echo "L3:0=f0" > "$resctrl/b/schemata"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a" "read@2@$resctrl/b"
-	# Beside one who streams through the other half, and through the same; then in ways that are too few.
+	# Beside a stream in the other half, then beside one in the same half. After that in too few ways.
 	for place in b a; do
-		stranger "$resctrl/$place"
+		start_disturber "$resctrl/$place"
 		stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
-		pkill -P "$stranger" stream
-		wait "$stranger"
+		pkill -P "$disturber" stream
+		wait "$disturber"
 	done
 	echo "L3:0=03" > "$resctrl/a/schemata"
 	stream -t -s 0.1 -w 3 -k 1024 "read@1@$resctrl/a"
 	rmdir "$resctrl/a" "$resctrl/b"
 }
 
-# A copier and a reader under scx_drfq: what it charges them by its perf event, beside the machine's account of their cores.
+# A copier and a reader under scx_drfq: what it charges them by its perf event, beside the ground truth of their cores.
 section_scheduler() {
 	python3 -B "$(dirname "$0")/../guest/misses.py" "$DRFQ_SCX"
 }
 
 section_registers() {
-	note id "$(registers read 0x0)"
-	note version "$(registers read 0x8)"
-	note pids "$(registers read 0x10)"
-	note cores "$(registers read 0x18)"
-	# The id is read-only, a virtual time of pid 0 too.
-	note read_only "$(registers write 0x0 1 read 0x0 write 0x30000 5 read 0x30000 | tr '\n' ' ')"
-	note traffic "$(registers write 0x48008 7 read 0x10038 run stream -t -s 0.1 copy@1 | tr '\n' ' ')"
-	note cleared "$(registers write 0x48008 0 read 0x20038 read 0x10038 read 0x10038 | tr '\n' ' ')"
-	# The lower virtual time is served first; then the other way round, from the shadow page.
-	registers write 0x48008 1 write 0x48010 2 write 0x40008 1 write 0x40010 1000 run stream -s "$seconds" copy@1 copy@2 |
+	note id "$(controller_registers read 0x0)"
+	note version "$(controller_registers read 0x8)"
+	note pids "$(controller_registers read 0x10)"
+	note cores "$(controller_registers read 0x18)"
+	# The id is read-only, and so is the virtual time of pid 0.
+	note read_only "$(controller_registers write 0x0 1 read 0x0 write 0x30000 5 read 0x30000 | tr '\n' ' ')"
+	note traffic "$(controller_registers write 0x48008 7 read 0x10038 run stream -t -s 0.1 copy@1 | tr '\n' ' ')"
+	note cleared "$(controller_registers write 0x48008 0 read 0x20038 read 0x10038 read 0x10038 | tr '\n' ' ')"
+	# The lower virtual time is served first. Then the two swap, by the mailbox page.
+	controller_registers write 0x48008 1 write 0x48010 2 write 0x40008 1 write 0x40010 1000 run stream -s "$seconds" copy@1 copy@2 |
 		sed 's/^/first\t/'
-	registers share 1 1 1000 share 2 2 1 run stream -s "$seconds" copy@1 copy@2 | sed 's/^/second\t/'
-	registers write 0x48008 0 write 0x48010 0 write 0x40008 0 write 0x40010 0
+	controller_registers publish 1 1 1000 publish 2 2 1 run stream -s "$seconds" copy@1 copy@2 | sed 's/^/second\t/'
+	controller_registers write 0x48008 0 write 0x48010 0 write 0x40008 0 write 0x40010 0
 }
 
 seconds=${DRFQ_STREAM_SECONDS:-0.2}
-# A kernel makes this directory where it found RDT.
+# The kernel creates this directory only if the CPU has RDT.
 [[ ! -d $resctrl ]] || mount -t resctrl resctrl "$resctrl"
 for section in "$@"; do
 	if ! declare -F "section_$section" > /dev/null; then
-		echo "guest.sh: no section $section" >&2
+		echo "sections.sh: there is no section $section; sections are the functions section_* of this file" >&2
 		exit 2
 	fi
-	report
+	report_ground_truth
 	"section_$section" > "$DRFQ_VM_OUT/$section" 2> "$DRFQ_VM_OUT/$section.err"
 	cat "$DRFQ_VM_OUT/$section.err" >&2
 done
-report
+report_ground_truth

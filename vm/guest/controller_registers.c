@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The memory controller's registers, as the machine's PCI device shows them.
-// Does what the words say, in their order:
+// Reads and writes the memory controller's registers through the PCI device of the virtual machine.
+// Executes its arguments in order:
+//
+//   controller_registers COMMAND ...
 //
 //   read OFFSET           prints the register
 //   write OFFSET VALUE
-//   share CORE PID VTIME  publishes the core's process and virtual time in a
-//                         shadow page (set up by the first one) by plain stores
-//   run COMMAND ...       the rest of the words; ends with its status
+//   publish CORE PID VTIME
+//                         stores the core's process and virtual time in a mailbox page, which the
+//                         first publish sets up
+//   run PROGRAM ...       runs a program with the rest of the arguments and exits with its status
 //
 // Numbers may be hexadecimal (0x...). Offsets are those of
 // gem5-backend/interface/registers.toml; docs/reference/registers.md explains the mailbox page.
@@ -21,17 +24,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "machine.h"
+#include "controller_device.h"
 
 static void die(const char *what) {
-  fprintf(stderr, "registers: %s: %s\n", what, errno ? strerror(errno) : "not found");
+  fprintf(stderr, "controller_registers: %s: %s\n", what, errno ? strerror(errno) : "not found");
   exit(1);
 }
 
 static volatile uint64_t *map_registers(void) {
   char device[256], path[512];
   errno = 0;
-  if (machine_find_controller(device, sizeof device) != 0) die("the controller's PCI device");
+  if (find_controller_device(device, sizeof device) != 0)
+    die("the controller's PCI device (is this a VM of vm/vm run --machine?)");
   snprintf(path, sizeof path, "%s/resource%d", device, MACHINE_CONTROLLER_BAR);
   const int fd = open(path, O_RDWR | O_SYNC);
   if (fd < 0) die(path);
@@ -45,7 +49,8 @@ static uint64_t number(const char *text) {
   char *end;
   const uint64_t value = strtoull(text == NULL ? "" : text, &end, 0);
   if (text == NULL || *text == 0 || *end != 0) {
-    fprintf(stderr, "registers: %s: not a number\n", text == NULL ? "(missing)" : text);
+    fprintf(stderr, "controller_registers: %s: expected a number\n",
+            text == NULL ? "(missing)" : text);
     exit(2);
   }
   return value;
@@ -54,7 +59,7 @@ static uint64_t number(const char *text) {
 static uint64_t offset(const char *text) {
   const uint64_t value = number(text);
   if (value % 8 == 0 && value < MACHINE_CONTROLLER_BYTES) return value;
-  fprintf(stderr, "registers: %s: offsets are multiples of 8 below %#x\n", text,
+  fprintf(stderr, "controller_registers: %s: offsets are multiples of 8 below %#x\n", text,
           MACHINE_CONTROLLER_BYTES);
   exit(2);
 }
@@ -68,8 +73,8 @@ static uint64_t physical(const void *p) {
   return (entry & ((UINT64_C(1) << 55) - 1)) * 4096;
 }
 
-static volatile uint64_t *shadow_page(volatile uint64_t *registers) {
-  // On a huge page no kernel thread moves it.
+static volatile uint64_t *mailbox_page(volatile uint64_t *registers) {
+  // The kernel does not compact huge pages, so the physical address stays.
   const size_t huge = 2 << 20;
   char *p = mmap(NULL, 2 * huge, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE,
                  -1, 0);
@@ -91,7 +96,7 @@ static int run(char **command) {
 }
 
 int main(int argc, char **argv) {
-  volatile uint64_t *registers = map_registers(), *shadow = NULL;
+  volatile uint64_t *registers = map_registers(), *mailbox = NULL;
   int status = 0;
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "read") == 0) {
@@ -101,23 +106,23 @@ int main(int argc, char **argv) {
       const uint64_t at = offset(argv[i + 1]);
       registers[at / 8] = number(argv[i + 2]);
       i += 2;
-    } else if (strcmp(argv[i], "share") == 0) {
+    } else if (strcmp(argv[i], "publish") == 0) {
       const uint64_t core = number(argv[i + 1]), pid = number(argv[i + 2]),
                      vtime = number(argv[i + 3]);
-      if (shadow == NULL) shadow = shadow_page(registers);
-      if (core >= MACHINE_MAILBOX_CORES) die("core");
-      shadow[core] = pid;
-      shadow[MACHINE_MAILBOX_CORES + core] = vtime;
+      if (mailbox == NULL) mailbox = mailbox_page(registers);
+      if (core >= MACHINE_MAILBOX_CORES) die("a core of the mailbox page");
+      mailbox[core] = pid;
+      mailbox[MACHINE_MAILBOX_CORES + core] = vtime;
       i += 3;
     } else if (strcmp(argv[i], "run") == 0 && i + 1 < argc) {
       fflush(stdout);
       status = run(argv + i + 1);
       break;
     } else {
-      fprintf(stderr, "registers: %s: not one of read, write, share, run\n", argv[i]);
+      fprintf(stderr, "controller_registers: %s: not one of read, write, publish, run\n", argv[i]);
       return 2;
     }
   }
-  if (shadow != NULL) registers[MACHINE_MAILBOX_REGISTER / 8] = 0;
+  if (mailbox != NULL) registers[MACHINE_MAILBOX_REGISTER / 8] = 0;
   return status;
 }

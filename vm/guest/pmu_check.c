@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What the performance counters say of a piece of work, beside what the machine
-// itself says (--machine-stats): for tests that compare the two.
+// Reads performance counters around a piece of work and writes ground truth beside it. Tests
+// compare the two.
 //
-//   counted CPU OP MIB
+//   pmu_check CPU OP MIB
 //
-// OP: read or write memory of so many MiB, one pass, or spin (one million rounds
-// for each). For each event the work is done once; a line of truth is written
-// before and after it, and what perf counted in user mode is printed. The counter
-// is read in user mode, next to the truth, and nothing in between touches memory;
-// how many instructions that takes, a run with 0 MiB tells. One more line comes
-// before the counter is read: it waits for the misses of what was before, which
-// would count behind it.
+// OP: read or write MIB MiB of memory in one pass, or spin (MIB million iterations). The work runs
+// once for each of four perf events. Before and after it the program writes a line of ground truth,
+// and it prints what perf counted in user mode as one line of JSON.
+//
+// The counter is read by RDPMC next to the ground truth, and nothing between the two accesses
+// memory. A run with 0 MIB gives the number of instructions between the two. The ground truth is
+// written once more before the counter is read first. That waits for earlier misses, so they are
+// not counted with the work.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -23,7 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "machine.h"
+#include "plugin_call.h"
 
 enum { EVENTS = 4 };
 static const uint64_t config[EVENTS] = {PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_CPU_CYCLES,
@@ -32,11 +33,11 @@ static const char *const name[EVENTS] = {"instructions", "cycles", "cache_refere
                                          "cache_misses"};
 
 static void die(const char *what) {
-  fprintf(stderr, "counted: %s: %s\n", what, strerror(errno));
+  fprintf(stderr, "pmu_check: %s: %s\n", what, strerror(errno));
   exit(1);
 }
 
-// Opens an event and returns the selector of RDPMC for its counter.
+// Opens an event and returns its counter as the operand of RDPMC.
 static uint32_t open_event(uint64_t what) {
   struct perf_event_attr attr = {.type = PERF_TYPE_HARDWARE,
                                  .size = sizeof attr,
@@ -49,7 +50,9 @@ static uint32_t open_event(uint64_t what) {
   const struct perf_event_mmap_page *page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
   if (page == MAP_FAILED) die("mmap of an event");
   if (!page->cap_user_rdpmc || page->index == 0) {
-    fprintf(stderr, "counted: the kernel does not let user mode read the counters (index %u)\n",
+    fprintf(stderr,
+            "pmu_check: the kernel does not allow RDPMC in user mode (index %u); write 2 to "
+            "/sys/bus/event_source/devices/cpu/rdpmc\n",
             page->index);
     exit(1);
   }
@@ -73,31 +76,30 @@ static void work(const char *op, volatile uint64_t *memory, size_t mib) {
   }
 }
 
-// What the counter counts while the work is done between two lines of truth.
+// Counts one event during the work, between two lines of ground truth.
 static uint64_t count(uint32_t selector, const char *op, uint64_t *memory, size_t mib) {
-  int live;
   work(op, memory, 0);
-  machine_ask(MACHINE_REPORT, 0, &live);
+  write_ground_truth();
   const uint64_t before = rdpmc(selector);
-  machine_ask(MACHINE_REPORT, 0, &live);
+  write_ground_truth();
   work(op, memory, mib);
-  machine_ask(MACHINE_REPORT, 0, &live);
+  write_ground_truth();
   return rdpmc(selector) - before;
 }
 
 int main(int argc, char **argv) {
   if (argc != 4) {
-    fprintf(stderr, "usage: counted CPU read|write|spin MIB\n");
+    fprintf(stderr, "usage: pmu_check CPU read|write|spin MIB\n");
     return 2;
   }
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(atoi(argv[1]), &set);
-  if (sched_setaffinity(0, sizeof set, &set) != 0) die("this CPU");
+  if (sched_setaffinity(0, sizeof set, &set) != 0) die("sched_setaffinity");
   const size_t mib = (size_t)atol(argv[3]), bytes = (mib ? mib : 1) << 20;
   uint64_t *memory =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (memory == MAP_FAILED) die("memory");
+  if (memory == MAP_FAILED) die("mmap of the working set");
   uint32_t selector[EVENTS];
   for (unsigned i = 0; i < EVENTS; i++) selector[i] = open_event(config[i]);
   const uint64_t mask = (UINT64_C(1) << 48) - 1;
