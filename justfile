@@ -50,7 +50,7 @@ test-long *args: setup
     [ "$#" -gt 0 ] || tests/hardware/run --long
 
 # The tests that need no VM
-test-host: test-rust test-cpp test-harness
+test-host: test-rust test-cpp test-python
 
 # Tests of the Rust workspace, the agent's with drfq-mc; just test-rust [CARGO TEST ARGUMENTS]
 test-rust *args: setup
@@ -78,7 +78,7 @@ gem5 *args:
     @'{{justfile_directory()}}/gem5-backend/gem5/run' '{{target}}/gem5-backend' "$@"
 
 # Unit tests of the VM harness and of the tables of results
-test-harness:
+test-python:
     python3 -B -m unittest discover -s vm/harness/tests -t vm
     python3 -B -m unittest discover -s tools/measurements/tests -t tools
 
