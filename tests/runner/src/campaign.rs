@@ -134,7 +134,7 @@ fn pairs<'a>(
             if programs.has(scheduler.program) {
                 pairs.push((case, scheduler));
             } else if scheduler.program.is_judged() {
-                anyhow::bail!("{name} is not built: cargo build --release");
+                anyhow::bail!("{name} is not built; run: cargo build --workspace");
             } else {
                 eprintln!("{name} is not installed and left out; to install it: tools/peers");
             }
