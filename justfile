@@ -105,6 +105,10 @@ bench *args: setup
 results *args:
     @tools/results "$@"
 
+# Write the generated parts of docs/reference from the programs; --check (--help)
+reference *args:
+    @tools/reference "$@"
+
 # Check formatting and lints of every language; warnings are errors; just lint [FILE ...]
 [no-exit-message]
 lint *args: setup
