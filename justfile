@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# What one can do with this project; `./justw` gets just itself when it is missing.
+# The commands of this project; `./justw` installs just when it is missing.
 
 set positional-arguments
 
 target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 
-# List what can be done
+# List the commands
 default:
     @'{{just_executable()}}' --justfile '{{justfile()}}' --list --unsorted
 

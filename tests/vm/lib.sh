@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-only
-# What the scripts of this directory share. Sourced with the repository as the current directory.
+# Functions and paths shared by the scripts of this directory. Sourced with the repository as the current directory.
 
 set -euo pipefail
 
