@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Which bank a row is in, as controllers of real hardware have it: the bank is
-// not only the address bits above the columns, these are XORed with the row.
-// Without it streams whose arrays lie a multiple of banks x row_bytes apart meet
-// in one bank at every step, and close each other's rows.
+// The bank hash of real memory controllers: the bank number is XORed with bits of the row number.
+// Without it two streams whose arrays lie a multiple of banks x row_bytes apart always access the
+// same bank, and close each other's rows.
 //
-// Zhang, Zhu, Zhang, "A permutation-based page interleaving scheme to reduce
-// row-buffer conflicts and exploit data locality", MICRO 2000, take as many row
-// bits as there are bank bits. Here all row bits are folded into them, as the
-// functions found on present machines do (Pessl et al., DRAMA, USENIX Security
-// 2016): arrays on huge pages differ in high bits only.
+// Zhang, Zhu and Zhang ("A permutation-based page interleaving scheme to reduce row-buffer
+// conflicts and exploit data locality", MICRO 2000) use as many row bits as there are bank bits.
+// This hash folds all row bits into the bank, as current processors do (Pessl et al., "DRAMA",
+// USENIX Security 2016), because arrays on huge pages differ only in high bits.
 #ifndef DRFQ_HARDWARE_BANK_HASH_HH
 #define DRFQ_HARDWARE_BANK_HASH_HH
 
@@ -16,11 +14,11 @@
 
 namespace drfq::hardware {
 
-/// From physical addresses to those that the controller sees. One-to-one; changes
-/// nothing but the bank and its group, so what shares a row still does.
+/// Maps physical addresses to the controller's addresses, one to one. It changes only the bank and
+/// bank group, so lines of one row stay in one row.
 class BankHash {
  public:
-  /// on: false leaves every address as it is.
+  /// on: false: addresses stay unchanged.
   BankHash(const Timing &t, bool on)
       : low_{log2(t.burst_bytes), on && has_low_groups(t) ? log2(t.groups) : 0},
         high_{log2(t.row_bytes) + low_.bits, on ? log2(t.banks) - low_.bits : 0},
@@ -36,7 +34,7 @@ class BankHash {
   }
 
  private:
-  /// Bits of the address.
+  /// A bit field of the address.
   struct Field {
     unsigned at, bits;
   };

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Cache directories: which lines are where. No data, no time.
+// Cache directories: which lines a cache holds. They model neither data nor time.
 //
-// The private cache is its core's own and is asked at every access, so a set is
-// an array in the order of use. The shared one is not inclusive: a line may be
-// in a private cache and no longer here. Private caches are not kept coherent
-// with each other; see docs/explanation/modelled-machine.md.
+// Every access looks up the private cache, so its sets are arrays in the order of use. The shared
+// cache is not inclusive: a private cache may hold a line that the shared one has evicted. Private
+// caches are not coherent with each other; see docs/explanation/modelled-machine.md.
 #ifndef DRFQ_HARDWARE_CACHE_HH
 #define DRFQ_HARDWARE_CACHE_HH
 
@@ -23,7 +22,7 @@ class PrivateCache {
   explicit PrivateCache(const CacheConfig &s)
       : ways_(s.ways), mask_(s.sets() - 1), slots_(std::size_t{s.sets()} * s.ways) {}
 
-  /// Whether the line is there; a hit makes it the most recent, a store dirty.
+  /// Looks up a line. A hit makes it the most recently used one; a store makes it dirty.
   bool hit(Line line, bool store) {
     std::uint64_t *set = &slots_[(line & mask_) * ways_];
     const std::uint64_t key = (line + 1) << 1;
@@ -46,7 +45,7 @@ class PrivateCache {
     bool dirty = false;
   };
 
-  /// Puts a line that is not there in the place of the least recently used one.
+  /// Inserts an absent line in the place of the least recently used one, which is returned.
   Victim fill(Line line, bool store) {
     std::uint64_t *set = &slots_[(line & mask_) * ways_];
     const std::uint64_t last = set[ways_ - 1];
@@ -55,7 +54,7 @@ class PrivateCache {
     return {(last >> 1) - 1, (last & kDirty) != 0};
   }
 
-  /// Takes the line out; whether it was dirty.
+  /// Removes the line. Returns whether it was dirty.
   bool flush(Line line) {
     std::uint64_t *set = &slots_[(line & mask_) * ways_];
     for (unsigned i = 0; i < ways_; i++) {
@@ -99,12 +98,12 @@ class SharedCache {
         held_(rmids == 0 ? 1 : rmids) {}
 
   unsigned ways() const { return ways_; }
-  /// Every way of the cache.
+  /// A mask of all ways.
   std::uint32_t all_ways() const {
     return static_cast<std::uint32_t>((std::uint64_t{1} << ways_) - 1);
   }
 
-  /// Null when the line is not there. Does not count as a use.
+  /// Looks up a line without counting it as a use. Null: it is absent.
   LineState *find(Line line) {
     const std::size_t base = (line & mask_) * ways_;
     for (unsigned i = 0; i < ways_; i++)
@@ -114,15 +113,15 @@ class SharedCache {
 
   void touch(LineState *m) { m->used = ++stamp_; }
 
-  /// Puts a line that is not there into one of the allowed ways (a bit each, at
-  /// least one): an empty one, else the least recently used.
+  /// Inserts an absent line into one of the allowed ways: an empty one, else the least recently
+  /// used. allowed: one bit per way, at least one set. *victim: the line that was evicted.
   LineState *fill(Line line, std::uint16_t rmid, std::uint32_t allowed, Victim *victim) {
     const std::size_t base = (line & mask_) * ways_;
     std::size_t at = base;
     std::uint64_t oldest = ~std::uint64_t{0};
     for (unsigned i = 0; i < ways_; i++) {
       if ((allowed >> i & 1) == 0) continue;
-      // A line that is on its way stays, unless nothing else may go.
+      // A line in flight is evicted only if all allowed ways are in flight.
       const std::uint64_t age =
           tags_[base + i] == 0
               ? 0
@@ -145,7 +144,7 @@ class SharedCache {
     return &states_[at];
   }
 
-  /// Takes the line out; whether it was there and dirty.
+  /// Removes the line. Returns whether it was present and dirty.
   bool flush(Line line) {
     LineState *m = find(line);
     if (m == nullptr) return false;
@@ -156,7 +155,7 @@ class SharedCache {
     return dirty;
   }
 
-  /// Lines that a monitoring id brought in and that are still there.
+  /// Lines present that requests of this monitoring id inserted.
   std::uint64_t lines_held(std::uint16_t rmid) const { return held_[rmid]; }
 
  private:

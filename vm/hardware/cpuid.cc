@@ -11,25 +11,25 @@ namespace {
 
 constexpr std::uint32_t bit(unsigned n) { return std::uint32_t{1} << n; }
 
-/// The emulator's local timer runs at 1 GHz, and software takes the crystal of
-/// leaf 15H for the timer's clock.
+/// The kernel takes the crystal clock of leaf 15H for the clock of the local APIC's timer, which
+/// runs at 1 GHz (qemu-plugin/apic_timer.hh).
 constexpr std::uint32_t kCrystalHz = 1'000'000'000;
 
 Cpuid features(const MachineDescription &d, Cpuid c) {
-  // MONITOR would let a core wait for a store that nobody sees, the deadline
-  // timer and x2APIC are not there, and software behaves as on bare metal.
+  // Hidden: MONITOR (its wake-up by a store is not modelled), x2APIC, the TSC-deadline timer, and
+  // the hypervisor bit, so that software behaves as on bare metal.
   c.ecx &= ~(bit(3) | bit(21) | bit(24) | bit(31));
   c.ecx = d.pmu.version != 0 ? c.ecx | bit(15) : c.ecx & ~bit(15);
   return c;
 }
 
-/// A leaf 4 entry. sharing: cores, rounded up to a power of two.
+/// A leaf 4 entry. sharing: cores that share the cache; the leaf reports a power of two.
 Cpuid cache(const CacheConfig &s, unsigned level, unsigned type, unsigned sharing,
             const Cpuid &host) {
   unsigned ids = 1;
   while (ids < sharing) ids *= 2;
   Cpuid c;
-  // Cores of the package, as the emulator says; they agree with its topology leaves.
+  // The number of cores in the package stays QEMU's, which agrees with its topology leaves.
   c.eax = (host.eax & 0xfc000000) | (ids - 1) << 14 | bit(8) | level << 5 | type;
   c.ebx = (s.ways - 1) << 22 | (kLineBytes - 1);
   c.ecx = s.sets() - 1;
@@ -40,11 +40,11 @@ Cpuid caches(const MachineDescription &d, std::uint32_t subleaf, const Cpuid &ho
   switch (subleaf) {
     case 0:
       return cache(d.l1, 1, 1, 1, host);
-    // Instruction fetches are not modelled; software expects such a cache.
+    // Instruction fetches are not modelled, but software expects an instruction cache.
     case 1:
       return cache(d.l1, 1, 2, 1, host);
-    // Software looks for the level 3 cache behind a level 2 one: this one holds what
-    // the first holds, so it makes no difference.
+    // Software expects a level 2 cache between level 1 and level 3. This one has the size of the
+    // level 1 cache and holds the same lines.
     case 2:
       return cache(d.l1, 2, 3, 1, host);
     case 3:
@@ -87,7 +87,7 @@ Cpuid allocation(const RdtConfig &s, std::uint32_t subleaf) {
 Cpuid monitors(const PmuConfig &p) {
   Cpuid c;
   if (p.version == 0) return c;
-  // Seven architectural events; branches are not counted here.
+  // Seven architectural events. Bits 5 and 6 report the two branch events as absent.
   constexpr unsigned kEvents = 7;
   c.eax = p.version | p.counters << 8 | p.bits << 16 | kEvents << 24;
   c.ebx = bit(5) | bit(6);
@@ -123,7 +123,7 @@ Cpuid cpuid_of(const MachineDescription &d, std::uint32_t leaf, std::uint32_t su
     case 0x10:
       return allocation(d.rdt, subleaf);
     case 0x15: {
-      // In lowest terms: software multiplies in 32 bits.
+      // In lowest terms, because the kernel multiplies in 32 bits.
       const std::uint64_t g = std::gcd(d.tsc_hz, std::uint64_t{kCrystalHz});
       return {static_cast<std::uint32_t>(kCrystalHz / g), static_cast<std::uint32_t>(d.tsc_hz / g),
               kCrystalHz, 0};

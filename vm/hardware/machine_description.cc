@@ -35,7 +35,7 @@ void load_cpu(Reader r, MachineDescription *d) {
   r.done();
 }
 
-/// cores share it: its sets need not be a power of two, as those of real ones.
+/// Reads [l1] or [llc]. hit_cycles: default of that key.
 CacheConfig load_cache(Reader r, const MachineDescription &d, const char *name, double hit_cycles) {
   if (!r.has("kib") || !r.has("ways"))
     r.fail(r.line(""), std::string("[") + name + "] needs kib and ways");
@@ -81,7 +81,7 @@ void load_rdt(Reader r, const CacheConfig &llc, RdtConfig *s) {
     r.fail(r.line("cbm_bits"),
            "'cbm_bits' must divide the " + std::to_string(llc.ways) + " ways of [llc]");
   if (s->cbm_bits == 1 || s->l3_closes == 1 || s->mba_closes == 1)
-    r.fail(r.line("cbm_bits"), "a count of 1 allocates nothing: use 0 or at least 2");
+    r.fail(r.line("cbm_bits"), "'l3_closes', 'cbm_bits' and 'mba_closes' must be 0 or at least 2");
   if ((s->mba_max_delay % s->mba_step) != 0)
     r.fail(r.line("mba_step"), "'mba_step' must divide 'mba_max_delay'");
   r.done();
@@ -100,7 +100,7 @@ void load_pmu(Reader r, PmuConfig *p) {
   r.done();
 }
 
-/// The machine's own key in the controller's table, which is then without it.
+/// Reads bank_hash and removes it from [memory], because the controller does not know this key.
 bool take_bank_hash(toml::Document *doc) {
   toml::Table *memory = doc->find("memory");
   const bool on = Reader(doc->file, memory).flag("bank_hash", true);
@@ -108,7 +108,7 @@ bool take_bank_hash(toml::Document *doc) {
   return on;
 }
 
-/// A machine that is slower by a factor everywhere keeps every ratio.
+/// Multiplies every time of the memory, so that a slower machine keeps the ratio to its memory.
 void slow_down(unsigned scale, Timing *t) {
   t->ck *= scale;
   for (const TimingField &f : kTimingFields) t->*f.field *= scale;

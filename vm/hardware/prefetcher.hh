@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What a core will want next. Trained by its misses of the private cache that
-// miss the shared one too, or hit a prefetched line for the first time; never
-// crosses a 4 KiB page, because addresses are physical.
+// Predicts the lines that a core will use next. It learns from private-cache misses that also miss
+// the shared cache, or hit a prefetched line for the first time. Addresses are physical, so it
+// never crosses a 4 KiB page.
 #ifndef DRFQ_HARDWARE_PREFETCH_HH
 #define DRFQ_HARDWARE_PREFETCH_HH
 
@@ -24,7 +24,7 @@ class Prefetcher {
 
   explicit Prefetcher(const PrefetcherConfig &s) : shape_(s), streams_(s.streams) {}
 
-  /// Lines to have at hand after a use of this one.
+  /// Learns from a use of this line and returns the lines to fetch.
   Wanted train(Line line) {
     switch (shape_.kind) {
       case PrefetcherConfig::Kind::none:
@@ -38,7 +38,7 @@ class Prefetcher {
   }
 
  private:
-  /// The last line used in a page and the distance to the one before.
+  /// The accesses to one page: the last line and its distance from the one before.
   struct Stream {
     Line page = ~Line{0};
     Line last = 0;

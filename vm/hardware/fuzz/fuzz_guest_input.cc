@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A guest that does anything: accesses, MSRs with any value, loads and stores of
-// registers, sleep and wake, in any order.
+// An arbitrary guest: accesses, MSRs, controller registers, halts and wake-ups in any order and
+// with any value.
 #include <fstream>
 #include <sstream>
 
@@ -17,14 +17,14 @@ const MachineDescription &small() {
     std::stringstream text;
     text << in.rdbuf();
     MachineDescription out = load_machine_description("thesis", text.str());
-    out.llc.bytes = 64 << 10;  // so that it fills
+    out.llc.bytes = 64 << 10;  // small, so that it fills
     out.l1.bytes = 2 << 10;
     return out;
   }();
   return d;
 }
 
-/// Bytes of the input, then zeros.
+/// The bytes of the input, followed by zeros.
 class Input {
  public:
   Input(const unsigned char *data, std::size_t size) : data_(data), size_(size) {}
@@ -46,6 +46,68 @@ constexpr std::uint32_t kMsrs[] = {0xC1,  0xC4,  0xC5,  0x186, 0x189, 0x1A6, 0x3
                                    0xC8F, 0xC90, 0xC97, 0xC98, 0xD50, 0xD57, 0xD58};
 constexpr std::uint64_t kBar = std::uint64_t{1} << 40;
 
+/// Performs the action that the next bytes select. retired: the cores' instructions so far.
+void act(Input *in, HardwareModel *m, RetiredInsns *retired) {
+  const unsigned what = static_cast<unsigned>(in->take(1));
+  const unsigned core = what >> 6;
+  RetiredInsns &p = retired[core];
+  std::uint64_t value = 0;
+  switch (what & 15) {
+    case 0:
+    case 1:
+    case 2:
+    case 3: {
+      const std::uint64_t address = in->take(3);
+      m->access(core, p.total(), address, 1u << (address & 6),
+                what & 16 ? AccessKind::store : AccessKind::load,
+                what & 32 ? drfq::hardware::Ring::user : drfq::hardware::Ring::kernel);
+      break;
+    }
+    case 4:
+      p.user += in->take(2);
+      break;
+    case 5:
+      p.kernel += in->take(1);
+      break;
+    case 6:
+      m->sync(core, p);
+      break;
+    case 7:
+      m->flush(core, p.total(), in->take(3));
+      break;
+    case 8:
+      m->rdmsr(core, p, kMsrs[in->take(1) % std::size(kMsrs)], &value);
+      break;
+    case 9: {
+      const std::uint32_t msr = kMsrs[in->take(1) % std::size(kMsrs)];
+      m->wrmsr(core, p, msr, in->take(what & 16 ? 8 : 1) << (what & 32 ? 32 : 0));
+      break;
+    }
+    case 10:
+      m->rdpmc(core, p, static_cast<std::uint32_t>(in->take(4)), &value);
+      break;
+    case 11: {
+      const std::uint64_t offset = in->take(3) % HardwareModel::kBarBytes;
+      m->stored(core, p.total(), kBar + offset, 1u << (what >> 4 & 3), in->take(8));
+      break;
+    }
+    case 12: {
+      const std::uint64_t offset = in->take(3) % HardwareModel::kBarBytes;
+      m->loaded(core, p.total(), kBar + offset, 8, in->take(2));
+      break;
+    }
+    case 13:
+      m->sleep(core, p);
+      break;
+    case 14:
+      m->wake(core, in->take(5));
+      break;
+    case 15:
+      m->add_busy_time(core, p, in->take(3));
+      break;
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t size) {
@@ -54,68 +116,9 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t siz
   std::vector<std::uint64_t> page(HardwareModel::kBarBytes / 8);
   m.attach_bar(page.data(), kBar);
   m.start(0);
-  RetiredInsns done[4];
-  for (unsigned steps = 0; !in.empty() && steps < 2000; steps++) {
-    const unsigned what = static_cast<unsigned>(in.take(1));
-    const unsigned core = what >> 6;
-    RetiredInsns &p = done[core];
-    std::uint64_t value = 0;
-    switch (what & 15) {
-      case 0:
-      case 1:
-      case 2:
-      case 3: {
-        const std::uint64_t address = in.take(3);
-        m.access(core, p.total(), address, 1u << (address & 6),
-                 what & 16 ? AccessKind::store : AccessKind::load,
-                 what & 32 ? drfq::hardware::Ring::user : drfq::hardware::Ring::kernel);
-        break;
-      }
-      case 4:
-        p.user += in.take(2);
-        break;
-      case 5:
-        p.kernel += in.take(1);
-        break;
-      case 6:
-        m.sync(core, p);
-        break;
-      case 7:
-        m.flush(core, p.total(), in.take(3));
-        break;
-      case 8:
-        m.rdmsr(core, p, kMsrs[in.take(1) % std::size(kMsrs)], &value);
-        break;
-      case 9: {
-        const std::uint32_t msr = kMsrs[in.take(1) % std::size(kMsrs)];
-        m.wrmsr(core, p, msr, in.take(what & 16 ? 8 : 1) << (what & 32 ? 32 : 0));
-        break;
-      }
-      case 10:
-        m.rdpmc(core, p, static_cast<std::uint32_t>(in.take(4)), &value);
-        break;
-      case 11: {
-        const std::uint64_t offset = in.take(3) % HardwareModel::kBarBytes;
-        m.stored(core, p.total(), kBar + offset, 1u << (what >> 4 & 3), in.take(8));
-        break;
-      }
-      case 12: {
-        const std::uint64_t offset = in.take(3) % HardwareModel::kBarBytes;
-        m.loaded(core, p.total(), kBar + offset, 8, in.take(2));
-        break;
-      }
-      case 13:
-        m.sleep(core, p);
-        break;
-      case 14:
-        m.wake(core, in.take(5));
-        break;
-      case 15:
-        m.add_busy_time(core, p, in.take(3));
-        break;
-    }
-  }
+  RetiredInsns retired[4];
+  for (unsigned steps = 0; !in.empty() && steps < 2000; steps++) act(&in, &m, retired);
   std::stringstream line;
-  m.report(line);
+  m.write_ground_truth(line);
   return 0;
 }

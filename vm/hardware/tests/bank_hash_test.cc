@@ -24,20 +24,20 @@ class BankHashOf : public testing::TestWithParam<Timing> {
   const AddressDecoder decoder_{t_};
 };
 
-TEST_P(BankHashOf, KeepsTheRowAndIsOneToOne) {
+TEST_P(BankHashOf, HashedAddressesKeepTheirRowAndAreOneToOne) {
   const BankHash off(t_, false);
   std::mt19937_64 random(1);
   for (unsigned i = 0; i < 10000; i++) {
     const std::uint64_t address = random() >> 24;
     EXPECT_EQ(off(address), address);
     EXPECT_EQ(place(address).row, decoder_.decode(decoder_.burst_of(address)).row);
-    // Folding a row that is unchanged a second time takes it away again.
+    // The row is unchanged, so a second hash undoes the first.
     EXPECT_EQ(hash_(hash_(address)), address);
   }
 }
 
-TEST_P(BankHashOf, LinesOfARowStayTogether) {
-  // Rows as the decoder sees them, by the place that they are in behind the hash.
+TEST_P(BankHashOf, LinesOfOneRowStayInOneRow) {
+  // Counts the distinct rows of a range before and after the hash.
   for (std::uint64_t base : {std::uint64_t{0}, 37 * kMiB, 515 * kMiB + 12345 * 64}) {
     std::set<std::pair<unsigned, unsigned>> before, after;
     for (std::uint64_t a = base; a < base + kMiB; a += t_.burst_bytes) {
@@ -49,7 +49,7 @@ TEST_P(BankHashOf, LinesOfARowStayTogether) {
   }
 }
 
-TEST_P(BankHashOf, HugePagesBeginInAllBanks) {
+TEST_P(BankHashOf, HugePagesStartInAllBanks) {
   std::set<unsigned> plain, hashed;
   for (std::uint64_t a = 0; a < 2048 * kMiB; a += 2 * kMiB) {
     plain.insert(decoder_.decode(decoder_.burst_of(a)).bank);

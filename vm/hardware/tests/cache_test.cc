@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The directories against plain reference models, and the prefetcher.
+// Compares the cache directories with simple reference models, and tests the prefetcher.
 #include "cache.hh"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace drfq::hardware {
 namespace {
 
-/// Sets as lists in the order of use.
+/// A cache whose sets are lists in the order of use.
 class Reference {
  public:
   Reference(unsigned sets, unsigned ways) : sets_(sets), ways_(ways) {}
@@ -29,7 +29,7 @@ class Reference {
     return false;
   }
 
-  /// The line that goes, and whether it is dirty; none: {0, false}.
+  /// Returns the evicted line and whether it is dirty; {0, false}: none.
   std::pair<Line, bool> fill(Line line, bool store) {
     std::list<Entry> &set = of_[line % sets_];
     std::pair<Line, bool> out{0, false};
@@ -61,7 +61,7 @@ class Reference {
   std::map<Line, std::list<Entry>> of_;
 };
 
-TEST(PrivateCache, IsLeastRecentlyUsed) {
+TEST(PrivateCache, EvictsTheLeastRecentlyUsedLine) {
   for (unsigned ways : {1u, 2u, 4u, 8u}) {
     PrivateCache cache({16 * ways * kLineBytes, ways, 0});
     Reference model(16, ways);
@@ -86,7 +86,7 @@ TEST(PrivateCache, IsLeastRecentlyUsed) {
   }
 }
 
-TEST(SharedCache, IsLeastRecentlyUsedAndCountsWhoHoldsWhat) {
+TEST(SharedCache, EvictsTheLeastRecentlyUsedLineAndCountsLinesByRmid) {
   SharedCache cache({8 * 4 * kLineBytes, 4, 0}, 3);
   Reference model(8, 4);
   std::map<Line, std::uint16_t> owner;
@@ -115,7 +115,7 @@ TEST(SharedCache, IsLeastRecentlyUsedAndCountsWhoHoldsWhat) {
   }
 }
 
-TEST(SharedCache, FillsOnlyTheAllowedWays) {
+TEST(SharedCache, AFillUsesOnlyTheAllowedWays) {
   SharedCache cache({4 * 8 * kLineBytes, 8, 0}, 2);
   SharedCache::Victim v;
   for (Line l = 0; l < 16; l++) cache.fill(l, 0, 0x0f, &v);  // half of every set
@@ -132,7 +132,7 @@ TEST(SharedCache, FillsOnlyTheAllowedWays) {
   EXPECT_EQ(cache.lines_held(1), 16u);
 }
 
-TEST(SharedCache, KeepsALineThatIsOnItsWay) {
+TEST(SharedCache, ALineInFlightIsNotEvicted) {
   SharedCache cache({2 * 2 * kLineBytes, 2, 0}, 1);
   SharedCache::Victim v;
   cache.fill(0, 0, 3, &v)->in_flight = true;
@@ -142,7 +142,7 @@ TEST(SharedCache, KeepsALineThatIsOnItsWay) {
   EXPECT_NE(cache.find(0), nullptr);
 }
 
-TEST(Prefetcher, NextLinesStayInThePage) {
+TEST(Prefetcher, NextLinePrefetchesStayInThePage) {
   Prefetcher p({PrefetcherConfig::Kind::next_line, 4, 16, 8});
   EXPECT_EQ(p.train(0).count, 4u);
   EXPECT_EQ(p.train(0).lines[3], 4u);
@@ -150,7 +150,7 @@ TEST(Prefetcher, NextLinesStayInThePage) {
   EXPECT_EQ(p.train(63).count, 0u);
 }
 
-TEST(Prefetcher, StrideWantsToSeeAStepTwice) {
+TEST(Prefetcher, AStrideIsPrefetchedAfterTwoEqualSteps) {
   Prefetcher p({PrefetcherConfig::Kind::stride, 2, 4, 8});
   EXPECT_EQ(p.train(10).count, 0u);
   EXPECT_EQ(p.train(13).count, 0u);
@@ -161,7 +161,7 @@ TEST(Prefetcher, StrideWantsToSeeAStepTwice) {
   EXPECT_EQ(p.train(20).count, 0u) << "another step";
 }
 
-TEST(Prefetcher, StrideFollowsDownwardsAndInterleavedStreams) {
+TEST(Prefetcher, StridesAreFoundDownwardsAndInInterleavedStreams) {
   Prefetcher p({PrefetcherConfig::Kind::stride, 1, 2, 8});
   for (Line i = 0; i < 2; i++) {
     p.train(63 - i);

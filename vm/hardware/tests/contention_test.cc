@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What programs get from each other on the shipped machines: the ratios of
-// traffic, contention, and both kinds of allocation.
+// Memory traffic, contention and allocation between programs, on the machines of vm/machines.
 #include <gtest/gtest.h>
 
 #include "rdt.hh"
@@ -11,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-/// The thesis' m, 4 bytes/ns, on the machine that is 15 times slower.
+/// The thesis' memory bandwidth m, 4 bytes/ns, on the machine that is 15 times slower.
 constexpr double kM = 4.0 / 15;
 
 struct Share {
@@ -19,7 +18,7 @@ struct Share {
   double rate() const { return read + write; }
 };
 
-/// Bytes/ns of each core over a time, from the truth.
+/// Traffic of each core in bytes/ns over a time, from the ground truth.
 std::vector<Share> measure(ProgramRunner *runner, Ps time) {
   std::stringstream before, line;
   runner->hardware.write_ground_truth(before);
@@ -52,7 +51,7 @@ void classify(ProgramRunner *runner, unsigned core, std::uint64_t rmid, std::uin
 
 constexpr Ps kWarm = 40 * kPsPerMs, kTime = 40 * kPsPerMs;
 
-TEST(Traffic, HasTheRatiosOfWriteAllocate) {
+TEST(Traffic, CopiesReadsAndWritesHaveTheRatiosOfAWriteAllocateCache) {
   ProgramRunner copy(shipped("thesis")), read(shipped("thesis")), write(shipped("thesis"));
   copy.put(0, copy_on(0));
   read.put(0, streamer(0, 16 * kMiB, AccessKind::load));
@@ -70,19 +69,19 @@ TEST(Traffic, HasTheRatiosOfWriteAllocate) {
   EXPECT_NEAR(w.read / w.write, 1, 0.02);
 }
 
-TEST(Traffic, AWorkingSetInTheCacheMakesNone) {
+TEST(Traffic, AWorkingSetThatFitsTheCacheCausesNone) {
   ProgramRunner runner(shipped("thesis"));
   runner.put(0, copier(0, 64 * kMiB, kMiB / 2));
   runner.run_to(kWarm);
   EXPECT_EQ(measure(&runner, kTime)[0].rate(), 0);
 }
 
-TEST(Contention, OneCopierReachesTheThesisShareAndMoreReachAll) {
+TEST(Contention, OneCopierReachesTheShareOfTheThesisAndTwoSaturateMemory) {
   for (unsigned n : {1u, 2u, 4u}) {
     ProgramRunner runner(shipped("thesis"));
     for (unsigned c = 0; c < n; c++) runner.put(c, copy_on(c));
     runner.run_to(kWarm);
-    // Every array once at least, for some of its pages are luckier than others.
+    // Long enough to pass every array once: pages differ in their bank conflicts.
     const std::vector<Share> got = measure(&runner, n * 2 * kTime);
     double sum = 0, least = 1e9, most = 0;
     for (unsigned c = 0; c < n; c++) {
@@ -101,7 +100,7 @@ TEST(Contention, OneCopierReachesTheThesisShareAndMoreReachAll) {
   }
 }
 
-TEST(Contention, TwoCopiersReachAllWhereverTheirArraysAre) {
+TEST(Contention, TwoCopiersSaturateMemoryWhereverTheirArraysLie) {
   for (std::uint64_t distance : {2 * kMiB, 16 * kMiB, 18 * kMiB})
     for (std::uint64_t delay : {0u, 5'000u, 90'000u}) {
       ProgramRunner runner(shipped("thesis"));
@@ -123,7 +122,7 @@ double throttled(const MachineDescription &d, unsigned level) {
   return measure(&runner, kTime / 2)[0].rate();
 }
 
-TEST(Throttling, LowersACopierStepByStep) {
+TEST(Throttling, EachLowerLevelSlowsACopier) {
   for (const char *name : {"thesis", "xeon"}) {
     double last = 0;
     for (unsigned level = 10; level <= 100; level += 10) {
@@ -131,13 +130,13 @@ TEST(Throttling, LowersACopierStepByStep) {
       EXPECT_GT(got, last) << name << " " << level;
       last = got;
     }
-    // No weaker than what the MT2 paper saw at its lowest level.
+    // At least as strong as the MT2 paper measured at its lowest level.
     EXPECT_LT(throttled(shipped(name), 10), 28.0 / 102 * last) << name;
   }
 }
 
-TEST(Throttling, OfMt2HasNoEffectAboveSixty) {
-  MachineDescription d = shipped("xeon");  // where MT2 measured it
+TEST(Throttling, TheMt2CurveHasNoEffectAtLevel60AndAbove) {
+  MachineDescription d = shipped("xeon");  // the MT2 paper measured on this processor
   d.rdt.throttle = ThrottleCurve::mt2;
   const double all = throttled(d, 100);
   EXPECT_EQ(throttled(d, 60), all);
@@ -145,13 +144,13 @@ TEST(Throttling, OfMt2HasNoEffectAboveSixty) {
   EXPECT_GT(throttled(d, 10), 0.2 * all);
 }
 
-TEST(Throttling, LeavesAComputingCoreAlone) {
+TEST(Throttling, ACoreThatHitsItsPrivateCacheIsNotSlowed) {
   ProgramRunner runner(shipped("thesis"));
   EXPECT_EQ(runner.hardware.wrmsr(0, {}, msr::kMbaDelay + 1, 90), MsrResult::handled);
   classify(&runner, 0, 0, 1);
   runner.put(0, spinner(0));
   runner.put(1, copy_on(1));
-  runner.run_to(2 * kPsPerMs);  // its lines come from memory first
+  runner.run_to(2 * kPsPerMs);  // its first accesses miss
   const std::uint64_t before = runner.insns(0);
   std::stringstream warm, line;
   runner.hardware.write_ground_truth(warm);
@@ -161,7 +160,7 @@ TEST(Throttling, LeavesAComputingCoreAlone) {
   EXPECT_NEAR(static_cast<double>(runner.insns(0) - before), 1e6, 1e4);
 }
 
-TEST(Allocation, HalvesOfTheCacheKeepTheirWorkingSets) {
+TEST(Allocation, AHalfOfTheCacheKeepsItsWorkingSetDespiteAStream) {
   for (bool split : {true, false}) {
     ProgramRunner runner(shipped("thesis"));
     for (unsigned c = 0; c < 2; c++) {
@@ -170,9 +169,9 @@ TEST(Allocation, HalvesOfTheCacheKeepTheirWorkingSets) {
       classify(&runner, c, 1 + c, 1 + c);
       runner.put(c, streamer(c * 128 * kMiB, kMiB, AccessKind::load));
     }
-    runner.put(2, copy_on(2));  // uses all that it may
+    runner.put(2, copy_on(2));  // fills every way of its class
     if (split) {
-      // The disturber shares one half only.
+      // The stream shares only the second half.
       EXPECT_EQ(runner.hardware.wrmsr(2, {}, msr::kL3Mask, 0xf0), MsrResult::handled);
     }
     runner.run_to(kWarm);
@@ -186,7 +185,7 @@ TEST(Allocation, HalvesOfTheCacheKeepTheirWorkingSets) {
   }
 }
 
-TEST(Allocation, TwoMebibytesInTwoHalves) {
+TEST(Allocation, TwoWorkingSetsOfHalfTheCacheStayInTheirHalves) {
   ProgramRunner runner(shipped("thesis"));
   for (unsigned c = 0; c < 2; c++) {
     EXPECT_EQ(runner.hardware.wrmsr(c, {}, msr::kL3Mask + 1 + c, c == 0 ? 0x0f : 0xf0),
@@ -203,7 +202,7 @@ TEST(Allocation, TwoMebibytesInTwoHalves) {
   EXPECT_EQ(held * runner.hardware.description().rdt.upscale, kMiB);
 }
 
-TEST(Monitoring, AgreesWithTheTruth) {
+TEST(Monitoring, BandwidthCountersAgreeWithTheGroundTruth) {
   ProgramRunner runner(shipped("xeon"));
   for (unsigned c = 0; c < 2; c++) {
     classify(&runner, c, 5 + c, 0);
@@ -228,7 +227,7 @@ TEST(Monitoring, AgreesWithTheTruth) {
         std::strtoull(text.c_str() + text.find("read_bytes\":", at) + 12, nullptr, 10);
     const std::uint64_t write =
         std::strtoull(text.c_str() + text.find("write_bytes\":", at) + 13, nullptr, 10);
-    // Settling the second core may have moved the first one's lines on.
+    // Reading the second counter may have played back more of the first core's log.
     EXPECT_NEAR(static_cast<double>(count[c] * 64), static_cast<double>(read + write),
                 0.01 * static_cast<double>(read + write))
         << c;

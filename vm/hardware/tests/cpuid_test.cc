@@ -14,7 +14,7 @@ Cpuid leaf(const MachineDescription &d, std::uint32_t l, std::uint32_t s = 0,
   return cpuid_of(d, l, s, host);
 }
 
-TEST(Cpuid, RdtIsAsDescribed) {
+TEST(Cpuid, RdtLeavesMatchTheDescription) {
   const MachineDescription d = shipped("thesis");
   EXPECT_EQ(leaf(d, 0xF).ebx, d.rdt.rmids - 1);
   EXPECT_EQ(leaf(d, 0xF).edx, 2u);
@@ -31,7 +31,7 @@ TEST(Cpuid, RdtIsAsDescribed) {
   EXPECT_EQ(leaf(d, 7, 1, {1, 2, 3, 4}).ebx, 2u) << "passes through";
 }
 
-TEST(Cpuid, WhatIsAbsentIsTakenAway) {
+TEST(Cpuid, AbsentFeaturesAreHidden) {
   const MachineDescription d = shipped("laptop");
   ASSERT_EQ(d.rdt.rmids, 0u);
   EXPECT_EQ(leaf(d, 7, 0, {0, ~0u, 0, 0}).ebx, ~(1u << 12 | 1u << 15));
@@ -43,18 +43,18 @@ TEST(Cpuid, WhatIsAbsentIsTakenAway) {
   EXPECT_EQ(leaf(none, 1, 0, {0, 0, ~0u, 0}).ecx & 1u << 15, 0u);
 }
 
-TEST(Cpuid, PerformanceMonitoring) {
+TEST(Cpuid, PmuLeafMatchesTheDescription) {
   const MachineDescription d = shipped("thesis");
   const Cpuid c = leaf(d, 0xA);
   EXPECT_EQ(c.eax & 0xff, 2u);
   EXPECT_EQ(c.eax >> 8 & 0xff, d.pmu.counters);
   EXPECT_EQ(c.eax >> 16 & 0xff, d.pmu.bits);
-  EXPECT_EQ(c.ebx, 0x60u) << "no branches";
+  EXPECT_EQ(c.ebx, 0x60u) << "no branch events";
   EXPECT_EQ(c.edx, d.pmu.fixed | d.pmu.bits << 5);
   EXPECT_NE(leaf(d, 1).ecx & 1u << 15, 0u);
 }
 
-TEST(Cpuid, CachesHaveTheirSizes) {
+TEST(Cpuid, CacheLeavesMatchTheDescription) {
   for (const char *name : {"thesis", "xeon", "laptop"}) {
     const MachineDescription d = shipped(name);
     bool l1 = false, l3 = false;
@@ -78,7 +78,7 @@ TEST(Cpuid, CachesHaveTheirSizes) {
   }
 }
 
-TEST(Cpuid, TimeStampCounterDoesNotOverflowTheKernelsSums) {
+TEST(Cpuid, TheTscRatioDoesNotOverflowTheKernelsProducts) {
   for (std::uint64_t mhz : {1u, 100u, 1000u, 2600u, 3700u}) {
     MachineDescription d = shipped("thesis");
     d.tsc_hz = mhz * 1'000'000;

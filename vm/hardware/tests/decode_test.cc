@@ -11,7 +11,7 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// In memory of exactly this size, so that a sanitizer sees what is read beyond it.
+/// Copies the bytes to memory of exactly this size, so that a sanitizer reports reads beyond it.
 template <class F>
 auto exactly(const Bytes &bytes, F f) {
   const std::unique_ptr<std::uint8_t[]> copy(new std::uint8_t[bytes.size()]);
@@ -21,7 +21,7 @@ auto exactly(const Bytes &bytes, F f) {
 SpecialInsn kind(const Bytes &b) { return exactly(b, decode); }
 Operand operand(const Bytes &b) { return exactly(b, clflush_operand); }
 
-TEST(Decode, KnowsItsInstructions) {
+TEST(Decode, HandledInstructionsAreRecognised) {
   EXPECT_EQ(kind({0x0f, 0xa2}), SpecialInsn::cpuid);
   EXPECT_EQ(kind({0x0f, 0x32}), SpecialInsn::rdmsr);
   EXPECT_EQ(kind({0x0f, 0x30}), SpecialInsn::wrmsr);
@@ -38,7 +38,7 @@ TEST(Decode, KnowsItsInstructions) {
   EXPECT_EQ(kind({0x66, 0x0f, 0x38, 0x82, 0x00}), SpecialInsn::translation) << "invpcid";
 }
 
-TEST(Decode, LeavesOthersAlone) {
+TEST(Decode, OtherInstructionsAreNotRecognised) {
   EXPECT_EQ(kind({0x90}), SpecialInsn::none) << "nop";
   EXPECT_EQ(kind({0x0f, 0x01, 0xf8}), SpecialInsn::none) << "swapgs";
   EXPECT_EQ(kind({0x0f, 0x01, 0xd0}), SpecialInsn::none) << "xgetbv";
@@ -50,7 +50,7 @@ TEST(Decode, LeavesOthersAlone) {
   EXPECT_EQ(kind({0xb8, 0x0f, 0xa2, 0, 0}), SpecialInsn::none) << "0f a2 as a constant";
 }
 
-TEST(Decode, PrefixesAndShortInput) {
+TEST(Decode, PrefixesAreSkippedAndShortInputIsSafe) {
   EXPECT_EQ(kind({0x48, 0x0f, 0xa2}), SpecialInsn::cpuid) << "REX";
   EXPECT_EQ(kind({0x2e, 0x0f, 0x31}), SpecialInsn::rdtsc);
   EXPECT_EQ(kind({0x66, 0x90}), SpecialInsn::none);
@@ -59,7 +59,7 @@ TEST(Decode, PrefixesAndShortInput) {
     EXPECT_EQ(kind(b), SpecialInsn::none) << b.size();
 }
 
-TEST(Decode, OperandsOfClflush) {
+TEST(Decode, ClflushOperandsAreRegisterPlusDisplacement) {
   EXPECT_EQ(operand({0x0f, 0xae, 0x3f}).base, 7u) << "(rdi)";
   EXPECT_EQ(operand({0x41, 0x0f, 0xae, 0x3f}).base, 15u) << "(r15)";
   const Operand near = operand({0x0f, 0xae, 0x7b, 0xf0});
@@ -71,7 +71,7 @@ TEST(Decode, OperandsOfClflush) {
   EXPECT_EQ(operand({0x0f, 0xae, 0x3c, 0x24}).base, 16u) << "(rsp): an index byte";
   EXPECT_EQ(operand({0x0f, 0xae, 0x3d, 0, 0, 0, 0}).base, 16u) << "rip-relative";
   for (const Bytes &b : {Bytes{}, Bytes{0x0f, 0xae}, Bytes{0x66}}) EXPECT_EQ(operand(b).base, 16u);
-  EXPECT_EQ(operand({0x0f, 0xae, 0x7b}).displacement, 0) << "cut off";
+  EXPECT_EQ(operand({0x0f, 0xae, 0x7b}).displacement, 0) << "the displacement is missing";
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ FakeQemu fake;
 
 namespace {
 
-/// A GByteArray and what it holds.
+/// A GByteArray and its contents.
 struct Buffer {
   GByteArray array{nullptr, 0};
   std::uint8_t bytes[64];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A stand-in for the part of QEMU that the plugin's own code calls, so that it
-// can be tested without QEMU: registers, physical memory and address translation
-// are plain containers. qemu_plugin_set_pc(), which never returns, throws Jump.
+// A fake of the QEMU functions that the plugin calls, for tests without QEMU. Registers, physical
+// memory and translations are plain containers. qemu_plugin_set_pc() must not return, so the fake
+// throws Jump.
 #ifndef DRFQ_HARDWARE_QEMU_FAKE_HH
 #define DRFQ_HARDWARE_QEMU_FAKE_HH
 
@@ -20,18 +20,18 @@ struct Jump {
 
 struct FakeQemu {
   std::array<std::uint64_t, reg_count> registers{};
-  std::map<std::uint64_t, std::uint32_t> memory;  ///< words that reads find, by address
+  std::map<std::uint64_t, std::uint32_t> memory;  ///< words that reads return, by address
   std::vector<std::pair<std::uint64_t, std::uint32_t>> writes;
-  std::map<std::uint64_t, std::uint64_t> pages;  ///< physical page of each virtual one
+  std::map<std::uint64_t, std::uint64_t> pages;  ///< physical page by virtual page
   std::uint64_t io = ~std::uint64_t{0};          ///< physical page of a device
-  std::uint64_t value = 0;                       ///< of the access that is looked at
+  std::uint64_t value = 0;                       ///< that the present access loads or stores
 };
 extern FakeQemu fake;
 
-/// The description of an access of so many bytes, 1 to 8.
+/// The meminfo of an access of 1, 2, 4 or 8 bytes.
 qemu_plugin_meminfo_t info_of(unsigned bytes);
 
-/// A core that uses the stand-in; hot outlives it.
+/// A vCPU on the fake QEMU. counters must outlive it.
 Vcpu fake_vcpu(unsigned index, InlineCounters *counters);
 
 }  // namespace drfq::plugin

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Clocks, logs and counters of a whole machine.
+// Clocks, logs and counters of the whole hardware model.
 #include "hardware_model.hh"
 
 #include <gtest/gtest.h>
@@ -14,40 +14,40 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-/// A number behind a name in a line of truth, from a place on.
-std::uint64_t figure(const std::string &line, const std::string &name, std::size_t from = 0) {
+/// The number after a key in a line of ground truth, searched from a position.
+std::uint64_t number_after(const std::string &line, const std::string &name, std::size_t from = 0) {
   const std::size_t at = line.find("\"" + name + "\":", from);
   return at == std::string::npos ? ~0ull
                                  : std::strtoull(line.c_str() + at + name.size() + 3, nullptr, 10);
 }
 
-std::string truth(HardwareModel *m) {
+std::string ground_truth(HardwareModel *m) {
   std::stringstream s;
   m->write_ground_truth(s);
   return s.str();
 }
 
-TEST(HardwareModel, AnIdleCoreCostsNothingAndWakesWhereItIsTold) {
+TEST(HardwareModel, AHaltedCoreCountsNoCyclesAndWakesAtTheGivenTime) {
   const MachineDescription d = shipped("thesis");
   HardwareModel m(d);
   m.start(5 * kPsPerMs);
   EXPECT_EQ(m.now(0, 0), 5 * kPsPerMs);
   for (unsigned c = 0; c < d.cores; c++) m.sleep(c, {});
   m.wake(2, 7 * kPsPerMs);
-  EXPECT_EQ(m.now(2, 0), 7 * kPsPerMs) << "nobody else runs: at once";
+  EXPECT_EQ(m.now(2, 0), 7 * kPsPerMs) << "no other core runs";
   EXPECT_EQ(m.slowest_clock(), 7 * kPsPerMs);
   m.sleep(2, {});
   m.wake(2, 6 * kPsPerMs);
-  EXPECT_EQ(m.now(2, 0), 7 * kPsPerMs) << "never back";
+  EXPECT_EQ(m.now(2, 0), 7 * kPsPerMs) << "a clock never decreases";
   m.add_busy_time(2, {0, 0}, kPsPerMs);
   EXPECT_EQ(m.slowest_clock(), 8 * kPsPerMs);
-  const std::string line = truth(&m);
+  const std::string line = ground_truth(&m);
   const std::size_t core = line.find("\"core\":2");
-  EXPECT_EQ(figure(line, "kernel", line.find("\"cycles\"", core)), d.clock_hz / 1000)
-      << "the millisecond at work";
+  EXPECT_EQ(number_after(line, "kernel", line.find("\"cycles\"", core)), d.clock_hz / 1000)
+      << "the millisecond of busy time";
 }
 
-TEST(HardwareModel, InstructionsTakeTheirTimeWithoutDrift) {
+TEST(HardwareModel, AnOddClockDoesNotDrift) {
   MachineDescription d = shipped("thesis");
   d.clock_hz = 3'000'000;  // a third of a microsecond
   HardwareModel m(d);
@@ -56,7 +56,7 @@ TEST(HardwareModel, InstructionsTakeTheirTimeWithoutDrift) {
   EXPECT_EQ(m.tsc(0, 3'000'000), m.now(0, 3'000'000) / 1000) << "1 GHz";
 }
 
-TEST(HardwareModel, ACoreThatIsAheadWaitsAndTheSlowestNeverDoes) {
+TEST(HardwareModel, ACoreTwoQuantaAheadWaitsAndTheSlowestRuns) {
   const MachineDescription d = shipped("thesis");
   HardwareModel m(d);
   m.start(0);
@@ -69,16 +69,16 @@ TEST(HardwareModel, ACoreThatIsAheadWaitsAndTheSlowestNeverDoes) {
   EXPECT_EQ(m.sync(1, {2 * quantum, 0}), SyncResult::may_run);
   EXPECT_TRUE(m.may_run(0));
   m.sleep(1, {2 * quantum, 0});
-  EXPECT_EQ(m.sync(0, {9 * quantum, 0}), SyncResult::may_run) << "alone";
+  EXPECT_EQ(m.sync(0, {9 * quantum, 0}), SyncResult::may_run) << "all other cores sleep";
 }
 
-TEST(HardwareModel, TheSlowestIsNotHeldUpByOneThatWaitsForMemory) {
+TEST(HardwareModel, ACoreThatWaitsForMemoryDoesNotDelayTheSlowest) {
   const MachineDescription d = shipped("laptop");
   HardwareModel m(d);
   m.start(0);
   m.sleep(2, {});
   m.sleep(3, {});
-  // As a string instruction does at once.
+  // A string instruction logs this many misses at one instruction count.
   for (std::uint64_t i = 0; i < 4096; i++)
     m.access(0, 1, i * kLineBytes, 8, AccessKind::store, Ring::user);
   m.sync(0, {1, 0});
@@ -88,9 +88,9 @@ TEST(HardwareModel, TheSlowestIsNotHeldUpByOneThatWaitsForMemory) {
   }
 }
 
-/// The same logs, handed over by turns of any size and in any order, give the
-/// same clocks and the same traffic.
-TEST(HardwareModel, TheHostsTurnsMakeNoDifference) {
+/// The same logs give the same clocks and traffic, in whatever pieces and order they are handed
+/// over.
+TEST(HardwareModel, TheOrderOfHostThreadsDoesNotChangeTheResult) {
   const MachineDescription d = shipped("thesis");
   std::vector<Ps> clocks[4];
   std::string lines[4];
@@ -104,7 +104,7 @@ TEST(HardwareModel, TheHostsTurnsMakeNoDifference) {
       const std::uint64_t base = c * 100 * kMiB;
       programs.push_back(c == 3 ? spinner(base) : copier(base, base + 40 * kMiB, 8 * kMiB));
     }
-    // Every core does the same work in all, in pieces that differ.
+    // Every core does the same total work in different pieces.
     constexpr std::uint64_t kAll = 60000;
     for (bool more = true; more;) {
       more = false;
@@ -119,13 +119,13 @@ TEST(HardwareModel, TheHostsTurnsMakeNoDifference) {
     }
     for (unsigned c = 0; c < 4; c++) m.sleep(c, {done[c], 0});
     for (unsigned c = 0; c < 4; c++) clocks[seed].push_back(m.now(c, done[c]));
-    lines[seed] = truth(&m);
+    lines[seed] = ground_truth(&m);
     EXPECT_EQ(clocks[seed], clocks[0]) << seed;
     EXPECT_EQ(lines[seed], lines[0]) << seed;
   }
 }
 
-TEST(HardwareModel, CountersAreExactToTheTruth) {
+TEST(HardwareModel, CountersEqualTheGroundTruth) {
   for (const char *name : {"thesis", "xeon", "laptop"}) {
     ProgramRunner runner(shipped(name));
     HardwareModel &m = runner.hardware;
@@ -140,58 +140,58 @@ TEST(HardwareModel, CountersAreExactToTheTruth) {
     write(0x187, 0x4F2E | user);
     write(0x38D, 0x22);
     write(0x38F, 3 | std::uint64_t{3} << 32);
-    truth(&m);
+    ground_truth(&m);
     runner.run_to(9 * kPsPerMs);
     std::uint64_t misses = 0, references = 0, insns = 0, cycles = 0;
     EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 0, &misses));
     EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 1, &references));
     EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 1u << 30, &insns));
     EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 1u << 30 | 1, &cycles));
-    const std::string line = truth(&m);
-    EXPECT_EQ(misses, figure(line, "user", line.find("\"llc_misses\""))) << name;
-    EXPECT_EQ(misses * kLineBytes, figure(line, "read_bytes")) << name;
-    EXPECT_EQ(references, figure(line, "user", line.find("\"llc_references\""))) << name;
-    EXPECT_EQ(insns, figure(line, "user", line.find("\"instructions\""))) << name;
+    const std::string line = ground_truth(&m);
+    EXPECT_EQ(misses, number_after(line, "user", line.find("\"llc_misses\""))) << name;
+    EXPECT_EQ(misses * kLineBytes, number_after(line, "read_bytes")) << name;
+    EXPECT_EQ(references, number_after(line, "user", line.find("\"llc_references\""))) << name;
+    EXPECT_EQ(insns, number_after(line, "user", line.find("\"instructions\""))) << name;
     EXPECT_NEAR(static_cast<double>(cycles),
-                static_cast<double>(figure(line, "user", line.find("\"cycles\""))), 1)
+                static_cast<double>(number_after(line, "user", line.find("\"cycles\""))), 1)
         << name;
     EXPECT_GT(misses, 1000u) << name;
   }
 }
 
-/// The stall of a miss counts before what CPUID and WRMSR are used for, however
-/// far the core could have gone on meanwhile.
-TEST(HardwareModel, SerializingInstructionsWaitForMisses) {
+/// The stall of a miss is counted before CPUID and WRMSR, even if the window would let the core go
+/// on.
+TEST(HardwareModel, ASerializingInstructionWaitsForMisses) {
   HardwareModel m(shipped("laptop"));
   m.start(0);
   for (unsigned c = 1; c < 4; c++) m.sleep(c, {});
   m.access(0, 1, 0, 8, AccessKind::store, Ring::user);
   m.drain(0, {2, 0});
-  EXPECT_GT(figure(truth(&m), "stall_cycles"), 10u);
+  EXPECT_GT(number_after(ground_truth(&m), "stall_cycles"), 10u);
   m.drain(0, {100000, 0});
-  EXPECT_EQ(figure(truth(&m), "stall_cycles"), 0u);
+  EXPECT_EQ(number_after(ground_truth(&m), "stall_cycles"), 0u);
 }
 
-TEST(HardwareModel, ClassesChangeInProgramOrder) {
+TEST(HardwareModel, AnRmidChangeAppliesToLaterMissesOnly) {
   ProgramRunner runner(shipped("thesis"));
   HardwareModel &m = runner.hardware;
   m.wake(0, 0);
-  // What was logged before the change is of the old id, though nothing was played yet.
+  // These misses keep the old id, although they are played back after the change.
   for (std::uint64_t i = 0; i < 10; i++) m.access(0, i, i * 4096, 8, AccessKind::load, Ring::user);
   EXPECT_EQ(m.wrmsr(0, {10, 0}, msr::kPqrAssoc, 1), MsrResult::handled);
   for (std::uint64_t i = 0; i < 7; i++)
     m.access(0, 10 + i, kMiB + i * 4096, 8, AccessKind::load, Ring::user);
   m.drain(0, {20, 0});
-  const std::string line = truth(&m);
+  const std::string line = ground_truth(&m);
   const unsigned lines = 1 + shipped("thesis").prefetch.degree;
-  EXPECT_LE(figure(line, "read_bytes", line.find("\"rmid\":0")), 10 * lines * kLineBytes);
-  EXPECT_EQ(figure(line, "occupancy_bytes", line.find("\"rmid\":0")),
-            figure(line, "read_bytes", line.find("\"rmid\":0")));
-  EXPECT_GE(figure(line, "read_bytes", line.find("\"rmid\":0")), 10 * kLineBytes);
-  EXPECT_GE(figure(line, "read_bytes", line.find("\"rmid\":1")), 7 * kLineBytes);
+  EXPECT_LE(number_after(line, "read_bytes", line.find("\"rmid\":0")), 10 * lines * kLineBytes);
+  EXPECT_EQ(number_after(line, "occupancy_bytes", line.find("\"rmid\":0")),
+            number_after(line, "read_bytes", line.find("\"rmid\":0")));
+  EXPECT_GE(number_after(line, "read_bytes", line.find("\"rmid\":0")), 10 * kLineBytes);
+  EXPECT_GE(number_after(line, "read_bytes", line.find("\"rmid\":1")), 7 * kLineBytes);
 }
 
-TEST(HardwareModel, FlushedLinesComeAgainAndDirtyOnesAreWritten) {
+TEST(HardwareModel, AFlushedLineIsFetchedAgainAndWrittenIfDirty) {
   ProgramRunner runner(shipped("thesis"));
   HardwareModel &m = runner.hardware;
   m.wake(0, 0);
@@ -200,12 +200,12 @@ TEST(HardwareModel, FlushedLinesComeAgainAndDirtyOnesAreWritten) {
   m.access(0, 2, 0x1fc0, 8, AccessKind::load, Ring::user);
   m.flush(0, 3, 0x1fc0);
   m.drain(0, {4, 0});
-  const std::string line = truth(&m);
-  EXPECT_EQ(figure(line, "read_bytes"), 2u * kLineBytes);
-  EXPECT_EQ(figure(line, "write_bytes"), 1u * kLineBytes);
+  const std::string line = ground_truth(&m);
+  EXPECT_EQ(number_after(line, "read_bytes"), 2u * kLineBytes);
+  EXPECT_EQ(number_after(line, "write_bytes"), 1u * kLineBytes);
 }
 
-TEST(HardwareModel, MsrsOfOthersAreLeftAlone) {
+TEST(HardwareModel, UnknownMsrsAreNotHandled) {
   ProgramRunner runner(shipped("thesis"));
   std::uint64_t v = 0;
   for (std::uint32_t msr : {0x10u, 0x1Bu, 0x1A0u, 0xCEu, 0xC0000080u, 0xC8Cu, 0x391u}) {
@@ -214,7 +214,7 @@ TEST(HardwareModel, MsrsOfOthersAreLeftAlone) {
   }
 }
 
-TEST(HardwareModel, AHostThatNeverWaitsStillComesThrough) {
+TEST(HardwareModel, ACoreThatNeverWaitsIsStillPlayedBack) {
   const MachineDescription d = shipped("thesis");
   HardwareModel m(d);
   m.start(0);
@@ -226,7 +226,7 @@ TEST(HardwareModel, AHostThatNeverWaitsStillComesThrough) {
     done += s.insns;
   }
   m.drain(0, {done, 0});
-  EXPECT_GT(m.now(0, done), 100 * kPsPerMs) << "though core 1 never moved";
+  EXPECT_GT(m.now(0, done), 100 * kPsPerMs) << "although core 1 never advanced";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Instructions that the plugin does itself, with a stand-in for QEMU.
+// Instructions that the plugin executes itself, on a fake QEMU.
 #include "qemu-plugin/instruction_emulator.hh"
 
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::uint64_t kRip = 0xffffffff81000f00;
 
-class Emulate : public testing::Test, protected InstructionEmulator::Host {
+class InstructionEmulatorTest : public testing::Test, protected InstructionEmulator::Host {
  protected:
-  Emulate()
+  InstructionEmulatorTest()
       : hardware_(hardware::shipped("thesis")),
         scheduler_(hardware_, 4, std::chrono::hours(1)),
         emulator_(hardware_, scheduler_, *this) {
@@ -25,14 +25,14 @@ class Emulate : public testing::Test, protected InstructionEmulator::Host {
     for (unsigned c = 0; c < 4; c++) vcpus_.push_back(fake_vcpu(c, &counters_[c]));
   }
 
-  // Emulator::Host
+  // InstructionEmulator::Host
   void go_live(std::uint64_t bar) override {
     bar_ = bar;
     live_ = true;
     scheduler_.start(kPsPerMs, nullptr, 0);
   }
   bool live() const override { return live_; }
-  void write_ground_truth() override { reports_++; }
+  void write_ground_truth() override { ground_truth_lines_++; }
   std::uint64_t boot_tsc() const override { return 1000; }
 
   static InsnSite site(Ring ring = Ring::kernel) {
@@ -45,10 +45,10 @@ class Emulate : public testing::Test, protected InstructionEmulator::Host {
     s.left = 5;
     return s;
   }
-  /// Where it goes on; 0: QEMU does the instruction.
+  /// The address where execution continues; 0: QEMU executes the instruction.
   std::uint64_t run(SpecialInsn insn, InsnSite s, unsigned vcpu = 0) {
     s.insn = insn;
-    // Its block is counted when it is entered; here it is the first instruction of one.
+    // The block is counted when it is entered. The instruction is the first of its block here.
     if (s.counted) counters_[vcpu].insns[static_cast<unsigned>(s.ring)] += s.left;
     try {
       emulator_.run(vcpus_[vcpu], s);
@@ -79,15 +79,15 @@ class Emulate : public testing::Test, protected InstructionEmulator::Host {
   std::vector<Vcpu> vcpus_;
   bool live_ = false;
   std::uint64_t bar_ = 0;
-  unsigned reports_ = 0;
+  unsigned ground_truth_lines_ = 0;
 };
 
-TEST_F(Emulate, MagicLeavesAnswerAndGoLive) {
+TEST_F(InstructionEmulatorTest, PluginCallsAnswerAndStartSimulatedTime) {
   fake.registers[rax] = PLUGIN_CALL_GROUND_TRUTH;
   EXPECT_EQ(run(SpecialInsn::cpuid, site()), kRip + 8 + 2);
   EXPECT_EQ(fake.registers[rbx], PLUGIN_CALL_ANSWER);
   EXPECT_EQ(fake.registers[rax], 0u);
-  EXPECT_EQ(reports_, 0u) << "there is nothing to tell before it is live";
+  EXPECT_EQ(ground_truth_lines_, 0u) << "no ground truth before the machine is live";
   fake.registers[rax] = PLUGIN_CALL_GO_LIVE;
   fake.registers[rcx] = 0x1234000;
   run(SpecialInsn::cpuid, site());
@@ -95,56 +95,56 @@ TEST_F(Emulate, MagicLeavesAnswerAndGoLive) {
   EXPECT_EQ(fake.registers[rax], 1u);
   fake.registers[rax] = PLUGIN_CALL_GROUND_TRUTH;
   run(SpecialInsn::cpuid, site());
-  EXPECT_EQ(reports_, 1u);
+  EXPECT_EQ(ground_truth_lines_, 1u);
 }
 
-TEST_F(Emulate, OtherLeavesAreQemusAmended) {
+TEST_F(InstructionEmulatorTest, OtherCpuidLeavesAreQemusAnswerAmendedOnce) {
   fake.registers[rax] = 0x10;
   fake.registers[rcx] = 3;
   EXPECT_EQ(run(SpecialInsn::cpuid, site()), 0u);
   fake.registers[rax] = fake.registers[rbx] = fake.registers[rcx] = fake.registers[rdx] = 0;
   emulator_.amend_cpuid(vcpus_[0]);
-  EXPECT_EQ(fake.registers[rax], 89u) << "bandwidth allocation, maximum less one";
+  EXPECT_EQ(fake.registers[rax], 89u) << "greatest MBA delay, minus one";
   EXPECT_EQ(fake.registers[rdx], 7u);
   fake.registers[rax] = 42;
   emulator_.amend_cpuid(vcpus_[0]);
-  EXPECT_EQ(fake.registers[rax], 42u) << "once only";
+  EXPECT_EQ(fake.registers[rax], 42u) << "amended only once";
 }
 
-TEST_F(Emulate, WhatIsSkippedIsNotCounted) {
+TEST_F(InstructionEmulatorTest, InstructionsAfterASkippedOneAreNotCounted) {
   counters_[0].insns[0] = 100;
   InsnSite s = site();
   EXPECT_NE(run(SpecialInsn::rdtsc, s), 0u);
-  EXPECT_EQ(counters_[0].insns[0], 101u) << "four behind it did not run";
+  EXPECT_EQ(counters_[0].insns[0], 101u) << "the four after it did not retire";
   s.counted = false;
   run(SpecialInsn::rdtsc, s);
-  EXPECT_EQ(counters_[0].insns[0], 101u) << "code from before the machine went live";
+  EXPECT_EQ(counters_[0].insns[0], 101u) << "code translated before the machine went live";
 }
 
-TEST_F(Emulate, AnInstructionOnTheBlocksSecondPage) {
+TEST_F(InstructionEmulatorTest, AnInstructionOnTheSecondPageOfItsBlockHasTheRightAddress) {
   InsnSite s = site();
   s.block_offset = 0xff8;
   s.offset = 0x004;
   s.on_second_page = true;
   fake.registers[rip] = 0x400ff8;
   EXPECT_EQ(run(SpecialInsn::rdtsc, s), 0x401006u);
-  fake.registers[rip] = 0x401004;  // QEMU has set it to the instruction already
+  fake.registers[rip] = 0x401004;  // QEMU may already have set RIP to the instruction
   EXPECT_EQ(run(SpecialInsn::rdtsc, s), 0x401006u);
 }
 
-TEST_F(Emulate, MsrsOfOursAndOthers) {
+TEST_F(InstructionEmulatorTest, RdtMsrsAreHandledAndOthersAreLeftToQemu) {
   EXPECT_NE(wrmsr(hardware::msr::kL3Mask + 1, 0x0f, site()), 0u);
   EXPECT_EQ(rdmsr(hardware::msr::kL3Mask + 1), 0x0fu);
   EXPECT_EQ(wrmsr(hardware::msr::kL3Mask + 1, 0xff, site(Ring::user)), 0u) << "QEMU faults";
   EXPECT_EQ(rdmsr(hardware::msr::kL3Mask + 1), 0x0fu);
   EXPECT_EQ(wrmsr(hardware::msr::kL3Mask + 1, 0x05, site()), 0u) << "not contiguous";
-  EXPECT_EQ(wrmsr(0xc0000080, 0x500, site()), 0u) << "EFER is QEMU's";
-  EXPECT_EQ(wrmsr(0xc0000103, 3, site()), 0u) << "TSC_AUX too, but we look";
+  EXPECT_EQ(wrmsr(0xc0000080, 0x500, site()), 0u) << "QEMU handles EFER";
+  EXPECT_EQ(wrmsr(0xc0000103, 3, site()), 0u) << "QEMU handles TSC_AUX, the plugin copies it";
   run(SpecialInsn::rdtscp, site());
   EXPECT_EQ(fake.registers[rcx], 3u);
 }
 
-TEST_F(Emulate, TimeStampsRise) {
+TEST_F(InstructionEmulatorTest, EachTimeStampIsGreaterThanTheLast) {
   std::uint64_t last = 0;
   for (unsigned i = 0; i < 5; i++) {
     run(SpecialInsn::rdtsc, site());
@@ -154,7 +154,7 @@ TEST_F(Emulate, TimeStampsRise) {
   EXPECT_GT(rdmsr(0x10), last);
 }
 
-TEST_F(Emulate, CountersOfUserModeWantPermission) {
+TEST_F(InstructionEmulatorTest, RdpmcInUserModeNeedsCr4Pce) {
   fake.registers[rcx] = 0;
   EXPECT_EQ(run(SpecialInsn::rdpmc, site(Ring::user)), 0u);
   fake.registers[cr4] = 1u << 8;
@@ -163,13 +163,13 @@ TEST_F(Emulate, CountersOfUserModeWantPermission) {
   EXPECT_EQ(run(SpecialInsn::rdpmc, site()), 0u) << "no such counter";
 }
 
-TEST_F(Emulate, CountersCountWhatRetired) {
+TEST_F(InstructionEmulatorTest, ACounterCountsRetiredInstructionsOnly) {
   go_live(0);
   ASSERT_TRUE(scheduler_.take_turn(vcpus_[0], vcpus_[0].retired()));
   EXPECT_NE(wrmsr(0x186, 0x4100c0 | 1 << 17, site()), 0u) << "instructions of the kernel";
   EXPECT_NE(wrmsr(0x38f, 1, site()), 0u);
   const std::uint64_t before = rdmsr(0xc1);
-  // A block of 10, of which this instruction is the sixth.
+  // The instruction is the sixth of a block of 10.
   counters_[0].insns[0] += 5;
   InsnSite s = site();
   fake.registers[rcx] = 0xc1;
@@ -177,18 +177,18 @@ TEST_F(Emulate, CountersCountWhatRetired) {
   EXPECT_EQ(value() - before, 10u - 4);
 }
 
-TEST_F(Emulate, HaltsUnlessItIsTheLastOneAwake) {
-  EXPECT_EQ(run(SpecialInsn::hlt, site()), 0u) << "before it is live QEMU halts";
+TEST_F(InstructionEmulatorTest, AHaltIsSkippedByTheLastVcpuAwake) {
+  EXPECT_EQ(run(SpecialInsn::hlt, site()), 0u) << "QEMU halts before the machine is live";
   go_live(0);
   for (unsigned c : {0u, 1u}) ASSERT_TRUE(scheduler_.take_turn(vcpus_[c], vcpus_[c].retired()));
   EXPECT_EQ(run(SpecialInsn::hlt, site(), 1), 0u) << "vcpu 0 is awake";
-  EXPECT_EQ(counters_[1].turn_counter, kTurnThreshold) << "its first block asks for a turn";
+  EXPECT_EQ(counters_[1].turn_counter, kTurnThreshold) << "its next block asks for a turn";
   const Ps before = hardware_.slowest_clock();
-  EXPECT_NE(run(SpecialInsn::hlt, site(), 0), 0u) << "goes on as if woken";
-  EXPECT_GT(hardware_.slowest_clock(), before) << "and time has passed";
+  EXPECT_NE(run(SpecialInsn::hlt, site(), 0), 0u) << "it continues";
+  EXPECT_GT(hardware_.slowest_clock(), before) << "time has advanced";
 }
 
-TEST_F(Emulate, ALastHaltIsDoneAgainWhileOneIsCalled) {
+TEST_F(InstructionEmulatorTest, AHaltOfTheLastVcpuAwakeIsRetriedWhileAWakeUpIsPending) {
   go_live(0);
   fake.memory[apic::kBase + apic::kId] = 0;
   ASSERT_TRUE(scheduler_.take_turn(vcpus_[0], vcpus_[0].retired()));
@@ -200,18 +200,18 @@ TEST_F(Emulate, ALastHaltIsDoneAgainWhileOneIsCalled) {
   const std::uint64_t insns = counters_[0].insns[0];
   const Ps before = hardware_.slowest_clock();
   EXPECT_EQ(run(SpecialInsn::hlt, site(), 0), (kRip & ~std::uint64_t{0xfff}) | site().offset);
-  EXPECT_EQ(counters_[0].insns[0], insns) << "nothing was done";
+  EXPECT_EQ(counters_[0].insns[0], insns) << "it did not retire";
   EXPECT_LE(hardware_.slowest_clock(), before + hardware_.description().fs_per_insn() / 1000);
 }
 
-TEST_F(Emulate, FlushesWhatItCanTranslate) {
+TEST_F(InstructionEmulatorTest, ClflushActsIfTheAddressIsMapped) {
   go_live(0);
   InsnSite s = site();
   s.operand = {rdi, -64};
   fake.registers[rdi] = 0x400040;
   fake.pages[0x400] = 0x77;
   vcpus_[0].last_load = 1;
-  EXPECT_EQ(run(SpecialInsn::clflush, s), 0u) << "QEMU does it too";
+  EXPECT_EQ(run(SpecialInsn::clflush, s), 0u) << "QEMU executes it, too";
   EXPECT_EQ(vcpus_[0].last_load, Vcpu::kNoPage);
   vcpus_[0].last_load = 1;
   fake.registers[rdi] = 0x999040;

@@ -42,7 +42,7 @@ std::string replaced(std::string from, const std::string &to) {
   return text;
 }
 
-TEST(MachineDescription, DefaultsAndScale) {
+TEST(MachineDescription, MissingKeysHaveDefaultsAndScaleSlowsMemory) {
   const MachineDescription d = small();
   EXPECT_EQ(d.name, "small");
   EXPECT_EQ(d.fs_per_insn(), 10'000'000u);
@@ -57,7 +57,7 @@ TEST(MachineDescription, DefaultsAndScale) {
   EXPECT_FALSE(small("bank_hash = false\n").bank_hash);
 }
 
-TEST(MachineDescription, ErrorsSayLineAndReason) {
+TEST(MachineDescription, ErrorsNameFileLineAndReason) {
   EXPECT_EQ(wrong(replaced("ways = 4", "ways = 3")),
             "f:9: 'kib' must be a multiple of ways x 64 bytes");
   EXPECT_EQ(wrong(replaced("kib = 64", "kib = 48")),
@@ -86,7 +86,7 @@ TEST(MachineDescription, ErrorsSayLineAndReason) {
             "f:13: counters need 'version' 2");
 }
 
-TEST(MachineDescription, ShippedMachinesAreWhatTheyClaim) {
+TEST(MachineDescription, TheMachinesOfThisRepositoryMatchTheirSources) {
   const MachineDescription t = shipped("thesis");
   EXPECT_EQ(t.scale, 15u);
   EXPECT_EQ(t.clock_hz * t.scale, 3'000'000'000u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The BAR and the shadow page, through a whole machine.
+// The BAR and the mailbox page, through the whole hardware model.
 #include "pci_registers.hh"
 
 #include <gtest/gtest.h>
@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::uint64_t kBar = 0xfe000000, kMailboxPage = 0x7000;
 
-class RegistersTest : public ::testing::Test {
+class PciRegistersTest : public ::testing::Test {
  protected:
-  RegistersTest() : page(HardwareModel::kBarBytes / 8) { m().attach_bar(page.data(), kBar); }
+  PciRegistersTest() : page(HardwareModel::kBarBytes / 8) { m().attach_bar(page.data(), kBar); }
 
   HardwareModel &m() { return runner.hardware; }
   std::uint64_t &at(std::uint64_t offset) { return page[offset / 8]; }
 
-  /// As a guest does: the page changes, then the machine is told.
+  /// As in a guest: the memory changes first, then the model is told.
   void store(std::uint64_t offset, std::uint64_t value) {
     at(offset) = value;
     m().stored(0, runner.insns(0), kBar + offset, 8, value);
@@ -36,14 +36,14 @@ class RegistersTest : public ::testing::Test {
   ProgramRunner runner{shipped("thesis")};
 };
 
-TEST_F(RegistersTest, ShowsWhoItIs) {
+TEST_F(PciRegistersTest, IdentityRegistersHoldTheirValues) {
   EXPECT_EQ(load(mmio::kId), mmio::kIdValue);
   EXPECT_EQ(load(mmio::kVersion), mmio::kVersionValue);
   EXPECT_EQ(load(mmio::kPids), kPids);
   EXPECT_EQ(load(mmio::kCores), 4u);
 }
 
-TEST_F(RegistersTest, WatchesTheBarAndTheShadowOnly) {
+TEST_F(PciRegistersTest, OnlyTheBarAndTheMailboxPageAreWatched) {
   EXPECT_TRUE(m().watches(kBar));
   EXPECT_TRUE(m().watches(kBar + HardwareModel::kBarBytes - 1));
   EXPECT_FALSE(m().watches(kBar + HardwareModel::kBarBytes));
@@ -60,7 +60,7 @@ TEST_F(RegistersTest, WatchesTheBarAndTheShadowOnly) {
   EXPECT_FALSE(m().watches(0));
 }
 
-TEST_F(RegistersTest, WhatCannotBeWrittenIsPutBack) {
+TEST_F(PciRegistersTest, AnInvalidStoreIsUndone) {
   store(mmio::kId, 1);
   EXPECT_EQ(at(mmio::kId), mmio::kIdValue);
   store(mmio::kTraffic + 8, 1);
@@ -80,14 +80,14 @@ TEST_F(RegistersTest, WhatCannotBeWrittenIsPutBack) {
   EXPECT_EQ(at(mmio::kVtimePid + 8), 9u);
 }
 
-TEST_F(RegistersTest, TrafficIsCountedOnceAndClearedByWhatWasRead) {
+TEST_F(PciRegistersTest, AReadOfTrafficClearsTheValueThatWasRead) {
   store(mmio::kPidCore, 7);
   runner.put(0, streamer(1 << 28, 16 << 20, AccessKind::load));
   std::uint64_t sum = 0;
   std::mt19937 rng(2);
   for (int i = 1; i <= 50; i++) {
     runner.run_to(static_cast<Ps>(i) * 100 * kPsPerUs);
-    // The machine may go on between the guest's load and the report of it.
+    // Simulated time may advance between the guest's load and its report.
     const std::uint64_t seen = at(mmio::kTraffic + 8 * 7);
     EXPECT_EQ(at(mmio::kTrafficPeek + 8 * 7), seen);
     if (rng() % 2) runner.run_to(static_cast<Ps>(i) * 100 * kPsPerUs + 40 * kPsPerUs);
@@ -103,26 +103,26 @@ TEST_F(RegistersTest, TrafficIsCountedOnceAndClearedByWhatWasRead) {
       << sum << " in " << truth.str();
 }
 
-TEST_F(RegistersTest, ShadowStoresAreRegisterWritesInProgramOrder) {
+TEST_F(PciRegistersTest, MailboxStoresWriteRegistersInProgramOrder) {
   store(PciRegisters::kMailboxAddress, kMailboxPage);
   runner.put(0, streamer(1 << 28, 16 << 20, AccessKind::load));
-  const auto shadow = [this](std::uint64_t offset, std::uint64_t v) {
+  const auto mailbox_store = [this](std::uint64_t offset, std::uint64_t v) {
     m().stored(0, runner.insns(0), kMailboxPage + offset, 8, v);
   };
   for (std::uint64_t pid = 1; pid <= 3; pid++) {
-    shadow(0, pid);
+    mailbox_store(0, pid);
     runner.run_to(pid * kPsPerMs);
   }
-  shadow(0, 0);
-  shadow(8, 9000);     // no such pid
-  shadow(8 * 200, 1);  // no such core
+  mailbox_store(0, 0);
+  mailbox_store(8, 9000);     // no such pid
+  mailbox_store(8 * 200, 1);  // no such core
   runner.run_to(4 * kPsPerMs);
   for (std::uint64_t pid = 1; pid <= 3; pid++)
     EXPECT_GT(at(mmio::kTraffic + 8 * pid), 50000u) << pid;
-  EXPECT_GT(at(mmio::kTraffic), 50000u) << "nobody, in the last part";
+  EXPECT_GT(at(mmio::kTraffic), 50000u) << "pid 0, in the last millisecond";
 }
 
-TEST(RegistersOrder, AReadOfLowerVirtualTimeIsServedFirst) {
+TEST(PciRegisters, TheCoreOfLowestVirtualTimeGetsMostBandwidth) {
   MachineDescription d = shipped("thesis");
   d.memory.controller.policy = Policy::lvtf;
   std::uint64_t bytes[2][5];

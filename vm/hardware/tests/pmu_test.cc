@@ -30,11 +30,11 @@ class PmuTest : public ::testing::Test {
   CountsByRing now;
 };
 
-TEST_F(PmuTest, CountsByRingWhileEnabled) {
+TEST_F(PmuTest, AnEnabledCounterCountsItsRings) {
   set(msr::kPerfevtsel, 0xC0 | kUsr | kOn);
   set(msr::kPerfevtsel + 1, 0xC0 | kUsr | kOs | kOn);
   retire(1, 10);
-  EXPECT_EQ(get(msr::kPmc), 0u) << "not enabled globally";
+  EXPECT_EQ(get(msr::kPmc), 0u) << "disabled in IA32_PERF_GLOBAL_CTRL";
   set(msr::kGlobalCtrl, 3);
   retire(1, 100);
   retire(0, 1000);
@@ -46,7 +46,7 @@ TEST_F(PmuTest, CountsByRingWhileEnabled) {
   EXPECT_EQ(get(msr::kPmc + 1), 1105u);
 }
 
-TEST_F(PmuTest, WritesExtendTheSignOrAreFullWidth) {
+TEST_F(PmuTest, AWriteOfPmcIsSignExtendedAndOfFullPmcIsNot) {
   set(msr::kPmc, 0x80000001);
   EXPECT_EQ(get(msr::kPmc), 0xffff80000001u);
   set(msr::kFullPmc, 0x80000001);
@@ -54,7 +54,7 @@ TEST_F(PmuTest, WritesExtendTheSignOrAreFullWidth) {
   EXPECT_EQ(pmu.write(msr::kFullPmc, now, std::uint64_t{1} << 48), MsrResult::fault);
 }
 
-TEST_F(PmuTest, OverflowIsSeenInStatusAndCleared) {
+TEST_F(PmuTest, AnOverflowSetsItsStatusBitUntilCleared) {
   set(msr::kGlobalCtrl, 1 | std::uint64_t{1} << 32);
   set(msr::kFixedCtrCtrl, 3);
   set(msr::kPerfevtsel, 0xC0 | kUsr | kOn);
@@ -70,7 +70,7 @@ TEST_F(PmuTest, OverflowIsSeenInStatusAndCleared) {
   EXPECT_EQ(pmu.write(msr::kGlobalStatus, now, 0), MsrResult::fault);
 }
 
-TEST_F(PmuTest, RdpmcReadsTheSameCounters) {
+TEST_F(PmuTest, RdpmcReadsExistingCountersOnly) {
   set(msr::kGlobalCtrl, std::uint64_t{1} << 32);
   set(msr::kFixedCtrCtrl, 2);
   retire(1, 77);
@@ -81,7 +81,7 @@ TEST_F(PmuTest, RdpmcReadsTheSameCounters) {
   EXPECT_FALSE(pmu.rdpmc(1u << 30 | d.pmu.fixed, now, &v));
 }
 
-TEST_F(PmuTest, ReservedBitsFaultAndAbsentCountersAreNotOurs) {
+TEST_F(PmuTest, ReservedBitsFaultAndAbsentCountersAreNotHandled) {
   std::uint64_t v = 0;
   EXPECT_EQ(pmu.write(msr::kPerfevtsel, now, std::uint64_t{1} << 32), MsrResult::fault);
   EXPECT_EQ(pmu.write(msr::kFixedCtrCtrl, now, 1 << 12), MsrResult::fault);
@@ -93,7 +93,7 @@ TEST_F(PmuTest, ReservedBitsFaultAndAbsentCountersAreNotOurs) {
   EXPECT_EQ(Pmu(none).read(msr::kPerfCapabilities, now, &v), MsrResult::not_ours);
 }
 
-TEST_F(PmuTest, OffcoreResponsesPickRequestsAndOutcomes) {
+TEST_F(PmuTest, OffcoreResponsesSelectRequestsAndOutcomes) {
   CoreCounts &c = now.ring[1];
   c[Quantity::read_hit] = 1;
   c[Quantity::read_miss] = 2;
@@ -112,9 +112,8 @@ TEST_F(PmuTest, OffcoreResponsesPickRequestsAndOutcomes) {
   EXPECT_EQ(pmu.event(0x1234, 0, c), 0u) << "an unknown event";
 }
 
-/// What the kernel does when events are more than counters: any order of starts
-/// and stops counts each moment once.
-TEST_F(PmuTest, StopsAndStartsLoseNothing) {
+/// The kernel starts and stops counters at any time when it multiplexes events.
+TEST_F(PmuTest, StopsAndStartsLoseNoCounts) {
   std::mt19937 rng(3);
   set(msr::kGlobalCtrl, 0xf);
   std::uint64_t want = 0;

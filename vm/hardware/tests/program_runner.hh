@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A host of the hardware for tests: programs that are access patterns, run by
-// turns on one thread as the emulator's threads would.
+// Runs programs on the hardware model in tests, in place of an emulator. A program is a memory
+// access pattern. All cores take turns on one thread.
 #ifndef DRFQ_HARDWARE_RIG_HH
 #define DRFQ_HARDWARE_RIG_HH
 
@@ -25,7 +25,7 @@ inline std::string read_file(const std::string &path) {
   return text.str();
 }
 
-/// A hardware that ships, by name.
+/// A machine of vm/machines.
 inline MachineDescription shipped(const std::string &name) {
   const std::string path = std::string(MACHINES) + "/" + name + ".toml";
   return load_machine_description(path, read_file(path));
@@ -41,11 +41,11 @@ struct Step {
 
 using Program = std::function<Step()>;
 
-/// Instructions in which the copier copies a line.
+/// Instructions that copier() needs per line.
 inline constexpr std::uint64_t kCopyInsns = 20;
 
-/// Copies arrays of a size in words, four loaded and four stored at a time, as a
-/// compiler makes of a copying loop; four instructions of loop for each line.
+/// Copies an array in words of 8 bytes: four loads, then four stores, and four loop instructions
+/// per line, like compiled code.
 inline Program copier(std::uint64_t from, std::uint64_t to, std::uint64_t bytes) {
   return [=, at = std::uint64_t{0}, phase = 0u]() mutable {
     Step s;
@@ -63,7 +63,7 @@ inline Program copier(std::uint64_t from, std::uint64_t to, std::uint64_t bytes)
   };
 }
 
-/// Loads or stores every 16 bytes of an array, again and again.
+/// Loads or stores every 16 bytes of an array, repeatedly.
 inline Program streamer(std::uint64_t base, std::uint64_t bytes, AccessKind use) {
   return [=, at = std::uint64_t{0}, phase = 0u]() mutable {
     Step s;
@@ -79,7 +79,7 @@ inline Program streamer(std::uint64_t base, std::uint64_t bytes, AccessKind use)
   };
 }
 
-/// Never leaves its private cache.
+/// Accesses only lines that fit the private cache.
 inline Program spinner(std::uint64_t base) {
   return [=, n = 0u]() mutable {
     Step s;
@@ -89,8 +89,8 @@ inline Program spinner(std::uint64_t base) {
   };
 }
 
-/// The same program on physical pages of 4 KiB in an order of chance, as on a system
-/// that has run for a while; addresses below 1 GiB.
+/// Moves a program to randomly ordered physical pages of 4 KiB, as on a system that has run for a
+/// while. Addresses must lie below 1 GiB.
 inline Program scattered(Program program) {
   static const std::vector<std::uint32_t> frames = [] {
     std::vector<std::uint32_t> f(1u << 18);
@@ -105,7 +105,7 @@ inline Program scattered(Program program) {
   };
 }
 
-/// Waits for so many instructions before it begins.
+/// Executes this many instructions without access before the program starts.
 inline Program delayed(std::uint64_t insns, Program program) {
   return [insns, program = std::move(program)]() mutable {
     if (insns == 0) return program();
@@ -132,8 +132,7 @@ class ProgramRunner {
     programs_[core] = std::move(p);
   }
 
-  /// Runs until every program's core has come to this time; the fast ones go beyond
-  /// it, because the slow ones need them to have come further.
+  /// Runs until the slowest core has reached this time. Faster cores go beyond it.
   void run_to(Ps to) {
     while (hardware.slowest_clock() < to)
       for (unsigned i = 0; i < programs_.size(); i++)
@@ -148,9 +147,10 @@ class ProgramRunner {
  private:
   void chunk(unsigned core) {
     const std::uint64_t end = done_[core] + chunk_;
-    for (bool enough = false; !enough && done_[core] < end;) {
+    for (bool sync_due = false; !sync_due && done_[core] < end;) {
       const Step s = programs_[core]();
-      if (s.accesses) enough = hardware.access(core, done_[core], s.address, 8, s.use, Ring::user);
+      if (s.accesses)
+        sync_due = hardware.access(core, done_[core], s.address, 8, s.use, Ring::user);
       done_[core] += s.insns;
     }
     hardware.sync(core, retired(core));

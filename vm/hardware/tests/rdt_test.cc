@@ -27,7 +27,7 @@ class RdtTest : public ::testing::Test {
   std::uint64_t value = 0;
 };
 
-TEST_F(RdtTest, AssociatesEachCore) {
+TEST_F(RdtTest, EachCoreHasItsOwnClass) {
   EXPECT_EQ(rdt.write(1, msr::kPqrAssoc, std::uint64_t{2} << 32 | 3), MsrResult::handled);
   EXPECT_EQ(rdt.class_of(1).rmid, 3);
   EXPECT_EQ(rdt.class_of(1).clos, 2);
@@ -38,10 +38,10 @@ TEST_F(RdtTest, AssociatesEachCore) {
   EXPECT_EQ(value, 0u);
 }
 
-TEST_F(RdtTest, MasksAreContiguousAndCoverWays) {
+TEST_F(RdtTest, AMaskMustBeContiguousAndSelectsWays) {
   EXPECT_EQ(rdt.ways(1), 0xffffu);
   EXPECT_EQ(set(msr::kL3Mask + 1, 0x0c), MsrResult::handled);
-  EXPECT_EQ(rdt.ways(1), 0x00f0u) << "two ways for each bit";
+  EXPECT_EQ(rdt.ways(1), 0x00f0u) << "two ways per bit";
   for (std::uint64_t bad : {0x0ull, 0x5ull, 0x100ull, 0x180ull})
     EXPECT_EQ(set(msr::kL3Mask + 1, bad), MsrResult::fault) << bad;
   EXPECT_EQ(get(msr::kL3Mask + 1), MsrResult::handled);
@@ -49,16 +49,16 @@ TEST_F(RdtTest, MasksAreContiguousAndCoverWays) {
   EXPECT_EQ(get(msr::kL3Mask + 4), MsrResult::not_ours);
 }
 
-TEST_F(RdtTest, DelaysAreRoundedUpToAStep) {
+TEST_F(RdtTest, ADelayIsRoundedUpToAStep) {
   EXPECT_EQ(set(msr::kMbaDelay + 2, 45), MsrResult::handled);
   EXPECT_EQ(get(msr::kMbaDelay + 2), MsrResult::handled);
   EXPECT_EQ(value, 50u);
-  EXPECT_DOUBLE_EQ(rdt.throttle_factor(2), 1.0) << "half the rate: twice the time";
+  EXPECT_DOUBLE_EQ(rdt.throttle_factor(2), 1.0) << "half the rate takes twice the time";
   EXPECT_EQ(set(msr::kMbaDelay + 2, 91), MsrResult::fault);
   EXPECT_EQ(set(msr::kMbaDelay + 3, 10), MsrResult::not_ours);
 }
 
-TEST_F(RdtTest, CountersHaveAWidthAndErrors) {
+TEST_F(RdtTest, CountersWrapAtTheirWidthAndReportErrors) {
   SharedCache::Victim v;
   for (Line l = 0; l < 5; l++) cache.fill(l, 2, 0xffff, &v);
   for (int i = 0; i < (1 << 24) + 7; i++) rdt.count_line(2);
@@ -77,7 +77,7 @@ TEST_F(RdtTest, CountersHaveAWidthAndErrors) {
   EXPECT_EQ(set(msr::kQmEvtsel, 1 << 8), MsrResult::fault) << "reserved";
 }
 
-TEST(Rdt, UpscaleAndWiderCounters) {
+TEST(Rdt, CountersAreScaledAndMayBeWider) {
   RdtConfig s = shape();
   s.upscale = 4096;
   s.counter_bits = 32;
@@ -90,7 +90,7 @@ TEST(Rdt, UpscaleAndWiderCounters) {
   EXPECT_EQ(value, ((1u << 24) + 64) / 64);
 }
 
-TEST(Rdt, WhatIsAbsentIsNotThere) {
+TEST(Rdt, MsrsOfAbsentFeaturesAreNotHandled) {
   RdtConfig s;
   Rdt none(s, 1, 8);
   SharedCache cache({64 * 8 * kLineBytes, 8, 0}, 0);
@@ -102,10 +102,10 @@ TEST(Rdt, WhatIsAbsentIsNotThere) {
   }
 }
 
-TEST(ThrottleCurve, Shapes) {
+TEST(RateShare, FallsMonotonicallyAndStaysAboveZero) {
   EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::linear, 0), 1);
   EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::linear, 90), 0.1);
-  EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::mt2, 40), 1) << "no effect down to 60";
+  EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::mt2, 40), 1) << "no effect at level 60";
   EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::mt2, 90), 28.0 / 102);
   for (ThrottleCurve t : {ThrottleCurve::linear, ThrottleCurve::mt2})
     for (unsigned d = 1; d <= 99; d++) {

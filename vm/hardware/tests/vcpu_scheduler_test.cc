@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Turns, timers and data accesses of the plugin, with a stand-in for QEMU.
+// Turns, halts, timers and data accesses of the plugin, on a fake QEMU.
 #include "qemu-plugin/vcpu_scheduler.hh"
 
 #include <gtest/gtest.h>
@@ -11,74 +11,15 @@
 namespace drfq::plugin {
 namespace {
 
-TEST(ApicTimer, CountsInDividedTicks) {
-  ApicTimer t;
-  EXPECT_EQ(t.due(), kNever);
-  t.write_lvt(0xec);
-  t.write_divide(0xb);  // by 1
-  t.start(100, 5);
-  EXPECT_EQ(t.due(), 5 + 100 * ApicTimer::kTick);
-  EXPECT_TRUE(t.fire());
-  EXPECT_EQ(t.due(), kNever) << "one shot";
-  for (const auto &[code, by] : {std::pair{0u, 2u},
-                                 {1u, 4u},
-                                 {2u, 8u},
-                                 {3u, 16u},
-                                 {8u, 32u},
-                                 {9u, 64u},
-                                 {10u, 128u},
-                                 {11u, 1u}}) {
-    t.write_divide(code);
-    t.start(10, 0);
-    EXPECT_EQ(t.due(), 10 * by * ApicTimer::kTick) << code;
-  }
-  t.start(0, 7);
-  EXPECT_EQ(t.due(), kNever) << "0 stops it";
-}
-
-TEST(ApicTimer, PeriodicMaskedAndReservedVectors) {
-  ApicTimer t;
-  t.write_divide(0xb);
-  t.write_lvt(1u << 17 | 0x30);
-  t.start(10, 0);
-  EXPECT_TRUE(t.fire());
-  EXPECT_EQ(t.due(), 20 * ApicTimer::kTick);
-  t.write_lvt(1u << 16 | 0x30);
-  EXPECT_FALSE(t.fire()) << "masked";
-  t.write_lvt(0x0f);
-  t.start(10, 0);
-  EXPECT_FALSE(t.fire()) << "vectors below 16 are not legal";
-}
-
-TEST(Apic, WhomACommandWakes) {
-  const apic::Identity i{3, 1u << 2};
-  const auto to = [&](std::uint32_t command, std::uint32_t destination, bool is_sender = false) {
-    return apic::wakes(command, destination << 24, is_sender, i);
-  };
-  constexpr std::uint32_t kLogical = 1u << 11, kShorthand = 1u << 18;
-  EXPECT_TRUE(to(0xfd, 3));
-  EXPECT_FALSE(to(0xfd, 2));
-  EXPECT_TRUE(to(0xfd, 0xff)) << "all";
-  EXPECT_TRUE(to(kLogical | 0xfd, 6));
-  EXPECT_FALSE(to(kLogical | 0xfd, 3));
-  EXPECT_FALSE(to(1 * kShorthand, 3)) << "self";
-  EXPECT_TRUE(to(2 * kShorthand, 0)) << "all";
-  EXPECT_TRUE(to(3 * kShorthand, 0)) << "all others";
-  EXPECT_FALSE(to(3 * kShorthand, 0, true));
-  EXPECT_TRUE(to(4u << 8, 3)) << "NMI";
-  EXPECT_FALSE(to(5u << 8, 3)) << "INIT";
-  EXPECT_TRUE(to(6u << 8, 3)) << "start-up";
-}
-
-class GateOf : public testing::Test {
+class VcpuSchedulerTest : public testing::Test {
  protected:
   static hardware::MachineDescription plain() {
     hardware::MachineDescription d = hardware::shipped("thesis");
     d.prefetch.kind = hardware::PrefetcherConfig::Kind::none;
     return d;
   }
-  /// No test shall depend on how long the host takes.
-  explicit GateOf(std::chrono::milliseconds wake_timeout = std::chrono::hours(1))
+  /// The default is so long that no test depends on the host's speed.
+  explicit VcpuSchedulerTest(std::chrono::milliseconds wake_timeout = std::chrono::hours(1))
       : hardware_(plain()), scheduler_(hardware_, 4, wake_timeout), data_(hardware_, scheduler_) {
     fake = FakeQemu{};
     for (unsigned c = 0; c < 4; c++) vcpus_.push_back(fake_vcpu(c, &counters_[c]));
@@ -87,7 +28,7 @@ class GateOf : public testing::Test {
     scheduler_.start(kPsPerMs, nullptr, 0);
   }
   bool turn(unsigned c) { return scheduler_.take_turn(vcpus_[c], vcpus_[c].retired()); }
-  /// Runs a core until a time; it must be the only one awake.
+  /// Runs a vCPU until a time. It must be the only one awake.
   void run_to(unsigned c, Ps to) {
     for (RetiredInsns p = vcpus_[c].retired(); hardware_.now(c, p.total()) < to;
          p = vcpus_[c].retired()) {
@@ -95,8 +36,8 @@ class GateOf : public testing::Test {
       turn(c);
     }
   }
-  /// Core 1 halts, and core 0 is a quantum and more ahead of it when it sends an interrupt.
-  void halt_and_call() {
+  /// vCPU 1 halts. vCPU 0 sends it an interrupt when it is more than a quantum ahead.
+  void halt_and_send_interrupt() {
     turn(0);
     fake.memory[apic::kBase + apic::kId] = 1u << 24;
     turn(1);
@@ -116,30 +57,30 @@ class GateOf : public testing::Test {
   std::vector<Vcpu> vcpus_;
 };
 
-TEST_F(GateOf, AChunkIsAQuantum) {
+TEST_F(VcpuSchedulerTest, AChunkLastsOneQuantum) {
   turn(0);
   const hardware::MachineDescription &d = hardware_.description();
   EXPECT_EQ(kTurnThreshold - counters_[0].turn_counter, d.quantum * 1000 / d.fs_per_insn());
 }
 
-TEST_F(GateOf, ALoneCoreNeedNotWaitAndTwoKeepStep) {
+TEST_F(VcpuSchedulerTest, ALoneVcpuNeverWaitsAndTwoStayWithinAQuantum) {
   turn(0);
   run_to(0, 2 * kPsPerMs);
-  turn(1);  // wakes at the horizon
+  turn(1);  // wakes at the slowest clock
   const Ps far = hardware_.now(0, counters_[0].insns[0]);
   EXPECT_GE(hardware_.now(1, 0), far - hardware_.description().quantum);
   counters_[0].insns[0] += 100000;
   counters_[0].turn_counter = kTurnThreshold;
   EXPECT_FALSE(turn(0));
   EXPECT_EQ(counters_[0].turn_counter, kTurnThreshold)
-      << "patience ended: it asks again before it does anything";
+      << "the wait timed out: it asks again before its next block";
   EXPECT_FALSE(scheduler_.catch_up(vcpus_[0], vcpus_[0].retired()));
   counters_[1].insns[0] += 200000;
   turn(1);
   EXPECT_TRUE(scheduler_.catch_up(vcpus_[0], vcpus_[0].retired()));
 }
 
-TEST_F(GateOf, TheTimerIsOursAndItsInterruptIsSent) {
+TEST_F(VcpuSchedulerTest, AStartedTimerReplacesQemusAndSendsItsInterrupt) {
   turn(0);
   apic(0, apic::kLvtTimer, 0xec);
   apic(0, apic::kDivide, 0xb);
@@ -147,8 +88,8 @@ TEST_F(GateOf, TheTimerIsOursAndItsInterruptIsSent) {
   ASSERT_EQ(fake.writes.size(), 1u);
   EXPECT_EQ(fake.writes[0],
             (std::pair<std::uint64_t, std::uint32_t>(apic::kBase + apic::kInitialCount, 0)))
-      << "QEMU's is stopped";
-  EXPECT_EQ(counters_[0].turn_counter, kTurnThreshold) << "the chunk that runs may be too long";
+      << "QEMU's timer is stopped";
+  EXPECT_EQ(counters_[0].turn_counter, kTurnThreshold) << "the present chunk may be too long";
   fake.writes.clear();
   turn(0);
   run_to(0, kPsPerMs * 14 / 10);
@@ -159,7 +100,7 @@ TEST_F(GateOf, TheTimerIsOursAndItsInterruptIsSent) {
   EXPECT_EQ(fake.writes[0].second, 0xecu);
 }
 
-TEST_F(GateOf, ATimerThatRanBeforeIsAdopted) {
+TEST_F(VcpuSchedulerTest, ATimerThatRanBeforeIsTakenOver) {
   fake.memory[apic::kBase + apic::kLvtTimer] = 0x40;
   fake.memory[apic::kBase + apic::kDivide] = 0xb;
   fake.memory[apic::kBase + apic::kCurrentCount] = 100'000;
@@ -170,7 +111,7 @@ TEST_F(GateOf, ATimerThatRanBeforeIsAdopted) {
   EXPECT_EQ(fake.writes[0].second, 0x40u);
 }
 
-TEST_F(GateOf, TheLastOneAwakeServesSleepersTimers) {
+TEST_F(VcpuSchedulerTest, TheLastVcpuAwakeDeliversTimersOfHaltedOnes) {
   turn(0);
   turn(1);
   apic(1, apic::kLvtTimer, 0x33);
@@ -183,47 +124,47 @@ TEST_F(GateOf, TheLastOneAwakeServesSleepersTimers) {
   EXPECT_EQ(fake.writes[0].second, 0x33u);
 }
 
-TEST_F(GateOf, WhoIsCalledIsWaitedFor) {
-  halt_and_call();
-  const Ps called = hardware_.now(0, counters_[0].insns[0]);
+TEST_F(VcpuSchedulerTest, AVcpuWithAPendingWakeUpIsWaitedFor) {
+  halt_and_send_interrupt();
+  const Ps wake_time = hardware_.now(0, counters_[0].insns[0]);
   counters_[0].insns[0] += 100000;
   counters_[0].turn_counter = kTurnThreshold;
-  EXPECT_FALSE(turn(0)) << "its clock stands where it was called";
+  EXPECT_FALSE(turn(0)) << "vCPU 1 has the clock of its wake-up";
   EXPECT_TRUE(turn(1));
-  EXPECT_EQ(hardware_.now(1, 0), called);
+  EXPECT_EQ(hardware_.now(1, 0), wake_time);
   counters_[1].insns[0] += 200000;
   counters_[1].turn_counter = kTurnThreshold;
   turn(1);
   EXPECT_TRUE(turn(0));
 }
 
-TEST_F(GateOf, TheLastOneAwakeDoesNotPassTimeWhileOneIsCalled) {
-  halt_and_call();
-  const Ps called = hardware_.now(0, counters_[0].insns[0]);
+TEST_F(VcpuSchedulerTest, IdleTimeDoesNotAdvanceWhileAWakeUpIsPending) {
+  halt_and_send_interrupt();
+  const Ps wake_time = hardware_.now(0, counters_[0].insns[0]);
   EXPECT_EQ(scheduler_.halt(vcpus_[0], vcpus_[0].retired()), VcpuScheduler::Halt::retry);
-  EXPECT_EQ(hardware_.now(0, counters_[0].insns[0]), called);
+  EXPECT_EQ(hardware_.now(0, counters_[0].insns[0]), wake_time);
   EXPECT_TRUE(turn(1));
   EXPECT_EQ(scheduler_.halt(vcpus_[0], vcpus_[0].retired()), VcpuScheduler::Halt::sleep)
-      << "the other one is there";
+      << "vCPU 1 is awake";
 }
 
-class ImpatientGateOf : public GateOf {
+class SchedulerWithZeroWakeTimeout : public VcpuSchedulerTest {
  protected:
-  ImpatientGateOf() : GateOf(std::chrono::milliseconds(0)) {}
+  SchedulerWithZeroWakeTimeout() : VcpuSchedulerTest(std::chrono::milliseconds(0)) {}
 };
 
-TEST_F(ImpatientGateOf, WhoDoesNotComeIsGivenUp) {
-  halt_and_call();
+TEST_F(SchedulerWithZeroWakeTimeout, AWakeUpIsCancelledAfterItsTimeout) {
+  halt_and_send_interrupt();
   counters_[0].insns[0] += 100000;
   counters_[0].turn_counter = kTurnThreshold;
-  EXPECT_FALSE(turn(0)) << "it was waited for";
+  EXPECT_FALSE(turn(0)) << "the first turn waits for the wake-up";
   EXPECT_TRUE(turn(0));
   const Ps ahead = hardware_.now(0, counters_[0].insns[0]);
-  EXPECT_TRUE(turn(1)) << "after all";
+  EXPECT_TRUE(turn(1)) << "it can still wake later";
   EXPECT_GE(hardware_.now(1, 0), ahead - hardware_.description().quantum);
 }
 
-TEST_F(GateOf, AccessesReachTheMachineOncePerLine) {
+TEST_F(VcpuSchedulerTest, RepeatedAccessesToALineReachTheModelOnce) {
   turn(0);
   fake.pages[0x400] = 0x1000;
   std::stringstream line;
@@ -234,7 +175,7 @@ TEST_F(GateOf, AccessesReachTheMachineOncePerLine) {
   touch(0x400008);
   touch(0x400010);
   touch(0x40007c);  // spans two lines
-  touch(0x999000);  // no such page
+  touch(0x999000);  // unmapped
   counters_[0].insns[1] = 10;
   hardware_.drain(0, vcpus_[0].retired());
   hardware_.write_ground_truth(line);
@@ -242,7 +183,7 @@ TEST_F(GateOf, AccessesReachTheMachineOncePerLine) {
       << line.str();
 }
 
-TEST_F(GateOf, DevicesAndWatchedPagesAreSeenEveryTime) {
+TEST_F(VcpuSchedulerTest, EveryAccessToADeviceOrAWatchedPageIsReported) {
   turn(0);
   std::vector<std::uint64_t> bar(hardware::HardwareModel::kBarBytes / 8);
   hardware_.attach_bar(bar.data(), std::uint64_t{0x5000} << 12);
@@ -264,7 +205,7 @@ TEST_F(GateOf, DevicesAndWatchedPagesAreSeenEveryTime) {
   EXPECT_EQ(bar[0x40008 / 8], 6u);
 }
 
-TEST_F(GateOf, RegistersOfAnySizeInTheBuffer) {
+TEST_F(VcpuSchedulerTest, ARegisterKeepsAll64Bits) {
   vcpus_[0].set(r15, ~std::uint64_t{0});
   EXPECT_EQ(vcpus_[0].get(r15), ~std::uint64_t{0});
   EXPECT_EQ(vcpus_[0].get(r8), 0u);
