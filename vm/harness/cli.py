@@ -4,10 +4,15 @@
 import argparse
 import os
 import sys
-from typing import List, Optional
 
-from . import kernels, lock, model, qemu, run, shape as vm_shape, tools
+from . import kernels, lock, model, qemu, run, tools
+from . import shape as vm_shape
 from .common import VmError, say
+
+_DESCRIPTION = """\
+Runs commands in a virtual machine (QEMU) with a stock Debian kernel. The guest sees this machine's
+files at the same paths; what it changes there is lost when it ends, except in $DRFQ_VM_OUT.
+"""
 
 _EPILOG = """\
 kernels: an alias below, an upstream version (7.0.13) or a release (7.0.13+deb13-amd64)
@@ -46,52 +51,103 @@ def _shape_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--llcs", type=_positive, default=1, metavar="N", help="last-level caches (default: 1)")
     parser.add_argument("--smt", action="store_true", help="two hardware threads per core")
     parser.add_argument("--memory", type=_memory, default=2048, metavar="SIZE", help="memory (default: 2G)")
-    parser.add_argument("--clock", choices=("icount", "real"), default="real",
-                        help="icount: guest time counts instructions, so that figures do not depend on how busy "
-                        "the host is; vCPUs take turns on one host CPU, and idle time is skipped by `run`. "
-                        "real: guest time is real time and every vCPU a thread (default: real)")
-    parser.add_argument("--icount-shift", type=int, choices=range(8), default=vm_shape.ICOUNT_SHIFT, metavar="N",
-                        help="an instruction takes 2^N ns with --clock icount, 0 to 7 (default: %(default)s)")
-    parser.add_argument("--disk", action="append", default=[], metavar="SIZE|FILE",
-                        help="a virtio disk /dev/vda, vdb ...: an empty one of SIZE (for example 1G), or a raw image")
-    parser.add_argument("--kvm", action="store_true", help="use KVM, in real time (default: emulate, which works everywhere)")
+    parser.add_argument(
+        "--clock",
+        choices=("icount", "real"),
+        default="real",
+        help="icount: guest time counts instructions, so that figures do not depend on how busy "
+        "the host is; vCPUs take turns on one host CPU, and idle time is skipped by `run`. "
+        "real: guest time is real time and every vCPU a thread (default: real)",
+    )
+    parser.add_argument(
+        "--icount-shift",
+        type=int,
+        choices=range(8),
+        default=vm_shape.ICOUNT_SHIFT,
+        metavar="N",
+        help="an instruction takes 2^N ns with --clock icount, 0 to 7 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--disk",
+        action="append",
+        default=[],
+        metavar="SIZE|FILE",
+        help="a virtio disk /dev/vda, vdb ...: an empty one of SIZE (for example 1G), or a raw image",
+    )
+    parser.add_argument(
+        "--kvm", action="store_true", help="use KVM, in real time (default: emulate, which works everywhere)"
+    )
     parser.add_argument("--kernel-option", action="append", default=[], metavar="OPT", help="add a kernel argument")
-    parser.add_argument("--qemu-option", action="append", default=[], metavar="OPT",
-                        help="add a QEMU argument (one word; write --qemu-option=-foo)")
+    parser.add_argument(
+        "--qemu-option",
+        action="append",
+        default=[],
+        metavar="OPT",
+        help="add a QEMU argument (one word; write --qemu-option=-foo)",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     aliases = "\n".join(f"  {alias.name:<8} {alias.meaning}" for alias in lock.ALIASES.values())
-    parser = argparse.ArgumentParser(prog="vm", description=__doc__, epilog=_EPILOG.format(aliases=aliases),
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="vm",
+        description=_DESCRIPTION,
+        epilog=_EPILOG.format(aliases=aliases),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
-    provision = commands.add_parser("provision", help="get kernels and tools into the cache")
+    provision = commands.add_parser("provision", help="get kernels and QEMU into the cache")
     provision.add_argument("--kernel", action="append", default=None, help="kernel to get (default: every alias)")
-    one = commands.add_parser("run", help="run a command in a VM, in the current directory, as root",
-                              epilog=_EPILOG.format(aliases=aliases),
-                              formatter_class=argparse.RawDescriptionHelpFormatter)
+    one = commands.add_parser(
+        "run",
+        help="run a command in a VM, in the current directory, as root",
+        epilog=_EPILOG.format(aliases=aliases),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     _shape_options(one)
     one.add_argument("--timeout", type=float, metavar="SEC", help="end the VM after this many seconds")
-    one.add_argument("--out", metavar="DIR", default=os.environ.get("DRFQ_VM_OUT"),
-                     help="directory the command may write to, as $DRFQ_VM_OUT (default: a temporary one)")
+    one.add_argument(
+        "--out",
+        metavar="DIR",
+        default=os.environ.get("DRFQ_VM_OUT"),
+        help="directory the command may write to, as $DRFQ_VM_OUT (default: a temporary one)",
+    )
     one.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass a variable")
-    one.add_argument("--machine", metavar="NAME|FILE.toml",
-                     help="modelled hardware with RDT, a PMU, caches and memory contention, in simulated time: "
-                     f"{', '.join(model.names())}, or a description of your own (docs/reference/machine-description.md)")
-    one.add_argument("--machine-stats", metavar="FILE",
-                     help="what really happened in the modelled machine, a line of JSON per interval")
-    one.add_argument("--machine-interval", type=_positive, default=100, metavar="MS",
-                     help="simulated time between two of these lines (default: %(default)s)")
+    one.add_argument(
+        "--machine",
+        metavar="NAME|FILE.toml",
+        help="modelled hardware with RDT, a PMU, caches and memory contention, in simulated time: "
+        f"{', '.join(model.names())}, or a description of your own (docs/reference/machine-description.md)",
+    )
+    one.add_argument(
+        "--machine-stats",
+        metavar="FILE",
+        help="what really happened in the modelled machine, a line of JSON per interval",
+    )
+    one.add_argument(
+        "--machine-interval",
+        type=_positive,
+        default=100,
+        metavar="MS",
+        help="simulated time between two of these lines (default: %(default)s)",
+    )
     one.add_argument("--verbose", action="store_true", help="show the console on standard error")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...")
     shell = commands.add_parser("shell", help="an interactive shell in a VM")
     _shape_options(shell)
-    lock_parser = commands.add_parser("lock", help="choose the kernels anew and record them in vm/kernels.lock")
-    lock_parser.add_argument("choice", nargs="*", metavar="ALIAS=VERSION", help="the version to look near to")
+    lock_parser = commands.add_parser(
+        "lock", help="choose the kernels again by what the Debian mirror offers, and record them in vm/kernels.lock"
+    )
+    lock_parser.add_argument(
+        "choice",
+        nargs="*",
+        metavar="ALIAS=VERSION",
+        help="choose the version nearest to this one (default: the recorded one)",
+    )
     return parser
 
 
-def _model(args: argparse.Namespace) -> Optional[model.MachineModel]:
+def _model(args: argparse.Namespace) -> model.MachineModel | None:
     """The modelled machine that was asked for, if any."""
     name = getattr(args, "machine", None)
     if name is None:
@@ -99,22 +155,36 @@ def _model(args: argparse.Namespace) -> Optional[model.MachineModel]:
             raise VmError("--machine-stats needs --machine")
         return None
     modelled = model.read(name)
-    for option, wrong in (("--kvm", args.kvm), ("--clock icount", args.clock == "icount"), ("--llcs", args.llcs != 1),
-                          ("--smt", args.smt), (f"--cpus {args.cpus}", args.cpus not in (None, modelled.cores))):
+    for option, wrong in (
+        ("--kvm", args.kvm),
+        ("--clock icount", args.clock == "icount"),
+        ("--llcs", args.llcs != 1),
+        ("--smt", args.smt),
+        (f"--cpus {args.cpus}", args.cpus not in (None, modelled.cores)),
+    ):
         if wrong:
-            raise VmError(f"{option} does not go with --machine {name}, whose description says what it is")
+            raise VmError(f"{option} contradicts --machine {name}, whose description decides it; leave {option} out")
     return modelled
 
 
-def _shape(args: argparse.Namespace, modelled: Optional[model.MachineModel] = None) -> vm_shape.Shape:
+def _shape(args: argparse.Namespace, modelled: model.MachineModel | None = None) -> vm_shape.Shape:
     counted = args.clock == "icount" and not args.kvm
     cpus = modelled.cores if modelled else args.cpus or _CPUS
     options = (*(model.kernel_options() if modelled else ()), *args.kernel_option)
-    return vm_shape.Shape(kernel=args.kernel, cpus=cpus, llcs=args.llcs, smt=args.smt, memory_mib=args.memory,
-                           icount_shift=args.icount_shift if counted else None,
-                           idle_in_real_time=args.action == "shell",
-                           kvm=args.kvm, modelled=modelled is not None, disks=tuple(args.disk), kernel_options=options,
-                           qemu_options=tuple(args.qemu_option))
+    return vm_shape.Shape(
+        kernel=args.kernel,
+        cpus=cpus,
+        llcs=args.llcs,
+        smt=args.smt,
+        memory_mib=args.memory,
+        icount_shift=args.icount_shift if counted else None,
+        idle_in_real_time=args.action == "shell",
+        kvm=args.kvm,
+        modelled=modelled is not None,
+        disks=tuple(args.disk),
+        kernel_options=options,
+        qemu_options=tuple(args.qemu_option),
+    )
 
 
 def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
@@ -123,11 +193,18 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
         parser.error("no command given: vm run [OPTIONS] -- CMD ...")
     found = _model(args)
     modelled = run.ModelledHardware(found, args.machine_stats, args.machine_interval) if found else None
-    return run.run(_shape(args, found), command, out=args.out, env=args.env, timeout_s=args.timeout,
-                   verbose=args.verbose, modelled=modelled)
+    return run.run(
+        _shape(args, found),
+        command,
+        out=args.out,
+        env=args.env,
+        timeout_s=args.timeout,
+        verbose=args.verbose,
+        modelled=modelled,
+    )
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Runs the harness; returns its exit status."""
     parser = _parser()
     args = parser.parse_args(arguments)

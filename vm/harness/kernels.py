@@ -6,18 +6,18 @@ import os
 import pathlib
 import shutil
 import subprocess
-from typing import Dict, Iterable, List, Optional
+from collections.abc import Iterable
 
 from . import lock, mirror
 from .common import VmError, cache_root, locked, say
 
 LOCK_FILE = pathlib.Path(__file__).resolve().parent.parent / "kernels.lock"
 DEFAULT = "newest"
-# What virtme-ng's initramfs loads: what mounting the host's files and the overlays takes.
-_BOOT_MODULES = ("netfs", "9pnet", "9pnet_virtio", "9p", "overlay", "virtio_mmio")
+# What mounting the host's files and the overlays takes; each comes after those that it depends on.
+_BOOT_MODULES = ("netfs", "9pnet", "9pnet_virtio", "9p", "overlay")
 
 
-def read_lock() -> Dict[str, lock.Kernel]:
+def read_lock() -> dict[str, lock.Kernel]:
     """The committed choice of kernels by alias."""
     try:
         return lock.parse(LOCK_FILE.read_text(encoding="utf-8"))
@@ -40,11 +40,21 @@ def image(release: str) -> pathlib.Path:
     return _modules(release, _directory(release)) / "vmlinuz"
 
 
+def modules(release: str) -> pathlib.Path:
+    """The directory of an unpacked kernel's modules."""
+    return _modules(release, _directory(release))
+
+
+def boot_modules(release: str) -> list[pathlib.Path]:
+    """The modules that the guest needs to see the host's files, in the order to load them."""
+    return [path for name in _BOOT_MODULES for path in modules(release).rglob(f"{name}.ko")]
+
+
 def _replacements_file() -> pathlib.Path:
     return cache_root() / "kernels" / "replacements.json"
 
 
-def _replacements() -> Dict[str, str]:
+def _replacements() -> dict[str, str]:
     """Release in use by `alias locked-release`, for kernels that have left the mirror."""
     try:
         return json.loads(_replacements_file().read_text(encoding="utf-8"))
@@ -52,12 +62,15 @@ def _replacements() -> Dict[str, str]:
         return {}
 
 
-def _cached(name: str) -> Optional[str]:
+def _cached(name: str) -> str | None:
     """The release that `name` means, if it is in the cache already."""
     chosen = read_lock().get(name)
     if chosen is None:
-        known = sorted(path.name for path in (cache_root() / "kernels").glob("*")
-                       if lock.is_release(path.name) and image(path.name).exists())
+        known = sorted(
+            path.name
+            for path in (cache_root() / "kernels").glob("*")
+            if lock.is_release(path.name) and image(path.name).exists()
+        )
         matches = [release for release in known if name in (release, lock.version(release))]
         return matches[0] if matches else None
     if image(chosen.release).exists():
@@ -80,7 +93,7 @@ def resolve(name: str) -> str:
     return release
 
 
-def provision(names: List[str]) -> None:
+def provision(names: list[str]) -> None:
     """Brings the named kernels into the cache; does nothing for those that are there."""
     with locked("kernels"):
         missing = [name for name in names if _cached(name) is None]
@@ -94,7 +107,7 @@ def provision(names: List[str]) -> None:
         _provision_from(lock.SUITES, wanted, replace=True)
 
 
-def _provision_from(suites: Iterable[str], wanted: Dict[str, Optional[lock.Kernel]], *, replace: bool = False) -> bool:
+def _provision_from(suites: Iterable[str], wanted: dict[str, lock.Kernel | None], *, replace: bool = False) -> bool:
     """Gets the kernels from the mirror's suites; without `replace` only if the recorded ones are all there."""
     with mirror.index_of(suites):
         available = lock.kernels_of(mirror.kernel_packages())
@@ -110,7 +123,7 @@ def _provision_from(suites: Iterable[str], wanted: Dict[str, Optional[lock.Kerne
     return True
 
 
-def _choose(name: str, chosen: Optional[lock.Kernel], available: List[lock.Kernel]) -> lock.Kernel:
+def _choose(name: str, chosen: lock.Kernel | None, available: list[lock.Kernel]) -> lock.Kernel:
     """The kernel to fetch for `name`, recording a replacement when the locked one has left the mirror."""
     if chosen is None:
         kernel = lock.explicit(name, available)
@@ -133,13 +146,13 @@ def _choose(name: str, chosen: Optional[lock.Kernel], available: List[lock.Kerne
     return kernel
 
 
-def _download(kernel: lock.Kernel) -> List[pathlib.Path]:
+def _download(kernel: lock.Kernel) -> list[pathlib.Path]:
     downloads = cache_root() / "downloads"
     downloads.mkdir(parents=True, exist_ok=True)
     return [mirror.download(package, downloads) for package in kernel.packages]
 
 
-def _unpack(release: str, debs: List[pathlib.Path]) -> None:
+def _unpack(release: str, debs: list[pathlib.Path]) -> None:
     """Unpacks a kernel; it appears under its final name only when complete."""
     final = _directory(release)
     part = final.with_name(final.name + ".part")
@@ -149,22 +162,25 @@ def _unpack(release: str, debs: List[pathlib.Path]) -> None:
     for deb in debs:
         subprocess.run(["dpkg-deb", "-x", str(deb), str(part)], check=True)
         deb.unlink()
-    modules = _modules(release, part)
+    directory = _modules(release, part)
     if (part / "boot").exists():
         # Packages before 6.19 keep the image in /boot; give all the same shape.
         for name in ("vmlinuz", "config"):
-            (part / "boot" / f"{name}-{release}").rename(modules / name)
+            (part / "boot" / f"{name}-{release}").rename(directory / name)
     # The initramfs loads these; its insmod reads no compressed module. modprobe in the guest decompresses the others.
-    boot_modules = [str(path) for name in _BOOT_MODULES for path in modules.rglob(f"{name}.ko.xz")]
-    if boot_modules:
-        subprocess.run(["xz", "-d", "--", *boot_modules], check=True)
-    subprocess.run(["depmod", "-b", str(part / "usr"), release], check=True,
-                   env=dict(os.environ, PATH=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"))
+    compressed = [str(path) for name in _BOOT_MODULES for path in directory.rglob(f"{name}.ko.xz")]
+    if compressed:
+        subprocess.run(["xz", "-d", "--", *compressed], check=True)
+    subprocess.run(
+        ["depmod", "-b", str(part / "usr"), release],
+        check=True,
+        env=dict(os.environ, PATH=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"),
+    )
     shutil.rmtree(final, ignore_errors=True)
     part.rename(final)
 
 
-def write_lock(near: Dict[str, str]) -> None:
+def write_lock(near: dict[str, str]) -> None:
     """Resolves every alias anew against the mirror: near the version given, else near the present choice."""
     with locked("kernels"):
         with mirror.index_of(lock.SUITES):

@@ -6,7 +6,7 @@ One line per package: `NAME SUITE RELEASE PACKAGE VERSION SHA256`; `#` starts a 
 
 import dataclasses
 import re
-from typing import Dict, Iterable, List, Optional, Tuple
+from collections.abc import Iterable
 
 # The general flavour: the guest mounts the host's files by 9p, which the smaller cloud flavour lacks.
 FLAVOUR = "amd64"
@@ -30,10 +30,10 @@ class Kernel:
 
     release: str
     suite: str
-    packages: Tuple[Package, ...]
+    packages: tuple[Package, ...]
 
     @property
-    def number(self) -> Tuple[int, ...]:
+    def number(self) -> tuple[int, ...]:
         """The upstream version as integers, for comparison."""
         return number(self.release)
 
@@ -43,8 +43,8 @@ class Range:
     """Kernels of `suite` with `low <= version < high`."""
 
     suite: str
-    low: Tuple[int, ...]
-    high: Tuple[int, ...] = (1000,)
+    low: tuple[int, ...]
+    high: tuple[int, ...] = (1000,)
 
     def holds(self, kernel: Kernel) -> bool:
         """Whether the kernel belongs to this range."""
@@ -56,7 +56,7 @@ class Alias:
     """What a name stands for: a kernel of one of `ranges`, the one with the highest version if `highest`."""
 
     name: str
-    ranges: Tuple[Range, ...]
+    ranges: tuple[Range, ...]
     meaning: str
     highest: bool = False
 
@@ -66,8 +66,12 @@ ALIASES = {
     alias.name: alias
     for alias in (
         Alias("oldest", (Range("trixie-backports", (6, 16), (7, 1)),), "oldest kernel with sched_ext that works"),
-        Alias("newest", (Range("trixie-backports", (7, 3)), Range("sid", (7, 2))), "newest kernel that works",
-              highest=True),
+        Alias(
+            "newest",
+            (Range("trixie-backports", (7, 3)), Range("sid", (7, 2))),
+            "newest kernel that works",
+            highest=True,
+        ),
         Alias("no-scx", (Range("trixie", (6, 12), (6, 13)),), "built without sched_ext"),
         Alias("bad-btf", (Range("trixie-backports", (7, 1), (7, 3)),), "malformed kfunc prototypes in its BTF"),
     )
@@ -75,7 +79,7 @@ ALIASES = {
 SUITES = ("trixie", "trixie-backports", "sid")
 
 
-def number(release: str) -> Tuple[int, ...]:
+def number(release: str) -> tuple[int, ...]:
     """The leading version number of a release string: `6.16.12+deb13-amd64` is (6, 16, 12)."""
     match = re.match(r"\d+(?:\.\d+)*", release)
     return tuple(int(part) for part in match.group().split(".")) if match else ()
@@ -91,9 +95,9 @@ def is_release(text: str) -> bool:
     return _RELEASE.fullmatch(text) is not None
 
 
-def parse(text: str) -> Dict[str, Kernel]:
+def parse(text: str) -> dict[str, Kernel]:
     """Reads a lock file; raises ValueError with the line's number when one is malformed."""
-    found: Dict[str, List[Tuple[str, str, Package]]] = {}
+    found: dict[str, list[tuple[str, str, Package]]] = {}
     for index, line in enumerate(text.splitlines(), 1):
         fields = line.split("#", 1)[0].split()
         if not fields:
@@ -110,17 +114,19 @@ def parse(text: str) -> Dict[str, Kernel]:
     return kernels
 
 
-def render(kernels: Dict[str, Kernel]) -> str:
+def render(kernels: dict[str, Kernel]) -> str:
     """The lock file's text for these kernels."""
-    lines = ["# SPDX-License-Identifier: GPL-2.0-only",
-             "# Written by `vm/vm lock`. NAME SUITE RELEASE PACKAGE VERSION SHA256"]
+    lines = [
+        "# SPDX-License-Identifier: GPL-2.0-only",
+        "# Written by `vm/vm lock`. NAME SUITE RELEASE PACKAGE VERSION SHA256",
+    ]
     for alias, kernel in kernels.items():
         for package in kernel.packages:
             lines.append(f"{alias} {kernel.suite} {kernel.release} {package.name} {package.version} {package.sha256}")
     return "\n".join(lines) + "\n"
 
 
-def kernels_of(packages: Iterable[Package]) -> List[Kernel]:
+def kernels_of(packages: Iterable[Package]) -> list[Kernel]:
     """Groups an index's packages into kernels.
 
     Up to 6.18 one `linux-image` package holds everything; since 6.19 it only depends on `linux-binary`,
@@ -134,7 +140,7 @@ def kernels_of(packages: Iterable[Package]) -> List[Kernel]:
             continue
         split = tuple(by_key.get((suite, f"linux-{part}-{release}")) for part in ("binary", "modules", "base"))
         if split == (None, None, None):
-            parts: Tuple[Package, ...] = (image,)
+            parts: tuple[Package, ...] = (image,)
         elif None in split:
             continue
         else:
@@ -143,17 +149,19 @@ def kernels_of(packages: Iterable[Package]) -> List[Kernel]:
     return kernels
 
 
-def choose(alias: Alias, wanted: Tuple[int, ...], kernels: Iterable[Kernel]) -> Optional[Kernel]:
+def choose(alias: Alias, wanted: tuple[int, ...], kernels: Iterable[Kernel]) -> Kernel | None:
     """The alias' kernel: the highest one, or the one nearest to `wanted` (the next one up, else the next one down)."""
-    usable = sorted((kernel for kernel in kernels if any(part.holds(kernel) for part in alias.ranges)),
-                    key=lambda kernel: kernel.number)
+    usable = sorted(
+        (kernel for kernel in kernels if any(part.holds(kernel) for part in alias.ranges)),
+        key=lambda kernel: kernel.number,
+    )
     if not usable:
         return None
     above = [kernel for kernel in usable if kernel.number >= wanted]
     return above[0] if above and not alias.highest else usable[-1]
 
 
-def explicit(wanted: str, kernels: Iterable[Kernel]) -> Optional[Kernel]:
+def explicit(wanted: str, kernels: Iterable[Kernel]) -> Kernel | None:
     """The kernel whose release or upstream version is `wanted`; the earlier suite of SUITES wins."""
     matches = [kernel for kernel in kernels if wanted in (kernel.release, version(kernel.release))]
     return min(matches, key=lambda kernel: SUITES.index(kernel.suite)) if matches else None

@@ -12,7 +12,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
-from typing import Iterable, Iterator, List, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .common import Progress, VmError, cache_root, locked, say
 from .lock import FLAVOUR, SUITES, Package
@@ -26,7 +26,10 @@ def base_uri() -> str:
     try:
         result = subprocess.run(
             ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
-            check=True, capture_output=True, text=True)
+            check=True,
+            capture_output=True,
+            text=True,
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         raise VmError(f"cannot ask apt for its Debian mirror ({error}); set DRFQ_DEBIAN_MIRROR to one") from error
     for uri in result.stdout.split():
@@ -40,7 +43,7 @@ def _apt_dir() -> pathlib.Path:
     return cache_root() / "apt"
 
 
-def _apt(command: str, *arguments: str) -> List[str]:
+def _apt(command: str, *arguments: str) -> list[str]:
     """The command line of an apt tool that works on the private directories only."""
     root = _apt_dir()
     options = {
@@ -59,7 +62,7 @@ def _apt(command: str, *arguments: str) -> List[str]:
     return [command, *flat, *arguments]
 
 
-def _read(command: List[str], what: str) -> str:
+def _read(command: list[str], what: str) -> str:
     """What a command prints."""
     try:
         return subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout
@@ -67,13 +70,19 @@ def _read(command: List[str], what: str) -> str:
         raise VmError(f"{what} failed ({error}); see apt's messages above") from error
 
 
-def _fetch(command: List[str], what: str, cwd: pathlib.Path) -> None:
+def _fetch(command: list[str], what: str, cwd: pathlib.Path) -> None:
     """Runs an apt command that downloads, telling how far it is; shows apt's messages only if it fails."""
     progress = Progress()
     read_end, write_end = os.pipe()
     with tempfile.TemporaryFile() as messages, open(read_end, encoding="utf-8", errors="replace") as status_lines:
-        process = subprocess.Popen([*command, "-o", f"APT::Status-Fd={write_end}"], cwd=cwd, stdin=subprocess.DEVNULL,
-                                   stdout=messages, stderr=subprocess.STDOUT, pass_fds=[write_end])
+        process = subprocess.Popen(
+            [*command, "-o", f"APT::Status-Fd={write_end}"],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=messages,
+            stderr=subprocess.STDOUT,
+            pass_fds=[write_end],
+        )
         os.close(write_end)
         for line in status_lines:
             # dlstatus:FILES:PERCENT:TEXT
@@ -99,16 +108,19 @@ def index_of(suites: Iterable[str]) -> Iterator[None]:
             (root / name).mkdir(parents=True, exist_ok=True)
         uri = base_uri()
         (root / "status").touch()
-        (root / "sources.list").write_text("".join(f"deb {uri} {suite} main\n" for suite in SUITES if suite in suites),
-                                           encoding="utf-8")
+        (root / "sources.list").write_text(
+            "".join(f"deb {uri} {suite} main\n" for suite in SUITES if suite in suites), encoding="utf-8"
+        )
         _fetch(_apt("apt-get", "update", "--error-on=any"), "reading the package index of the Debian mirror", root)
         yield
 
 
-def kernel_packages() -> List[Package]:
+def kernel_packages() -> list[Package]:
     """The kernel packages in the private index."""
-    targets = _read(_apt("apt-get", "indextargets", "--format", "$(CODENAME) $(RELEASE) $(FILENAME)",
-                         "Created-By: Packages"), "apt-get indextargets")
+    targets = _read(
+        _apt("apt-get", "indextargets", "--format", "$(CODENAME) $(RELEASE) $(FILENAME)", "Created-By: Packages"),
+        "apt-get indextargets",
+    )
     packages = []
     for line in targets.splitlines():
         codename, release, filename = line.split(" ", 2)
@@ -131,13 +143,16 @@ def sha256(path: pathlib.Path) -> str:
     return digest.hexdigest()
 
 
-def download_with_dependencies(suite: str, names: Sequence[str], what: str) -> List[pathlib.Path]:
+def download_with_dependencies(suite: str, names: Sequence[str], what: str) -> list[pathlib.Path]:
     """The named packages of a suite and all that they depend on, as files in the private cache (apt checks them)."""
     archives = _apt_dir() / "cache" / "archives"
     shutil.rmtree(archives, ignore_errors=True)
     (archives / "partial").mkdir(parents=True)
-    _fetch(_apt("apt-get", "install", "-y", "--no-install-recommends", "--download-only", "-t", suite, *names),
-           f"downloading {what}", archives)
+    _fetch(
+        _apt("apt-get", "install", "-y", "--no-install-recommends", "--download-only", "-t", suite, *names),
+        f"downloading {what}",
+        archives,
+    )
     return sorted(archives.glob("*.deb"))
 
 

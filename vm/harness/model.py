@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Modelled machines: their descriptions, and the QEMU plugin that is them (vm/hardware), built in the cache."""
 
+import collections
 import dataclasses
 import pathlib
 import re
 import subprocess
 import tomllib
-from typing import List, Optional
 
-from .common import VmError, cache_root, locked, say
+from .common import Progress, VmError, cache_root, locked, say
 
 _SOURCE = pathlib.Path(__file__).resolve().parent.parent
 _REGISTERS = tomllib.loads((_SOURCE.parent / "gem5-backend/interface/registers.toml").read_text(encoding="utf-8"))
@@ -25,7 +25,7 @@ class MachineModel:
     cores: int
 
 
-def names() -> List[str]:
+def names() -> list[str]:
     """The machines that come with the project."""
     return sorted(path.stem for path in (_SOURCE / "machines").glob("*.toml"))
 
@@ -37,8 +37,11 @@ def read(name: str) -> MachineModel:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise VmError(f"--machine {name}: no such file" if name.endswith(".toml") else
-                      f"--machine {name}: there are {', '.join(names())}, or give a file that ends in .toml") from error
+        raise VmError(
+            f"--machine {name}: no such file"
+            if name.endswith(".toml")
+            else f"--machine {name}: there are {', '.join(names())}, or give a file that ends in .toml"
+        ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise VmError(f"--machine {name}: {error}") from error
     except tomllib.TOMLDecodeError as error:
@@ -73,14 +76,28 @@ def _configured_for(source: pathlib.Path) -> bool:
     return found is not None and found.group(1) == str(source)
 
 
-def _run(command: List[str]) -> None:
+def _run(command: list[str]) -> None:
+    """Runs a step of the build, telling how far it is; shows its messages only if it fails."""
+    progress = Progress()
+    last_lines: collections.deque[str] = collections.deque(maxlen=20)
     try:
-        result = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        )
     except FileNotFoundError as error:
         raise VmError(f"cannot build the QEMU plugin: {command[0]} is missing; run tools/setup") from error
-    if result.returncode != 0:
-        for line in result.stdout.decode(errors="replace").splitlines()[-20:]:
+    for line in process.stdout:
+        last_lines.append(line.rstrip("\n"))
+        step = re.match(r"\[\d+/\d+\]", line)
+        if step:
+            progress.tell(f"building the QEMU plugin: step {step.group()}")
+    if process.wait() != 0:
+        for line in last_lines:
             say(line)
         raise VmError("cannot build the QEMU plugin; see the messages above")
 
@@ -89,13 +106,15 @@ def build() -> None:
     """Builds plugin and guest programs, or makes sure that they are up to date."""
     with locked("machine"):
         if not plugin().exists():
-            say("building the modelled machine's QEMU plugin (some minutes, once)")
+            say("building the QEMU plugin of modelled machines (a minute or two, once)")
         if not _configured_for(_SOURCE):
             _run(["cmake", "--fresh", "-S", str(_SOURCE), "-B", str(_build_dir()), "-G", "Ninja", "-DDRFQ_TESTS=OFF"])
         _run(["cmake", "--build", str(_build_dir()), "--", "-j", "2"])
 
 
-def qemu_options(machine: MachineModel, control: pathlib.Path, stats: Optional[pathlib.Path], interval_ms: int) -> List[str]:
+def qemu_options(
+    machine: MachineModel, control: pathlib.Path, stats: pathlib.Path | None, interval_ms: int
+) -> list[str]:
     """Arguments of QEMU; makes the file that holds the controller's registers."""
     registers = control / _CONTROLLER_FILE
     with open(registers, "wb") as file:
@@ -104,12 +123,17 @@ def qemu_options(machine: MachineModel, control: pathlib.Path, stats: Optional[p
     if stats is not None:
         words.update(stats=stats, interval_ms=interval_ms)
     options = "".join("," + f"{key}={value}".replace(",", ",,") for key, value in words.items())
-    return ["-plugin", f"{plugin()}{options}",
-            "-object", f"memory-backend-file,id=controller,share=on,mem-path={registers},size={CONTROLLER_BYTES}",
-            "-device", "ivshmem-plain,memdev=controller"]
+    return [
+        "-plugin",
+        f"{plugin()}{options}",
+        "-object",
+        f"memory-backend-file,id=controller,share=on,mem-path={registers},size={CONTROLLER_BYTES}",
+        "-device",
+        "ivshmem-plain,memdev=controller",
+    ]
 
 
-def kernel_options() -> List[str]:
+def kernel_options() -> list[str]:
     """Arguments of the guest kernel."""
     # Counters raise no interrupts.
     return ["nmi_watchdog=0"]

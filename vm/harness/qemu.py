@@ -18,6 +18,7 @@ from .common import Progress, VmError, cache_root, locked, say
 
 PLAIN = "trixie"
 WITH_PLUGINS = "trixie-backports"
+_LIBRARIES = "lib/x86_64-linux-gnu"
 PACKAGES = ("qemu-system-x86", "qemu-system-common")
 
 
@@ -25,9 +26,31 @@ def _root(suite: str) -> pathlib.Path:
     return cache_root() / f"qemu-{suite}"
 
 
-def environment(suite: str) -> dict:
-    """What vm/qemu-child must know to start the QEMU of a suite; DRFQ_QEMU, if set, names another QEMU."""
-    return {} if os.environ.get("DRFQ_QEMU") else {"DRFQ_QEMU_ROOT": str(_root(suite))}
+def command(suite: str) -> list[str]:
+    """The words that start the QEMU of a suite, before its arguments; DRFQ_QEMU, if set, names another QEMU.
+
+    It dies with us, however we end."""
+    child = ["setpriv", "--pdeathsig", "KILL"]
+    named = os.environ.get("DRFQ_QEMU")
+    if named:
+        return [*child, named]
+    files = _root(suite) / "usr"
+    return [
+        *child,
+        str(files / "lib64" / "ld-linux-x86-64.so.2"),
+        "--library-path",
+        str(files / _LIBRARIES),
+        str(files / "bin" / "qemu-system-x86_64"),
+        "-L",
+        str(files / "share" / "seabios"),
+        "-L",
+        str(files / "share" / "qemu"),
+    ]
+
+
+def environment(suite: str) -> dict[str, str]:
+    """Variables that the QEMU of a suite needs."""
+    return {"QEMU_MODULE_DIR": str(_root(suite) / "usr" / _LIBRARIES / "qemu")}
 
 
 def _unpack(debs: list, root: pathlib.Path) -> None:

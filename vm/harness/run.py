@@ -6,7 +6,6 @@ import dataclasses
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -14,9 +13,9 @@ import sys
 import tempfile
 import threading
 import time
-from typing import Dict, List, Optional
 
-from . import kernels, model, qemu, shape as vm_shape, tools
+from . import initramfs, kernels, model, qemu, tools
+from . import shape as vm_shape
 from .common import Progress, VmError, cache_root, say
 
 TIMEOUT_STATUS = 124
@@ -38,7 +37,7 @@ class TimedOut(Exception):
     """The time that --timeout gives, or the time to boot, has passed."""
 
 
-def environment(out: str, extra: List[str], host: Dict[str, str]) -> List[str]:
+def environment(out: str, extra: list[str], host: dict[str, str]) -> list[str]:
     """`NAME=VALUE` words for the command: a fixed few of the host's, `DRFQ_*`, and those asked for.
 
     `extra` holds `NAME=VALUE`, or `NAME` for the host's value.
@@ -59,7 +58,7 @@ def environment(out: str, extra: List[str], host: Dict[str, str]) -> List[str]:
     return [f"{name}={value}" for name, value in chosen.items()]
 
 
-def encode_words(words: List[str]) -> bytes:
+def encode_words(words: list[str]) -> bytes:
     """Words for `mapfile -d ''` of guest-init: each ends in NUL, the one byte that no argument can hold."""
     return b"".join(os.fsencode(word) + b"\0" for word in words)
 
@@ -69,7 +68,7 @@ class _Follower:
 
     def __init__(self, path: pathlib.Path, stream) -> None:
         path.touch()
-        self._file = open(path, "rb")
+        self._file = open(path, "rb")  # noqa: SIM115  (open as long as the VM runs)
         self._stream = stream
 
     def copy(self) -> None:
@@ -111,11 +110,11 @@ class ModelledHardware:
     """A machine of vm/hardware, and where the record of what happened in it goes."""
 
     machine: model.MachineModel
-    stats: Optional[str] = None
+    stats: str | None = None
     interval_ms: int = 100
 
 
-def _stats_file(path: Optional[str]) -> Optional[pathlib.Path]:
+def _stats_file(path: str | None) -> pathlib.Path | None:
     """Makes the file of --machine-stats, so that what is wrong with it shows before the VM starts."""
     if path is None:
         return None
@@ -129,26 +128,34 @@ def _stats_file(path: Optional[str]) -> Optional[pathlib.Path]:
 class Run:
     """One VM, from start to end, and the control directory it shares with us."""
 
-    def __init__(self, shape: vm_shape.Shape, release: str, timeout_s: Optional[float], verbose: bool,
-                 modelled: Optional[ModelledHardware] = None) -> None:
+    def __init__(
+        self,
+        shape: vm_shape.Shape,
+        release: str,
+        timeout_s: float | None,
+        verbose: bool,
+        modelled: ModelledHardware | None = None,
+        terminal: bool = False,
+    ) -> None:
         self._shape = shape
+        self._terminal = terminal
         self._modelled = modelled
         self._suite = qemu.WITH_PLUGINS if modelled else qemu.PLAIN
         self._release = release
         self._timeout_s = timeout_s
         self._verbose = verbose
-        self._process: Optional[subprocess.Popen] = None
-        # Not in the cache: QEMU's socket paths are limited to 108 bytes.
+        self._process: subprocess.Popen | None = None
         self.control = pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm."))
         self._out = self.control / "out"
-        self._followers: List[_Follower] = []
+        self._followers: list[_Follower] = []
 
-    def prepare(self, command: List[str], out: Optional[str], env: List[str]) -> None:
+    def prepare(self, command: list[str], out: str | None, env: list[str]) -> None:
         """Fills the control directory; `out` and `env` are the options of `vm run`."""
         self._shape = with_images(self._shape, self.control)
         if self._modelled:
-            options = model.qemu_options(self._modelled.machine, self.control, _stats_file(self._modelled.stats),
-                                         self._modelled.interval_ms)
+            options = model.qemu_options(
+                self._modelled.machine, self.control, _stats_file(self._modelled.stats), self._modelled.interval_ms
+            )
             self._shape = dataclasses.replace(self._shape, qemu_options=(*options, *self._shape.qemu_options))
         if out:
             self._out = pathlib.Path(out).absolute()
@@ -161,6 +168,8 @@ class Run:
         self._write("directory", [os.getcwd()])
         self._write("modules", ["virtio_blk"] if self._shape.disks else [])
         self._write("live", [str(model.guest("go_live"))] if self._modelled else [])
+        size = shutil.get_terminal_size()
+        self._write("terminal", ["/dev/ttyS0", str(size.lines), str(size.columns)] if self._terminal else [])
         shutil.copy(_HERE / "guest-init", self.control / "guest-init")
         self._followers.append(_Follower(self.control / "stdout", sys.stdout.buffer))
         if _same_file(sys.stdout, sys.stderr):
@@ -168,34 +177,51 @@ class Run:
         else:
             self._followers.append(_Follower(self.control / "stderr", sys.stderr.buffer))
 
-    def _write(self, name: str, words: List[str]) -> None:
+    def _write(self, name: str, words: list[str]) -> None:
         (self.control / name).write_bytes(encode_words(words))
 
-    def _arguments(self) -> List[str]:
-        arguments = ["setpriv", "--pdeathsig", "TERM", str(tools.virtme_run()),
-                     *vm_shape.virtme_arguments(self._shape, str(kernels.image(self._release))),
-                     "--qemu-bin", str(_HERE / "qemu-child"), "--show-boot-console",
-                     "--script-sh", f"exec {self.control}/guest-init",
-                     "--rwdir", str(self.control)]
+    def _shares(self) -> list[initramfs.Share]:
+        """The host's directories beside its root that the guest mounts."""
+        shares = [initramfs.Share("control", str(self.control), writable=True)]
         if self._out.parent != self.control:
-            # virtme-ng passes paths through a shell; the link's has no character that needs quoting.
-            link = self.control / "shared"
-            link.symlink_to(self._out)
-            # QEMU does not follow a link itself; the dot makes the host's kernel do it.
-            arguments += ["--rwdir", f"{link}={link}/."]
+            shares.append(initramfs.Share("out", str(self._out), writable=True))
         if vm_shape.hidden(os.getcwd()):
-            arguments += ["--rodir", os.getcwd()]
-        if self._verbose:
-            arguments.append("--verbose")
-        return arguments + ["--qemu-opts", *vm_shape.qemu_options(self._shape)]
+            shares.append(initramfs.Share("directory", os.getcwd(), writable=False))
+        return shares
+
+    def _arguments(self) -> list[str]:
+        shares = self._shares()
+        plan = initramfs.Plan(
+            modules=tuple(kernels.boot_modules(self._release)),
+            kernel=kernels.modules(self._release),
+            overlays=tuple(vm_shape.overlays()),
+            shares=tuple(shares),
+            next=self.control / "guest-init",
+        )
+        archive = self.control / "initramfs"
+        archive.write_bytes(initramfs.build(tools.busybox(), plan))
+        root = initramfs.Share("host", "/", writable=False)
+        return [
+            *qemu.command(self._suite),
+            *vm_shape.qemu_options(self._shape, [root, *shares], terminal=self._terminal),
+            "-kernel",
+            str(kernels.image(self._release)),
+            "-initrd",
+            str(archive),
+            "-append",
+            " ".join(vm_shape.kernel_options(self._shape, verbose=self._verbose)),
+        ]
 
     def _start(self) -> None:
-        arguments = self._arguments()
-        # A session of its own: Ctrl-C reaches us alone, and all its processes end by one group id.
         self._process = subprocess.Popen(
-            arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            self._arguments(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            # A session of its own: Ctrl-C reaches us alone.
             start_new_session=True,
-            env=dict(os.environ, **qemu.environment(self._suite), PATH=tools.search_path(), TMPDIR=str(self.control)))
+            env=dict(os.environ, **qemu.environment(self._suite), TMPDIR=str(self.control)),
+        )
         threading.Thread(target=self._log_console, daemon=True).start()
 
     def _log_console(self) -> None:
@@ -210,7 +236,7 @@ class Run:
         """Whether the command has started."""
         return (self.control / "started").exists()
 
-    def _follow(self) -> Optional[int]:
+    def _follow(self) -> int | None:
         """Copies output until the command has ended (its status) or the VM has (None)."""
         status_file = self.control / "status"
         boot = Progress(5, 5 if sys.stderr.isatty() else 30)
@@ -244,6 +270,15 @@ class Run:
         except TimedOut as error:
             self._report(str(error))
             return TIMEOUT_STATUS
+
+    def run_on_terminal(self) -> int:
+        """Runs the command on our terminal; its exit status."""
+        result = subprocess.run(self._arguments(), check=False, env=dict(os.environ, **qemu.environment(self._suite)))
+        status_file = self.control / "status"
+        if status_file.exists():
+            return int(status_file.read_text(encoding="ascii"))
+        say(f"the VM ended before its shell did (QEMU's exit status {result.returncode})")
+        return VM_FAILED_STATUS
 
     def _report(self, what: str) -> int:
         """Says what went wrong, with the end of the console's log, which is kept. The status for a VM that ended."""
@@ -285,17 +320,17 @@ def _stop(_signal, _frame) -> None:
     raise Stopped
 
 
-def _check_paths() -> None:
-    """Refuses directories that virtme-ng, which passes them through a shell, cannot use."""
-    for name, path in (("TMPDIR", tempfile.gettempdir()), ("DRFQ_CACHE", str(cache_root()))):
-        if shlex.quote(path) != path:
-            raise VmError(f"{path!r} holds characters that a shell would interpret; set {name} to another directory")
-
-
-def run(shape: vm_shape.Shape, command: List[str], *, out: Optional[str], env: List[str],
-        timeout_s: Optional[float], verbose: bool, modelled: Optional[ModelledHardware] = None) -> int:
+def run(
+    shape: vm_shape.Shape,
+    command: list[str],
+    *,
+    out: str | None,
+    env: list[str],
+    timeout_s: float | None,
+    verbose: bool,
+    modelled: ModelledHardware | None = None,
+) -> int:
     """Runs `command` in a VM, which ends after `timeout_s` (None: never); returns the exit status."""
-    _check_paths()
     tools.ensure(qemu.WITH_PLUGINS if modelled else qemu.PLAIN, [shape.kernel])
     if modelled:
         model.build()
@@ -325,14 +360,12 @@ def shell(shape: vm_shape.Shape) -> int:
     """An interactive shell on the VM's console."""
     if not sys.stdin.isatty():
         raise VmError("a shell needs a terminal; run a command with: vm run -- CMD ...")
-    _check_paths()
     tools.ensure(qemu.PLAIN, [shape.kernel])
     release = kernels.resolve(shape.kernel)
     say("leave the shell with Ctrl-D")
-    with tempfile.TemporaryDirectory(prefix="drfq-vm.") as temporary:
-        shape = with_images(shape, pathlib.Path(temporary))
-        arguments = [str(tools.virtme_run()), *vm_shape.virtme_arguments(shape, str(kernels.image(release))),
-                     "--qemu-bin", str(_HERE / "qemu-child"), "--cwd", os.getcwd(),
-                     "--qemu-opts", *vm_shape.qemu_options(shape)]
-        env = dict(os.environ, **qemu.environment(qemu.PLAIN), PATH=tools.search_path(), TMPDIR=temporary)
-        return subprocess.run(arguments, check=False, env=env).returncode
+    one = Run(shape, release, None, False, terminal=True)
+    try:
+        one.prepare(["bash", "-i"], None, ["TERM"])
+        return one.run_on_terminal()
+    finally:
+        one.close()

@@ -48,19 +48,25 @@ class KernelsOfAnIndex(unittest.TestCase):
     def test_a_split_kernel_needs_all_its_parts(self):
         release = f"7.2.1+deb14-{lock.FLAVOUR}"
         parts = [package("sid", f"linux-{part}-{release}") for part in ("image", "binary", "modules", "base")]
-        self.assertEqual([p.name.split("-")[1] for p in lock.kernels_of(parts)[0].packages],
-                         ["binary", "modules", "base"])
+        self.assertEqual(
+            [p.name.split("-")[1] for p in lock.kernels_of(parts)[0].packages], ["binary", "modules", "base"]
+        )
         self.assertEqual(lock.kernels_of(parts[:2]), [])
 
     def test_parts_of_another_suite_do_not_count(self):
         release = f"7.2.1+deb14-{lock.FLAVOUR}"
-        parts = [package("sid", f"linux-image-{release}"), package("sid", f"linux-binary-{release}"),
-                 package("trixie", f"linux-modules-{release}"), package("sid", f"linux-base-{release}")]
+        parts = [
+            package("sid", f"linux-image-{release}"),
+            package("sid", f"linux-binary-{release}"),
+            package("trixie", f"linux-modules-{release}"),
+            package("sid", f"linux-base-{release}"),
+        ]
         self.assertEqual(lock.kernels_of(parts), [])
 
     def test_debug_and_unsigned_packages_and_other_flavours_are_no_kernels(self):
-        names = [f"linux-image-6.12.9+deb13-{kind}"
-                 for kind in ("amd64-dbg", "amd64-unsigned", "cloud-amd64", "rt-amd64")]
+        names = [
+            f"linux-image-6.12.9+deb13-{kind}" for kind in ("amd64-dbg", "amd64-unsigned", "cloud-amd64", "rt-amd64")
+        ]
         self.assertEqual(lock.kernels_of([package("trixie", name) for name in names]), [])
 
 

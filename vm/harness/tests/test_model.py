@@ -5,7 +5,8 @@ import pathlib
 import tempfile
 import unittest
 
-from harness import cli, model, shape as vm_shape
+from harness import cli, model
+from harness import shape as vm_shape
 from harness.common import VmError
 
 

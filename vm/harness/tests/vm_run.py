@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Boots VMs: what `vm/vm run` promises about output, exit status and cleaning up.
 
-Takes some minutes, so it is not among the unit tests: python3 -m unittest discover -s vm/harness/tests -t vm -p 'vm_*.py'
+Takes some minutes, so it is not among the unit tests. Run it with:
+python3 -B -m unittest discover -s vm/harness/tests -t vm -p 'vm_*.py'
 """
 
 import os
@@ -27,13 +28,19 @@ class Runs(unittest.TestCase):
         self.environment.pop("DRFQ_VM_OUT", None)
 
     def vm(self, *arguments, timeout=LONG_S, **kwargs):
-        result = subprocess.run([VM, "run", "--timeout", timeout, *arguments], stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                                env=self.environment, **kwargs)
+        result = subprocess.run(
+            [VM, "run", "--timeout", timeout, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            env=self.environment,
+            **kwargs,
+        )
         self.nothing_left()
         # A busy host boots slowly, which the harness tells.
-        result.stderr = b"".join(line for line in result.stderr.splitlines(keepends=True)
-                                 if not line.startswith(b"vm: booting "))
+        result.stderr = b"".join(
+            line for line in result.stderr.splitlines(keepends=True) if not line.startswith(b"vm: booting ")
+        )
         return result
 
     def nothing_left(self):
@@ -56,8 +63,10 @@ class Runs(unittest.TestCase):
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, b"", b""))
 
     def test_words_output_and_status_arrive_exactly(self):
-        script = ('printf "<%s>" "$@"; printf "%0100000d\\n" 7; printf "no newline"; echo "to stderr" >&2; '
-                  'pwd > "$DRFQ_VM_OUT/where"; exit 7')
+        script = (
+            'printf "<%s>" "$@"; printf "%0100000d\\n" 7; printf "no newline"; echo "to stderr" >&2; '
+            'pwd > "$DRFQ_VM_OUT/where"; exit 7'
+        )
         out = self.directory / "with space"
         words = ["a b", "it's", '"q" $HOME', "two\nlines", ""]
         result = self.vm("--out", str(out), "--", "bash", "-c", script, "bash", *words, cwd=str(self.directory))
@@ -73,23 +82,38 @@ class Runs(unittest.TestCase):
         subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-o", str(program), str(source)], check=True)
         for kernel in ("newest", "oldest"):
             with self.subTest(kernel=kernel):
-                result = self.vm("--kernel", kernel, "--",
-                                 "sh", "-c", f'{program} "$DRFQ_VM_OUT/code" {READS_INTO_CODE}')
+                result = self.vm(
+                    "--kernel", kernel, "--", "sh", "-c", f'{program} "$DRFQ_VM_OUT/code" {READS_INTO_CODE}'
+                )
                 self.assertEqual(result.stdout.decode(), f"0 of {READS_INTO_CODE} calls ran old code\n")
                 self.assertEqual((result.returncode, result.stderr), (0, b""))
 
     def test_the_guest_sees_the_hosts_files_and_may_change_its_copies(self):
         file = self.directory / "file"
         file.write_text("of the host\n", encoding="utf-8")
-        result = self.vm("--", "sh", "-c", f"cat {file}; echo changed > {file}; cat {file}")
-        self.assertEqual(result.stdout, b"of the host\nchanged\n")
+        result = self.vm("--", "sh", "-c", f"cat {file}; echo changed > {file}; cat {file}; stat -c %a /tmp")
+        self.assertEqual(result.stdout, b"of the host\nchanged\n1777\n")
         self.assertEqual(file.read_text(encoding="utf-8"), "of the host\n")
 
     def test_output_arrives_while_the_command_runs(self):
-        process = subprocess.Popen([VM, "run", "--timeout", LONG_S, "--out", str(self.directory / "out"), "--",
-                                    "sh", "-c", 'echo "a line" > "$DRFQ_VM_OUT/file"; echo up; sleep 1000'],
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                   env=self.environment)
+        process = subprocess.Popen(
+            [
+                VM,
+                "run",
+                "--timeout",
+                LONG_S,
+                "--out",
+                str(self.directory / "out"),
+                "--",
+                "sh",
+                "-c",
+                'echo "a line" > "$DRFQ_VM_OUT/file"; echo up; sleep 1000',
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self.environment,
+        )
         self.assertEqual(process.stdout.readline(), b"up\n")
         self.assertEqual((self.directory / "out" / "file").read_text(encoding="utf-8"), "a line\n")
         process.send_signal(signal.SIGINT)
@@ -119,9 +143,13 @@ class Runs(unittest.TestCase):
     def test_interrupt_and_kill_leave_no_process(self):
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
             with self.subTest(number=number):
-                process = subprocess.Popen([VM, "run", "--timeout", LONG_S, "--", "sh", "-c", "echo up; sleep 1000"],
-                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                           stderr=subprocess.DEVNULL, env=self.environment)
+                process = subprocess.Popen(
+                    [VM, "run", "--timeout", LONG_S, "--", "sh", "-c", "echo up; sleep 1000"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env=self.environment,
+                )
                 self.assertEqual(process.stdout.readline(), b"up\n")
                 process.send_signal(number)
                 self.assertEqual(process.wait(), status)
@@ -135,14 +163,31 @@ class Runs(unittest.TestCase):
                 self.nothing_left()
 
     def test_llcs_icount_disks_and_the_oldest_kernel(self):
-        script = ("uname -r; cat /sys/devices/system/cpu/cpu*/cache/index3/shared_cpu_list; "
-                  "cat /sys/block/vda/size; cat /sys/devices/system/clocksource/clocksource0/current_clocksource")
-        result = self.vm("--kernel", "oldest", "--clock", "icount", "--cpus", "4", "--llcs", "2", "--disk", "64M",
-                         "--", "sh", "-c", script)
+        script = (
+            "uname -r; cat /sys/devices/system/cpu/cpu*/cache/index3/shared_cpu_list; "
+            "cat /sys/block/vda/size; cat /sys/devices/system/clocksource/clocksource0/current_clocksource"
+        )
+        result = self.vm(
+            "--kernel",
+            "oldest",
+            "--clock",
+            "icount",
+            "--cpus",
+            "4",
+            "--llcs",
+            "2",
+            "--disk",
+            "64M",
+            "--",
+            "sh",
+            "-c",
+            script,
+        )
         lines = result.stdout.decode().splitlines()
         self.assertRegex(lines[0], r"^6\.\d+\.\d+")
-        self.assertEqual([line.split() for line in lines[1:]],
-                         [["0-1"], ["0-1"], ["2-3"], ["2-3"], ["131072"], ["tsc"]])
+        self.assertEqual(
+            [line.split() for line in lines[1:]], [["0-1"], ["0-1"], ["2-3"], ["2-3"], ["131072"], ["tsc"]]
+        )
 
 
 class Refusals(unittest.TestCase):
@@ -152,11 +197,12 @@ class Refusals(unittest.TestCase):
 
     def test_bad_input_is_one_clear_line(self):
         for arguments, status, text in (
-                ((), 2, "no command given"),
-                (("--cpus", "0", "--", "true"), 2, "--cpus"),
-                (("--memory", "1T", "--", "true"), 2, "not a memory size"),
-                (("--cpus", "3", "--llcs", "2", "--", "true"), 125, "cannot be split"),
-                (("--disk", "nothing", "--", "true"), 125, "neither a file nor a size")):
+            ((), 2, "no command given"),
+            (("--cpus", "0", "--", "true"), 2, "--cpus"),
+            (("--memory", "1T", "--", "true"), 2, "not a memory size"),
+            (("--cpus", "3", "--llcs", "2", "--", "true"), 125, "cannot be split"),
+            (("--disk", "nothing", "--", "true"), 125, "neither a file nor a size"),
+        ):
             with self.subTest(arguments=arguments):
                 got, line = self.refused(*arguments)
                 self.assertEqual(got, status)
