@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * cgroup cpu.weight. Queues stay flat: a task is charged at its effective weight
+ * cpu.weight of cgroups, without a hierarchy of queues. Each task is charged at its
+ * effective weight
  *
- *	w(task) x  product over its cgroups g, leaf to top, of  w(g) / active(g)
+ *	w(task) x  product over its cgroups g, from leaf to top, of  w(g) / active(g)
  *
  * where active(g) is the sum of the weights of g's active tasks and active child
- * groups. So a group's active tasks share what the group is worth, however many
- * they are, and tasks of the root group keep their own weight.
+ * groups. Active tasks are runnable or running. However many they are, they share
+ * their group's weight. Tasks of the root group keep their own weight.
  *
- * active(g) changes when a task wakes or blocks, and only then, and reaches the
- * parent only when a group gets its first active member or loses its last. A
- * charge walks up the levels; a task of the root group walks none.
+ * A wake-up or a block changes active(g) of the task's group. The parent's sum
+ * changes only when a group gets its first active member or loses its last one.
+ * Every charge walks up the levels of the task's group; the root group has none.
  */
 #ifndef DRFQ_CGROUP_BPF_H
 #define DRFQ_CGROUP_BPF_H
@@ -20,12 +21,12 @@
 #define CGROUP_WEIGHT_DFL 100
 
 struct cgroup_node {
-	struct bpf_spin_lock lock; /* of counted and weight */
+	struct bpf_spin_lock lock; /* protects counted and weight */
 	u32 weight; /* DRFQ_WEIGHT_ONE is cpu.weight 100 */
-	u32 counted; /* what the parent's active sum has for this group */
-	u32 parent; /* index; 0 is the root group */
-	u32 used;
-	s64 active; /* weights of active members */
+	u32 counted; /* this group's part of the parent's active */
+	u32 parent; /* the parent's index; 0 is the root group */
+	u32 used; /* not 0: a cgroup owns this node */
+	s64 active; /* sum of the active members' weights */
 };
 
 struct {
@@ -35,7 +36,7 @@ struct {
 	__type(value, struct cgroup_node);
 } cgroup_nodes SEC(".maps");
 
-/* Index of a cgroup's node. */
+/* The index of each cgroup's node. */
 struct {
 	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -49,9 +50,9 @@ static __always_inline struct cgroup_node *cgroup_node_at(u32 index)
 }
 
 /*
- * Adds @delta to the active weight of a group, and to its ancestors' what
- * follows from that. What the parent has counted is settled under the lock by
- * the state found there, so that opposite changes at once end right.
+ * Adds @delta (1/DRFQ_WEIGHT_ONE) to the active weight of group @index, and updates
+ * its ancestors. The group's part of the parent is computed under the lock, from
+ * the state at that moment, so concurrent opposite changes end with the right sum.
  */
 __noinline int cgroup_add_active(u32 index, s64 delta)
 {
@@ -74,7 +75,7 @@ __noinline int cgroup_add_active(u32 index, s64 delta)
 	return 0;
 }
 
-/* Effective weight of a task of weight @weight in group @index. */
+/* Returns the effective weight of a task with weight @weight in group @index. */
 __noinline u32 cgroup_effective_weight(u32 index, u32 weight)
 {
 	u64 effective = weight;
@@ -87,7 +88,7 @@ __noinline u32 cgroup_effective_weight(u32 index, u32 weight)
 		if (!index || !node)
 			break;
 		active = node->active;
-		/* The task itself may not be counted yet. */
+		/* active may not include this task yet. */
 		if (active < weight)
 			active = weight;
 		effective = effective * node->weight / active;
@@ -97,7 +98,7 @@ __noinline u32 cgroup_effective_weight(u32 index, u32 weight)
 	return effective < DRFQ_WEIGHT_MIN ? DRFQ_WEIGHT_MIN : effective;
 }
 
-/* Index of the node of @cgrp; of none: the root group's. */
+/* Returns the node index of @cgrp; 0, the root group's, if it has no node. */
 static u32 cgroup_index_of(struct cgroup *cgrp)
 {
 	u32 *index = bpf_cgrp_storage_get(&cgroup_index, cgrp, 0, 0);
@@ -118,12 +119,13 @@ static u32 cgroup_parent_index(struct cgroup *cgrp)
 	return index;
 }
 
+/* Converts cpu.weight (1 to 10000) to 1/DRFQ_WEIGHT_ONE. */
 static u32 cgroup_scale(u32 cpu_weight)
 {
 	return (u64)cpu_weight * DRFQ_WEIGHT_ONE / CGROUP_WEIGHT_DFL;
 }
 
-/* The kernel serialises the creation of groups. */
+/* Takes a free node. The kernel serializes the creation of cgroups. */
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
 			     struct scx_cgroup_init_args *args)
 {
@@ -147,7 +149,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
 		*index = i;
 		return 0;
 	}
-	/* Too many groups: this one's tasks compete in its parent. */
+	/* The table is full: this group's tasks compete as the parent's. */
 	*index = cgroup_parent_index(cgrp);
 	count(DRFQ_EV_CGROUPS_MERGED);
 	return 0;
@@ -158,7 +160,7 @@ void BPF_STRUCT_OPS(drfq_cgroup_exit, struct cgroup *cgrp)
 	u32 index = cgroup_index_of(cgrp);
 	struct cgroup_node *node = cgroup_node_at(index);
 
-	/* A merged group has its parent's node. */
+	/* A merged group does not own the node that it uses. */
 	if (!index || !node || (cgrp->level && index == cgroup_parent_index(cgrp)))
 		return;
 	node->used = false;

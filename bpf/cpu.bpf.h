@@ -1,38 +1,46 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The CPUs' slots and the system virtual time V.
+ * The CPUs' slots, and the system virtual time V.
  *
  * ── V ───────────────────────────────────────────────────────────────────────
- * V is the smallest start time of all running packets, and never goes back
- * (4.6). The thesis scans all CPUs at every switch. Here a CPU scans only when
- * its own former packet may have been the smallest, that is, not after V: with
- * c CPUs one switch in c. Wake-ups start behind V and would scan each time, so
- * scans are also V_LAG_MIN_NS apart, or V_LAG_PER_CPU_NS times c if that is more,
- * which bounds their cost to a few percent of one CPU. A scan that is left out
- * for that is made up for at the next change of any slot: V lags by two packets
- * at most.
+ * V is the smallest S of all running packets, and never goes back (4.6). The
+ * thesis scans all CPUs at every switch. Two rules make scans rarer here:
+ *
+ * - A CPU scans only if its former packet may have had the smallest S, that is, if
+ *   that S was not after V. With c CPUs this is about one switch in c.
+ * - Scans are at least max(V_LAG_MIN_NS, c x V_LAG_PER_CPU_NS) apart, which bounds
+ *   their cost to a few percent of one CPU. Woken tasks start before V and would
+ *   otherwise scan each time. The next change of any slot makes up for a scan that
+ *   was left out.
+ *
+ * V is therefore at most two packets late.
  */
 #ifndef DRFQ_CPU_BPF_H
 #define DRFQ_CPU_BPF_H
 
+/* Least time between two scans (wall clock, ns). */
 #define V_LAG_MIN_NS 20000
 #define V_LAG_PER_CPU_NS 500
 
-/* In a map of its own, which the agent maps to forward registers. */
+/* A separate map, so that the agent can mmap it and forward it to registers. */
 struct drfq_cpu cpus[DRFQ_MAX_CPUS] SEC(".data.cpus");
 
+/* V (ns). */
 u64 system_vtime_ns = DRFQ_V_ORIGIN_NS;
 
-/* Slots whose pid is not 0, CPUs that run a packet; 4.5.2 divides by it. */
+/* Number of slots whose pid is not 0: the divisor of 4.5.2. */
 u32 busy_cpus;
 
+/* Time of the last scan (scx_bpf_now(), ns). */
 static u64 v_scanned_at_ns;
 
-/* A scan was left out: V may be behind. */
+/* Not 0: a scan was left out, so V may be late. */
 static u32 v_stale;
 
-/* An index into a table of all CPUs. The loader refuses machines with more CPUs
- * than the tables have; the mask tells the verifier. */
+/*
+ * The index of @cpu in tables of DRFQ_MAX_CPUS. The loader refuses larger machines;
+ * the mask proves the bound to the verifier.
+ */
 static __always_inline u64 cpu_index(s32 cpu)
 {
 	return (u32)cpu & (DRFQ_MAX_CPUS - 1);
@@ -43,8 +51,10 @@ static __always_inline struct drfq_cpu *cpu_slot(s32 cpu)
 	return &cpus[cpu_index(cpu)];
 }
 
-/* The packet of @pid runs on the CPU of @slot, or none if 0. Under the lock of
- * the CPU's run queue, as are all callbacks that change a slot. */
+/*
+ * Records that task @pid runs on the CPU of @slot; 0: none does. The caller holds
+ * the CPU's run-queue lock, as every callback does that changes a slot.
+ */
 static __always_inline void slot_set_pid(struct drfq_cpu *slot, u32 pid)
 {
 	if (!pid != !slot->pid)
@@ -52,18 +62,19 @@ static __always_inline void slot_set_pid(struct drfq_cpu *slot, u32 pid)
 	WRITE_ONCE(slot->pid, pid);
 }
 
-/* Counters belong to the CPU that executes; a plain increment is enough. */
+/* Each CPU counts in its own slot, so a plain increment is enough. */
 static __always_inline void count(enum drfq_event event)
 {
 	cpu_slot(bpf_get_smp_processor_id())->events[event]++;
 }
 
+/* Returns V (ns). */
 static __always_inline u64 vtime_now(void)
 {
 	return READ_ONCE(system_vtime_ns);
 }
 
-/* How far the tasks of @cpu have got: S of its packet. */
+/* Returns S of the packet that runs on @cpu (ns); V if the CPU is idle. */
 static __always_inline u64 vtime_of_cpu(s32 cpu)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
@@ -72,9 +83,9 @@ static __always_inline u64 vtime_of_cpu(s32 cpu)
 }
 
 /*
- * V as it is for the tasks of @cpu. Where tasks that share no CPU with the others
- * have more weight per CPU, V is pulled past them by the others; who wakes among
- * them starts by where they are.
+ * Returns the V by which tasks wake on @cpu (ns): V, or S of the CPU's packet if that
+ * is earlier. Tasks that are pinned to a CPU with much weight fall behind a V that
+ * the other CPUs advance. A task that wakes among them starts from their S.
  */
 static __always_inline u64 vtime_local(s32 cpu)
 {
@@ -82,8 +93,9 @@ static __always_inline u64 vtime_local(s32 cpu)
 }
 
 /*
- * A global function, as are the ones in flow.bpf.h: the verifier checks it once
- * by itself and not again on every path of every caller.
+ * Advances V to at least @min_start (ns). A global function, like those of
+ * flow.bpf.h: the verifier checks it once by itself, not on every path of every
+ * caller.
  */
 __noinline int vtime_advance(u64 min_start)
 {
@@ -102,11 +114,16 @@ __noinline int vtime_advance(u64 min_start)
 	return 0;
 }
 
-/* Always 0. The verifier does not know, and so does not follow a loop that
- * counts up from it once for every count. */
+/*
+ * Always 0, but unknown to the verifier. It explores a loop that counts up from a
+ * known number once per count.
+ */
 u32 verifier_zero;
 
-/* Scans the slots. Returns the number of busy CPUs, @except not counted. */
+/*
+ * Advances V to the smallest S of all slots but @except (-1: all slots). Returns how
+ * many of these CPUs are busy.
+ */
 __noinline u32 vtime_scan(s32 except)
 {
 	u64 min_start = verifier_zero;
@@ -129,7 +146,7 @@ __noinline u32 vtime_scan(s32 except)
 	return busy;
 }
 
-/* A slot left virtual time @old: brings V up to date if it may have moved. */
+/* A slot no longer has S = @old (ns): scans if V may have to move and a scan is due. */
 static __always_inline void vtime_refresh(u64 old)
 {
 	u64 now, lag = (u64)nr_cpu_ids * V_LAG_PER_CPU_NS;

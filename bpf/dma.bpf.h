@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Memory traffic that devices cause, charged to the task that asked for it.
+ * Memory traffic of devices, charged to the task that submitted the request. The
+ * task is usually blocked meanwhile, so its blocked packet pays for it (4.5).
  */
 #ifndef DRFQ_DMA_BPF_H
 #define DRFQ_DMA_BPF_H
 
+/* Charges @bytes of DMA traffic to @p at its next wake-up, tick or switch. */
 static void dma_charge(struct task_struct *p, u64 bytes)
 {
 	struct task_ctx *t = NULL;
 
-	/* A kernel thread submits for others, and others wait for it. */
+	/* A kernel thread submits requests for other tasks: do not charge it. */
 	if (!task_is_kthread(p))
 		t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 	if (!t) {
@@ -21,8 +23,8 @@ static void dma_charge(struct task_struct *p, u64 bytes)
 }
 
 /*
- * A block request is queued, in the context of its submitter. Devices that pass
- * bios on (dm, md) are skipped: the device below sees the same bytes again.
+ * A block request is queued; the current task submits it. Stacked devices (dm, md)
+ * are skipped, because the device below them queues the same bytes again.
  */
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(drfq_bio_queue, struct bio *bio)
@@ -37,13 +39,14 @@ int BPF_PROG(drfq_bio_queue, struct bio *bio)
 	return 0;
 }
 
-/* Traffic that the kernel does not report: what a memory controller counted, a
- * driver in user space, a test. */
+/*
+ * Charges traffic that the kernel does not report. Its sources are a memory
+ * controller, a user-space driver, and `scx_drfq charge-traffic`.
+ */
 SEC("syscall")
 int drfq_charge_mem(struct drfq_traffic_arg *arg)
 {
 	struct task_struct *p = bpf_task_from_pid(arg->pid);
-
 	struct task_ctx *t;
 
 	if (!p)

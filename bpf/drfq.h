@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The arithmetic of dominant resource fair queueing, and nothing else.
+ * The arithmetic of dominant resource fair queueing (DRFQ).
  *
- * Pure integer functions: no maps, no kfuncs, no clocks. The same text is
- * compiled for BPF (main.bpf.c) and for the host, where the property tests and
- * the simulator of tests/sim run it.
+ * All functions are pure and use integers only: no maps, no kfuncs, no clocks.
+ * BPF (main.bpf.c) and the host (tests/sim) compile the same text, so the
+ * property tests and the simulator run what the kernel runs.
  *
- * Source: Gao, "Multi-resource Fair Scheduler for Linux", chapter 4 (equations
- * are cited as 4.x), and Ghodsi et al., "Multi-Resource Fair Queueing for
- * Packet Processing" (the three variants).
+ * docs/reference/glossary.md defines the symbols S, F, V, C, K, D, R, b, c, m, w
+ * and delta. Sources: Gao, "Multi-resource Fair Scheduler for Linux", chapter 4
+ * (the thesis; its equations are cited as 4.x), and Ghodsi et al., "Multi-Resource
+ * Fair Queueing for Packet Processing", SIGCOMM 2012 (the three variants).
  *
  * ── Units ───────────────────────────────────────────────────────────────────
- * Virtual time is nanoseconds of dominant resource time at weight 1: running
- * alone for 1 ms on a machine of c CPUs advances a flow of weight 1 by 1/c ms.
- * It is a u64 that may wrap; compare it with drfq_before() only. Each flow keeps
- * a further 32 bits of fraction, so that packets of a few microseconds on a
- * large machine are not rounded to free ones.
+ * Virtual time counts nanoseconds of dominant resource time at weight 1. A task
+ * of weight 1 that runs for 1 ms on a machine with c CPUs advances by 1/c ms.
+ * Virtual times are u64 and may wrap, so compare them with drfq_before() only.
+ * Each flow carries another 32 bits of fraction. Without them, a packet of a few
+ * microseconds on a large machine would be rounded down to a free one.
  *
- * ── The three variants are one ──────────────────────────────────────────────
- * A flow has one virtual time per resource; its start tag is the larger one.
- * Dovetailing lets them differ without limit, which is a maximum of sums.
- * Delta-bounded pulls the smaller one up to at most delta below the larger.
- * With delta = 0 both are always equal, which charges the maximum of each
- * packet: that is memoryless DRFQ, a sum of maxima.
+ * ── One rule for three variants ─────────────────────────────────────────────
+ * A flow has one virtual time per resource. Its S is the later of the two.
+ * - Dovetailing: the two may differ without limit. S is a maximum of sums.
+ * - Delta-bounded: the earlier one is raised to at most delta behind the later.
+ * - Memoryless: delta is 0, so both are always equal. Each packet is charged its
+ *   own maximum, and S is a sum of maxima.
  */
 #ifndef DRFQ_H
 #define DRFQ_H
@@ -36,91 +37,97 @@ typedef uint32_t u32;
 typedef int32_t s32;
 #endif
 
-/* Weight of nice 0, and of a task that nobody configured. */
+/* The weight 1 (nice 0), in the fixed-point unit of all weights. */
 #define DRFQ_WEIGHT_ONE (1U << 20)
 
-/* The smallest weight: 1/16384. What is less is rounded up to it. */
+/* The smallest weight, 1/16384. Smaller ones are rounded up to it. */
 #define DRFQ_WEIGHT_MIN 64U
 
 /*
- * The most that one charge may add (ns; 13 days). Beyond it the two's
- * complement distance that drfq_before() relies on could be exhausted by a few
- * absurd packets; no real packet comes near.
+ * The most that one charge adds (ns of virtual time; 13 days). drfq_before()
+ * compares distances below 2^63 ns; this limit keeps even absurd packets below.
  */
 #define DRFQ_CHARGE_MAX_NS (1ULL << 50)
 
-/* Where V begins: above any wake credit, so that tags stay clear of zero,
- * which the memory controller reserves for unattributed traffic. */
+/*
+ * V when the scheduler starts (ns). It exceeds every wake credit, so no S is 0:
+ * the memory controller reserves virtual time 0 for unattributed traffic.
+ */
 #define DRFQ_V_ORIGIN_NS (1ULL << 40)
 
-/* delta of dovetailing DRFQ: no bound. */
+/* The delta of dovetailing: no bound (ns). */
 #define DRFQ_DELTA_NONE_NS (1ULL << 62)
 
-/* Virtual time is written to the controller's registers in units of 2^22 ns,
- * about one slice, to smooth random differences (thesis 4.5.3). */
+/*
+ * The memory controller's registers hold virtual time in units of 2^22 ns, which
+ * is about one slice. The coarse unit hides random differences (thesis 4.5.3).
+ */
 #define DRFQ_REGISTER_SHIFT 22
 
-/*
- * The machine and the constants of the algorithm. Constant while a scheduler
- * is loaded.
- */
+/* The machine and the algorithm's constants. They do not change after load. */
 struct drfq_conf {
-	/* c: CPUs that the scheduler manages, at least 1. */
+	/* c: number of CPUs that the scheduler manages, at least 1. */
 	u32 nr_cpus;
-	/* 4.5.2: credit idle CPU time to the running packets. */
+	/* Not 0: divide running time by the busy CPUs instead of c (4.5.2). */
 	u32 best_effort;
-	/* 1/m: ns of the whole memory bandwidth that one byte takes, 32.32 fixed
-	 * point. 0: memory traffic is not charged. */
+	/* 1/m: time that one byte takes at full memory bandwidth (ns per byte,
+	 * 32.32 fixed point). 0: memory traffic is not charged. */
 	u64 mem_ns_per_byte_q32;
-	/* Bound of the gap between a flow's virtual times; 0 is memoryless. */
+	/* delta: most that a flow's virtual times may differ (ns); 0 is memoryless. */
 	u64 delta_ns;
-	/* C of 4.7: how far behind V a woken flow may start. */
+	/* C of 4.7: how far behind V a woken flow may start (ns of virtual time). */
 	u64 wake_credit_ns;
-	/* K of 4.10: how far beyond V a woken flow may still be dispatched. */
+	/* K of 4.10: how far after V a woken flow may still be dispatched (ns of
+	 * virtual time). */
 	u64 hold_ns;
-	/* Algorithm 2: how far beyond V a flow may start its next packet. */
+	/* Algorithm 2: how far after V a running flow may start its next packet
+	 * (ns of virtual time). */
 	u64 cap_ns;
 };
 
-/* A flow: one task's account. Zero is not valid; start with drfq_flow_new(). */
+/* A flow: one task's account. All zeros is invalid; use drfq_flow_new(). */
 struct drfq_flow {
-	/* Virtual time on each resource (ns). */
+	/* Virtual time of the CPUs and of memory (ns). */
 	u64 cpu_vt;
 	u64 mem_vt;
-	/* What S was at the last wake-up with DMA, CPU time beyond V left out:
-	 * the debt that 4.10 makes a task wait for. */
+	/* The virtual time that 4.10 compares with V + K (ns): S after the last
+	 * wake-up with DMA traffic, less the CPU time that put S after V. */
 	u64 debt_vt;
-	/* 2^-32 ns that the times above have not been charged yet. */
+	/* Fractions not yet charged to cpu_vt and mem_vt (2^-32 ns). */
 	u32 cpu_frac;
 	u32 mem_frac;
-	/* 2^-32 ns of time on the memory bus, before the weight. */
+	/* Fraction of memory time not yet charged, before the weight (2^-32 ns). */
 	u32 bus_frac;
-	/* w, DRFQ_WEIGHT_ONE is 1; never 0. */
+	/* w (DRFQ_WEIGHT_ONE is 1); at least DRFQ_WEIGHT_MIN. */
 	u32 weight;
 };
 
 #define DRFQ_FN static inline __attribute__((always_inline, unused))
 
-/* Whether virtual time @a is before @b, across a wrap. */
+/* Returns whether virtual time @a is before @b (ns), also across a wrap. They must
+ * be less than 2^63 ns apart. */
 DRFQ_FN bool drfq_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
 }
 
+/* Returns the later of two virtual times (ns). */
 DRFQ_FN u64 drfq_later(u64 a, u64 b)
 {
 	return drfq_before(a, b) ? b : a;
 }
 
+/* Returns the earlier of two virtual times (ns). */
 DRFQ_FN u64 drfq_earlier(u64 a, u64 b)
 {
 	return drfq_before(a, b) ? a : b;
 }
 
 /*
- * @amount x @rate (32.32 fixed point) plus *@frac / 2^32, in whole units; the
- * new remainder is left in *@frac. Saturates at DRFQ_CHARGE_MAX_NS. There is no
- * 128-bit arithmetic in BPF, hence the long multiplication.
+ * Returns @amount x @rate_q32 / 2^32 + *@frac / 2^32, rounded down, and leaves
+ * the remainder in *@frac (2^-32). @amount: ns or bytes. @rate_q32: ns per unit,
+ * 32.32 fixed point. Saturates at DRFQ_CHARGE_MAX_NS and then leaves *@frac alone.
+ * BPF has no 128-bit multiplication, so this one multiplies in 32-bit halves.
  */
 DRFQ_FN u64 drfq_scale(u64 amount, u64 rate_q32, u32 *frac)
 {
@@ -128,8 +135,8 @@ DRFQ_FN u64 drfq_scale(u64 amount, u64 rate_q32, u32 *frac)
 	u64 rh = rate_q32 >> 32, rl = rate_q32 & 0xffffffffULL;
 	u64 low, mid, sum;
 
-	/* Each part is below 2^64; the parts that would overflow a sum are
-	 * caught before they are added. */
+	/* No partial product overflows. The checks before the sums catch the
+	 * parts that would overflow a sum. */
 	if (ah && rh >= DRFQ_CHARGE_MAX_NS >> 32)
 		return DRFQ_CHARGE_MAX_NS;
 	if (ah * rh >= DRFQ_CHARGE_MAX_NS >> 32)
@@ -146,13 +153,16 @@ DRFQ_FN u64 drfq_scale(u64 amount, u64 rate_q32, u32 *frac)
 	return sum;
 }
 
-/* S: the virtual start time of the flow's next packet. */
+/* Returns S, the virtual start time of the flow's next packet (ns). */
 DRFQ_FN u64 drfq_start(const struct drfq_flow *f)
 {
 	return drfq_later(f->cpu_vt, f->mem_vt);
 }
 
-/* 4.8: a new flow starts at V. @weight 0 is taken as the minimum. */
+/*
+ * Initializes a new flow, which starts at V (4.8). @v: V (ns). @weight: w in units
+ * of 1/DRFQ_WEIGHT_ONE; less than DRFQ_WEIGHT_MIN is raised to it.
+ */
 DRFQ_FN void drfq_flow_new(struct drfq_flow *f, u64 v, u32 weight)
 {
 	f->cpu_vt = v;
@@ -164,13 +174,17 @@ DRFQ_FN void drfq_flow_new(struct drfq_flow *f, u64 v, u32 weight)
 	f->weight = weight < DRFQ_WEIGHT_MIN ? DRFQ_WEIGHT_MIN : weight;
 }
 
-/* Virtual time of 1 ns of resource time that @divisor units share. */
+/*
+ * Returns the virtual time of 1 ns of resource time (ns per ns, 32.32 fixed
+ * point): 1 / (w x divisor). @weight: w, not 0. @divisor: CPUs that share the time
+ * (4.1), not 0; 1 for memory.
+ */
 DRFQ_FN u64 drfq_rate_q32(u32 weight, u32 divisor)
 {
 	return ((u64)DRFQ_WEIGHT_ONE << 32) / ((u64)weight * divisor);
 }
 
-/* Delta-bounding: neither time is more than delta behind the other. */
+/* Raises the earlier virtual time to at most @delta_ns behind the later one. */
 DRFQ_FN void drfq_bound(struct drfq_flow *f, u64 delta_ns)
 {
 	u64 floor = drfq_start(f) - delta_ns;
@@ -180,8 +194,9 @@ DRFQ_FN void drfq_bound(struct drfq_flow *f, u64 delta_ns)
 }
 
 /*
- * 4.1 and 4.5.2: the number of CPUs that running time is divided by.
- * @busy_cpus: CPUs that run a packet now, the flow's own included; 0 if unknown.
+ * Returns the number of CPUs that running time is divided by, at least 1: c (4.1),
+ * or the busy CPUs in best-effort mode (4.5.2). @busy_cpus: CPUs that run a packet
+ * now, with the flow's own; 0 if unknown.
  */
 DRFQ_FN u32 drfq_cpu_divisor(const struct drfq_conf *c, u32 busy_cpus)
 {
@@ -191,9 +206,9 @@ DRFQ_FN u32 drfq_cpu_divisor(const struct drfq_conf *c, u32 busy_cpus)
 }
 
 /*
- * 4.1-4.4: charges a running packet, or a part of one, to its flow.
- * @run_ns: R, time on a CPU. @bytes: b, memory traffic of the packet.
- * A blocked packet (4.5) is one with @run_ns = 0.
+ * Charges a packet, or a part of one, to its flow (4.1-4.4). @run_ns: R, time on a
+ * CPU (ns). @bytes: b, the packet's memory traffic. @busy_cpus: see
+ * drfq_cpu_divisor(). A blocked packet (4.5) has @run_ns = 0.
  */
 DRFQ_FN void drfq_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run_ns, u64 bytes,
 			 u32 busy_cpus)
@@ -205,24 +220,27 @@ DRFQ_FN void drfq_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run
 			drfq_scale(run_ns, drfq_rate_q32(f->weight, drfq_cpu_divisor(c, busy_cpus)),
 				   &f->cpu_frac);
 	if (bytes && c->mem_ns_per_byte_q32) {
-		/* In two steps: one rate of both would overflow where a low
-		 * weight meets a slow memory. */
+		/* Two steps, because the product of both rates would overflow at
+		 * a low weight on slow memory. */
 		bus_ns = drfq_scale(bytes, c->mem_ns_per_byte_q32, &f->bus_frac);
 		f->mem_vt += drfq_scale(bus_ns, drfq_rate_q32(f->weight, 1), &f->mem_frac);
 	}
 	drfq_bound(f, c->delta_ns);
 }
 
-/* 4.6: V never goes back. @min_start: the smallest S of all running packets. */
+/*
+ * Returns the next V (4.6, ns), which is never before @v. @min_start: the smallest S
+ * of all running packets (ns).
+ */
 DRFQ_FN u64 drfq_advance(u64 v, u64 min_start)
 {
 	return drfq_later(v, min_start);
 }
 
 /*
- * A flow that runs without a pause falls behind V no further than a sleeping
- * one: what its weight is worth beyond one CPU it cannot use now, and must not
- * be owed to it later.
+ * Raises a flow's virtual times to at least V - C. @v: V (ns). A sleeping flow is
+ * lifted by 4.7; this rule also lifts a flow that runs without a pause. One task
+ * cannot use more than one CPU, so a weight worth more must not save up credit.
  */
 DRFQ_FN void drfq_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 {
@@ -232,8 +250,10 @@ DRFQ_FN void drfq_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 	f->mem_vt = drfq_later(f->mem_vt, floor);
 }
 
-/* Moves the flow to where V is ahead by @by_ns, of what it was (or behind, as
- * two's complement). */
+/*
+ * Moves all virtual times of a flow by @by_ns (ns of virtual time; two's
+ * complement, so it may be negative).
+ */
 DRFQ_FN void drfq_shift(struct drfq_flow *f, u64 by_ns)
 {
 	f->cpu_vt += by_ns;
@@ -242,9 +262,9 @@ DRFQ_FN void drfq_shift(struct drfq_flow *f, u64 by_ns)
 }
 
 /*
- * 4.5 and 4.7: a blocked flow becomes runnable. @dma_bytes moved for it while
- * it was blocked. Each virtual time is raised to V - C, which forgets what the
- * flow did not use while it slept beyond C; debt beyond V is kept, uncapped.
+ * Makes a blocked flow runnable (4.5, 4.7). @v: V (ns). @dma_bytes: traffic that
+ * devices moved for the flow while it was blocked. Each virtual time is raised to
+ * V - C, so a sleeper saves up at most C. What lies after V stays, without a cap.
  */
 DRFQ_FN void drfq_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes)
 {
@@ -259,16 +279,17 @@ DRFQ_FN void drfq_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u6
 }
 
 /*
- * Algorithm 2: before its next packet a running flow is at most cap beyond V,
- * so that what it used while nobody contended cannot starve it for long.
+ * Lowers a running flow's virtual times to at most V + cap (Algorithm 2). @v: V
+ * (ns). Otherwise a flow that used an idle machine would wait for long once other
+ * tasks arrive.
  *
- * Two departures from the algorithm as printed, without which weights are not
- * honoured. It is applied when a packet starts, not when it ends: a packet that
- * is longer than the cap (a low weight makes any slice one) must be paid for in
- * full. And it is for flows that nobody contends with: a packet that others
- * queue for is the earliest of them, so that it is V that lags (a flow whose
- * weight is worth more than one CPU holds it back), and drfq_contended_v() is
- * where V must go instead.
+ * The rule departs from the printed algorithm in two ways. Both keep the weights
+ * exact.
+ * - It applies when a packet starts, not when it ends. A packet longer than the
+ *   cap is thus paid in full; at a low weight every slice is that long.
+ * - It applies only if no other task waits. If one waits, the packet that starts
+ *   has the smallest S, so V lags: a flow whose weight is worth more than one CPU
+ *   holds V back. Then V moves to drfq_contended_v() and the flow stays.
  */
 DRFQ_FN void drfq_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 {
@@ -280,17 +301,20 @@ DRFQ_FN void drfq_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 		f->mem_vt = limit;
 }
 
-/* Where V is at least if a packet that others queue for starts at @start. */
+/*
+ * Returns the least V (ns) when a packet starts at @start (ns) while other tasks
+ * wait for its CPU: the packet then starts at most cap after V.
+ */
 DRFQ_FN u64 drfq_contended_v(const struct drfq_conf *c, u64 start)
 {
 	return start - c->cap_ns;
 }
 
 /*
- * 4.10: whether a woken flow must wait. The thesis compares S. Here debt_vt
- * stands for it, which is S unless CPU time put the flow beyond V: at a low
- * weight a single slice does that, and a little DMA would then hold the task
- * from an idle CPU for most of its time (4.5.1 argues with DMA alone).
+ * Returns whether a woken flow must wait (4.10). @v: V (ns). The thesis compares S
+ * with V + K. This rule compares debt_vt, which leaves CPU time out: section 4.5.1
+ * argues with DMA alone. At a low weight, one slice puts S after V + K, and a
+ * little DMA would then keep the task from an idle CPU most of the time.
  */
 DRFQ_FN bool drfq_held(const struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 {
@@ -298,8 +322,9 @@ DRFQ_FN bool drfq_held(const struct drfq_flow *f, const struct drfq_conf *c, u64
 }
 
 /*
- * 4.9: weight of a nice value in the thesis: 1 + nice for nice >= 0 (a higher
- * value is a LARGER weight, unlike the kernel's), 1 / (1 - nice) below.
+ * Returns the weight of a nice value, -20 to 19, in the thesis (4.9): 1 + nice for
+ * nice >= 0, and 1 / (1 - nice) below. A higher nice value is a larger weight here,
+ * unlike in the kernel. Unit: 1/DRFQ_WEIGHT_ONE.
  */
 DRFQ_FN u32 drfq_weight_thesis(s32 nice)
 {

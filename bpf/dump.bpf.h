@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the scheduler tells: the task iterator that the agent reads, and the
- * dump that the kernel prints when it ends a scheduler.
+ * The scheduler's state, for readers: the task iterator of the agent, and the dump
+ * that the kernel prints when it ends a scheduler after an error.
  */
 #ifndef DRFQ_DUMP_BPF_H
 #define DRFQ_DUMP_BPF_H
 
-/* Time that @p was runnable without a CPU, the present wait included. */
+/*
+ * Returns the time that @p was runnable without a CPU (ns), with the present wait; 0
+ * if the kernel has no schedstats.
+ */
 static u64 wait_ns(struct task_struct *p)
 {
 	u64 since;
@@ -17,7 +20,7 @@ static u64 wait_ns(struct task_struct *p)
 	return p->sched_info.run_delay + (since ? bpf_ktime_get_ns() - since : 0);
 }
 
-/* Writes one struct drfq_task_stat per task that has an account. */
+/* Writes one struct drfq_task_stat for each task that has an account. */
 SEC("iter/task")
 int drfq_tasks(struct bpf_iter__task *ctx)
 {

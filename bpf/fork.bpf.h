@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a new task inherits and an ending one leaves.
+ * Virtual time across fork and exit.
  *
- * By 4.8 a new flow starts at V, which is right for one that arrives from
- * elsewhere. A task that is forked does not: if children started at V, a chain
- * of short tasks (a shell loop, make) would be new at every step, what each used
- * would end with it, and V, held by them, would hardly move. Two hogs beside
- * such a chain of 1 ms got 0.1 % of a CPU in the simulator, in place of 33 %.
+ * By 4.8 a new flow starts at V. This scheduler starts a forked task at its
+ * parent's S, or at V if that is later. When the task exits, its parent's virtual
+ * time is raised to the task's S. So tasks that run one after the other are one
+ * flow, and tasks that run in parallel are as many flows as run.
  *
- * So a child starts no earlier than its parent has got to, and what it got to is
- * passed on to its parent when it ends: a family that runs one after the other is
- * one flow, and one that runs in parallel is as many flows as run.
+ * With 4.8 alone, a chain of short tasks (a shell loop, make) escapes its charges:
+ * what each task used ends with it, and its successor starts at V again. In the
+ * simulator, two hogs beside a chain of 1 ms tasks then get 0.1 % of a CPU each,
+ * where 33 % is fair.
  */
 #ifndef DRFQ_FORK_BPF_H
 #define DRFQ_FORK_BPF_H
 
-/* S of the task that runs here, charged up to now, or V if that is later; its
- * account is not touched, because it may be charged meanwhile. */
+/*
+ * Returns S of a task that the current task forks (ns): the parent's S, charged up
+ * to now, or V if that is later. The parent's account is not modified, because
+ * another CPU may charge it.
+ */
 static u64 fork_start_vtime(void)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
@@ -29,7 +32,7 @@ static u64 fork_start_vtime(void)
 	if (!t || slot->pid != (u32)parent->pid)
 		return v;
 	run_ns = scx_bpf_now() - slot->charged_at_ns;
-	/* More than a tick cannot be uncharged; a clock may be. */
+	/* At most one tick is uncharged. The limit guards against clock errors. */
 	if (run_ns > 2 * slice_ns)
 		run_ns = 2 * slice_ns;
 	flow = t->flow;
@@ -37,8 +40,11 @@ static u64 fork_start_vtime(void)
 	return drfq_later(v, drfq_start(&flow));
 }
 
-/* @p, whose account is @t, has ended: its heir is the rest of its process, or
- * its parent. The cap keeps a very low weight from delaying those. */
+/*
+ * @p, with account @t, exits. Raises the virtual time of its heir to its own S. The
+ * heir of a process is its parent, that of a thread its thread-group leader. S is
+ * capped, so a very low weight does not delay the heir for long.
+ */
 static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 {
 	struct drfq_flow flow = t->flow;
@@ -51,7 +57,8 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 	bpf_rcu_read_lock();
 	heir = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	h = heir ? bpf_task_storage_get(&task_ctxs, heir, 0, 0) : NULL;
-	/* A charge of the heir at this moment may undo this: one child is free. */
+	/* A concurrent charge of the heir may overwrite this. Then one child's
+	 * use is not charged to it, which is rare and small. */
 	if (h && drfq_before(h->flow.cpu_vt, start))
 		h->flow.cpu_vt = start;
 	bpf_rcu_read_unlock();

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Delayed wake-up (thesis 4.5.1). A task that was woken with more debt than
- * rule 4.10 allows waits in a DSQ of its own, even if a CPU idles, until
+ * Delayed wake-up (thesis 4.5.1). A woken task that rule 4.10 holds waits in a
+ * separate DSQ, even if a CPU is idle, until
  *   - V has caught up, or
- *   - nothing else runs and nothing else is queued, or
+ *   - no other task runs or is queued, or
  *   - it has waited for hold_max_ns.
- * Who acts: a CPU that dispatches moves what may go to a run queue; a CPU whose
- * tick or change of V makes a release due wakes an idle CPU to do that; and the
- * watch timer (timer.bpf.h) catches what a race between them left behind.
+ *
+ * Three places end a hold. A CPU that dispatches moves the tasks that may go to a
+ * run queue. A CPU that ticks or becomes idle wakes an idle CPU when a release is
+ * due. The periodic timer (timer.bpf.h) finds the tasks that a race left behind.
  */
 #ifndef DRFQ_HOLD_BPF_H
 #define DRFQ_HOLD_BPF_H
 
 /*
- * Set when the held queue may have tasks: the only cost when it has none. Set
- * before the task is in its queue, because the kernel inserts it when ops.enqueue
- * has returned; so only the watch timer, which sets it again at its next turn if
- * it was too early, may clear it. A CPU that did so just then lost the task.
+ * Not 0 if the held queue may have tasks. Without held tasks, reading it is the only
+ * cost of this file. The kernel inserts a task after ops.enqueue has returned, so
+ * the hint is set before the task is in the queue. A CPU must not clear it, because
+ * the insertion may still follow. Only the timer clears it, and corrects it in its
+ * next period.
  */
 static u32 held_hint;
 
+/* Creates the queue of held tasks. Returns 0 or a negative errno. */
 static s32 hold_init(void)
 {
 	s32 err = scx_bpf_create_dsq(DRFQ_DSQ_HELD, -1);
@@ -29,21 +32,23 @@ static s32 hold_init(void)
 	return err;
 }
 
-/* Orders a slot's store before the look at the other slots: without it two
- * CPUs that fall idle at once may each believe that the other still runs. */
+/*
+ * Orders the store to this CPU's slot before the loads of the other slots. Without
+ * it, two CPUs that become idle together may each see the other as busy.
+ */
 static __always_inline void hold_fence(void)
 {
 	__sync_fetch_and_add(&held_hint, 0);
 }
 
-/* Whether any CPU but @except runs a packet. */
+/* Returns whether any CPU but @except (-1: any CPU) runs a packet. */
 static bool cpus_busy(s32 except)
 {
 	hold_fence();
 	return vtime_scan(except) != 0;
 }
 
-/* Kernel threads are never held: others may wait for them. */
+/* Returns whether @p must be held. Kernel threads never are: other tasks wait for them. */
 static bool hold_needed(struct task_struct *p, struct task_ctx *t)
 {
 	if (!(t->flags & DRFQ_TASK_INDEBTED) || task_is_kthread(p) || (p->flags & PF_EXITING))
@@ -51,7 +56,7 @@ static bool hold_needed(struct task_struct *p, struct task_ctx *t)
 	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && cpus_busy(-1);
 }
 
-/* How a held task may be released now; DRFQ_NR_EVENTS: not yet. */
+/* Returns why a held task may be released now; DRFQ_NR_EVENTS if it may not. */
 static enum drfq_event hold_release_cause(struct task_ctx *t, bool all_idle)
 {
 	if (!drfq_held(&t->flow, drfq_conf(), vtime_now()))
@@ -63,7 +68,7 @@ static enum drfq_event hold_release_cause(struct task_ctx *t, bool all_idle)
 	return DRFQ_NR_EVENTS;
 }
 
-/* Wakes idle CPUs for the held tasks that may go. @all_idle: no CPU is busy. */
+/* Wakes one idle CPU per held task that may be released. @all_idle: no CPU is busy. */
 static void hold_kick_idle(bool all_idle)
 {
 	struct task_struct *p;
@@ -78,6 +83,7 @@ static void hold_kick_idle(bool all_idle)
 	}
 }
 
+/* Holds @p: inserts it into the held queue, in order of S. */
 static void hold_insert(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
 	if (!(t->flags & DRFQ_TASK_HELD)) {
@@ -87,12 +93,12 @@ static void hold_insert(struct task_struct *p, struct task_ctx *t, u64 enq_flags
 	}
 	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_HELD, slice_ns, drfq_start(&t->flow), enq_flags);
 	WRITE_ONCE(held_hint, 1);
-	/* The last busy CPU may have fallen idle since hold_needed() looked. */
+	/* The last busy CPU may have become idle since hold_needed(). */
 	if (!cpus_busy(-1))
 		kick_idle_for(p);
 }
 
-/* A hold ends because the task runs or leaves. */
+/* Ends a hold, because the task is released, runs or exits. */
 static void hold_end(struct task_ctx *t)
 {
 	u64 waited;
@@ -107,8 +113,8 @@ static void hold_end(struct task_ctx *t)
 }
 
 /*
- * From ops.dispatch: moves every held task that may go to @dsq, where it takes
- * its place by virtual time. Returns whether any moved.
+ * Called by ops.dispatch: moves each held task that may be released to @dsq, in order
+ * of S. @all_idle: no other CPU is busy. Returns whether any task was moved.
  */
 static bool hold_release(u64 dsq, bool all_idle)
 {
@@ -130,19 +136,19 @@ static bool hold_release(u64 dsq, bool all_idle)
 		count(cause);
 		kick_idle_for(p);
 		moved = true;
-		/* One is enough to end the idleness that let it go. */
+		/* This task runs next, so the machine is no longer idle. */
 		all_idle = false;
 	}
 	return moved;
 }
 
-/* Whether the held queue has tasks. */
+/* Returns whether the held queue has tasks. */
 static __always_inline bool hold_nonempty(void)
 {
 	return READ_ONCE(held_hint) && scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0;
 }
 
-/* From the watch timer: the same, whatever the hint says; the hint follows. */
+/* Called by the timer: sets the hint to whether the held queue has tasks. */
 static bool hold_update_hint(void)
 {
 	bool any = scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0;

@@ -2,22 +2,22 @@
 /*
  * scx_drfq: dominant resource fair queueing of CPU time and memory bandwidth.
  *
- * The life of a packet, one callback each:
+ * The callbacks, in the order of a packet's life:
  *
- *   select_cpu  a blocked packet ends: S by 4.7; an idle CPU takes the task at
- *               once, unless its debt holds it (hold.bpf.h)
- *   enqueue     the task waits in its LLC's queue in order of S (queue.bpf.h),
- *               and preempts a packet that is later (preempt.bpf.h)
- *   dispatch    a CPU takes the smallest S, or keeps the task it has
- *   running     the packet starts: S is published in the CPU's slot (cpu.bpf.h)
- *   tick        the packet is charged so far; V follows
- *   stopping    the packet ends: D by 4.1-4.3 is added to its flow (task.bpf.h)
+ *   select_cpu  A blocked packet ends, and S follows 4.7. If a CPU is idle, the
+ *               task is dispatched to it, unless 4.10 holds it (hold.bpf.h).
+ *   enqueue     The task waits in its LLC's queue, in order of S (queue.bpf.h). It
+ *               may preempt a packet with a later S (preempt.bpf.h).
+ *   dispatch    A CPU takes the task with the smallest S, or continues its own.
+ *   running     The packet starts. The CPU's slot publishes its S (cpu.bpf.h).
+ *   tick        The packet is charged up to now.
+ *   stopping    The packet ends, and D (4.1-4.3) is added to its flow (task.bpf.h).
  *
  * A switch costs two look-ups of the account (enqueue, stopping), one peek at a
- * queue, and one read of the traffic counter if there is one.
+ * queue, and one read of the traffic counter, if there is one.
  *
- * The arithmetic is in drfq.h and is tested on the host. Headers rather than
- * objects of their own: the verifier then follows pointers across them.
+ * drfq.h has the arithmetic, which is also tested on the host. The other files are
+ * headers, not separate objects, so that the verifier follows pointers across them.
  */
 #include <scx/common.bpf.h>
 #include <scx/compat.bpf.h>
@@ -42,10 +42,10 @@ char _license[] SEC("license") = "GPL";
 
 UEI_DEFINE(uei);
 
-/* Sends @p to the CPU it is on, ahead of all queues. */
+/* Dispatches @p to the local DSQ of its CPU, ahead of the LLC's queue. */
 static __always_inline void dispatch_local(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
-	/* ops.running takes S from the task, without a look-up. */
+	/* ops.running reads S from the task, without a look-up. */
 	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
 }
@@ -74,8 +74,9 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 }
 
 /*
- * A per-CPU kernel thread goes past the queues when it wakes: others wait for
- * it. Not if it is in debt itself, or a busy one would never let the CPU go.
+ * Returns whether @p is a woken per-CPU kernel thread, which is dispatched directly
+ * because other tasks wait for it. One whose S is more than K after V is queued, so
+ * that a busy kernel thread cannot occupy its CPU for ever.
  */
 static __always_inline bool goes_to_local_dsq(struct task_struct *p, struct task_ctx *t)
 {
@@ -83,7 +84,7 @@ static __always_inline bool goes_to_local_dsq(struct task_struct *p, struct task
 	       !drfq_before(vtime_now() + conf.hold_ns, drfq_start(&t->flow));
 }
 
-/* Where in its queue @p goes: at S, or one slice behind if it just yielded. */
+/* Returns the place of @p in its queue (ns): S, or one slice later after a yield. */
 static __always_inline u64 queue_key(struct task_struct *p, struct task_ctx *t)
 {
 	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
@@ -105,7 +106,7 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
 		return;
 	}
-	/* select_cpu is not called for a task that has no choice. */
+	/* The kernel does not call select_cpu for a task that is pinned. */
 	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
 		task_wake(p, t);
 	task_activate(t);
@@ -120,18 +121,18 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	queue_insert(p, queue_key(p, t), enq_flags);
-	/* Nobody has looked for an idle CPU; for a debtor select_cpu has not
-	 * either, and V may have released it since. */
+	/* Look for an idle CPU if select_cpu did not: it was not called, or it
+	 * held the task for DMA traffic, and V has released it since. */
 	if ((!__COMPAT_is_enq_cpu_selected(enq_flags) || (t->flags & DRFQ_TASK_INDEBTED)) &&
 	    kick_idle_for(p))
 		return;
-	/* A waker that is about to block makes room by itself, at its slice's end
-	 * at the latest; to preempt it costs two switches for every message. */
+	/* After a synchronous wake-up the waker blocks and makes room. Preempting
+	 * it would cost two switches for every message. */
 	if (wakeup && !(t->flags & DRFQ_TASK_SYNC))
 		preempt_for(p, drfq_start(&t->flow));
 }
 
-/* A packet of @p starts at @start on the CPU of @slot. */
+/* A packet of @p starts on the CPU of @slot, with S = @start (ns). */
 static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start)
 {
 	u64 old = slot->vtime_ns;
@@ -145,10 +146,10 @@ static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start
 }
 
 /*
- * The task on the CPU goes on with a new packet. @contended: the first task that
- * waits for this CPU starts at @head. What the task could not use of its weight,
- * because it is worth more than a CPU, it keeps no more than C of: behind V, or
- * behind those who wait if V has been pulled past them.
+ * The running task continues on its CPU with a new packet. @contended: a task waits
+ * for this CPU, and the first one has S = @head (ns). The new S is at most C before
+ * V, or before @head if that is earlier. So a task whose weight is worth more than
+ * one CPU saves up at most C. @head is earlier than V if V had to advance past it.
  */
 static void continue_running(struct drfq_cpu *slot, struct task_struct *prev, bool contended,
 			     u64 head)
@@ -190,10 +191,10 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * S of a packet that starts further beyond V than the cap. It may have been taken
- * out of order, while the task that was to run before it was on no queue: from
- * ops.dispatch until the former task of that CPU is put back, for example. That
- * one waits by now, and V must not be pulled past it.
+ * Returns S of a packet that starts more than cap after V (ns). If the queue's head
+ * is earlier, the packet was taken out of order and must not advance V past the
+ * head. This happens because a task is on no queue between ops.dispatch, which takes
+ * its successor, and ops.enqueue, which queues it again.
  */
 static __noinline u64 start_beyond_cap(struct task_struct *p, s32 cpu, u64 start)
 {
@@ -214,7 +215,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 		start = start_beyond_cap(p, cpu, start);
 	start_packet(slot, p, start);
 	/* A change of nice or affinity stops and starts a running task from
-	 * another CPU; the counter's base then stays as it is, the task's own. */
+	 * another CPU. The counter's base then stays valid for the same task. */
 	if (cpu != bpf_get_smp_processor_id())
 		count(DRFQ_EV_REMOTE_UPDATES);
 	else if (!slot->base_valid)
@@ -232,9 +233,9 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 	task_charge(p, t, pmu_take_bytes(slot), false);
 	slot->charged_vtime_ns = drfq_start(&t->flow);
 	slot->charged_at_ns = scx_bpf_now();
-	/* A packet starts just after a tick, so that just before the tick that
-	 * should end its slice a little is left of it: without this a slice of
-	 * one tick would last two. */
+	/* A packet starts just after a tick, so a little of its slice is left at
+	 * the tick that should end it. Without this rule, a slice of one tick
+	 * would last two. */
 	if (p->scx.slice < slice_ns / 8)
 		scx_bpf_task_set_slice(p, 0);
 	if (hold_nonempty())
@@ -261,10 +262,10 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 		task_deactivate(t);
 	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
 	hold_end(t);
-	/* The slot stays as it is until the next packet starts or the CPU goes
-	 * idle: a CPU between two packets is busy. Another CPU that scanned just
-	 * then, as ticks at the same time make likely, would take it for idle
-	 * and charge its own packet for more (4.5.2). */
+	/* The slot keeps its pid until the next packet starts or the CPU becomes
+	 * idle, because a CPU between two packets counts as busy. CPUs often tick
+	 * together: if the slot were empty here, the others would divide by too
+	 * few busy CPUs (4.5.2). */
 }
 
 void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
@@ -278,14 +279,14 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 	slot_set_pid(slot, 0);
 	slot->base_valid = false;
 	vtime_refresh(slot->vtime_ns);
-	/* What was queued after ops.dispatch looked, and before others could see
-	 * that this CPU idles, has woken nobody. */
+	/* A task that was queued between ops.dispatch and this CPU's idle bit
+	 * has woken no CPU. Wake one now. */
 	kick_idle_for_queued();
 	if (hold_nonempty())
 		hold_kick_idle(!cpus_busy(-1));
 }
 
-/* A higher class takes the CPU: what waits on it must not wait for that. */
+/* A higher scheduling class takes the CPU: queue the tasks of its local DSQ again. */
 void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
@@ -361,7 +362,7 @@ void BPF_STRUCT_OPS(drfq_enable, struct task_struct *p)
 		task_enable(p, t);
 }
 
-/* The task leaves for another scheduling class, or for good. */
+/* The task changes to another scheduling class, or exits. */
 void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -387,8 +388,10 @@ void BPF_STRUCT_OPS(drfq_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-/* No cpu_online and cpu_offline: the kernel then ends the scheduler with the
- * request to start again, and the loader reads the new topology. */
+/*
+ * There is no cpu_online or cpu_offline. Without them, the kernel ends the scheduler
+ * at hotplug and requests a restart, and the loader reads the new topology.
+ */
 /* clang-format off */
 SCX_OPS_DEFINE(drfq_ops,
 	       .select_cpu		= (void *)drfq_select_cpu,

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sense: how many bytes of memory traffic a packet moved.
+ * The PMU: how many bytes of memory traffic a running packet moved.
  *
- * A per-CPU perf event counts while tasks run; each CPU keeps the value up to
- * which it has charged (per CPU and not per task, so that nothing goes stale
- * when a task migrates). Counters can be read on their own CPU only.
- *
- * Block I/O is charged to the task that submits it: its device moves the bytes
- * while the task is blocked (4.5).
+ * One perf event per CPU counts the traffic. Each slot stores the counter's base,
+ * the value up to which the CPU has charged its packets. The base belongs to the
+ * CPU, not to the task, so a migration does not invalidate it. A CPU can read only
+ * its own counter.
  */
 #ifndef DRFQ_PMU_BPF_H
 #define DRFQ_PMU_BPF_H
@@ -19,6 +17,7 @@ struct {
 	__uint(max_entries, 1); /* the loader sets the number of CPUs */
 } pmu_events SEC(".maps");
 
+/* Reads this CPU's counter. Returns false, and counts the error, if that fails. */
 static __always_inline bool pmu_read(struct bpf_perf_event_value *value)
 {
 	if (!bpf_perf_event_read_value(&pmu_events, BPF_F_CURRENT_CPU, value, sizeof(*value)))
@@ -27,6 +26,7 @@ static __always_inline bool pmu_read(struct bpf_perf_event_value *value)
 	return false;
 }
 
+/* What the counter has counted up to @value is charged, or never will be. */
 static __always_inline void pmu_set_base(struct drfq_cpu *slot,
 					 const struct bpf_perf_event_value *value)
 {
@@ -35,8 +35,10 @@ static __always_inline void pmu_set_base(struct drfq_cpu *slot,
 	slot->base_running_ns = value->running;
 }
 
-/* A packet starts after the CPU did something else than end one: what it
- * counted meanwhile belongs to nobody. */
+/*
+ * A packet starts, but no packet of ours ended just before it on this CPU. What the
+ * counter has counted since the last base belongs to no task.
+ */
 static void pmu_start(struct drfq_cpu *slot)
 {
 	struct bpf_perf_event_value value = {};
@@ -45,7 +47,7 @@ static void pmu_start(struct drfq_cpu *slot)
 		pmu_set_base(slot, &value);
 }
 
-/* Bytes since the base, which moves to now. On the slot's own CPU only. */
+/* Returns the bytes since the base, and moves the base. Only on the slot's own CPU. */
 static u64 pmu_take_bytes(struct drfq_cpu *slot)
 {
 	struct bpf_perf_event_value value = {};
@@ -57,8 +59,8 @@ static u64 pmu_take_bytes(struct drfq_cpu *slot)
 	enabled = value.enabled - slot->base_enabled_ns;
 	running = value.running - slot->base_running_ns;
 	if (running < enabled) {
-		/* The kernel multiplexes the event: scale, or wait for a
-		 * sample if it has not counted at all. */
+		/* The kernel multiplexes the event. Scale what it counted; if it
+		 * has not counted at all, leave the base for the next sample. */
 		count(DRFQ_EV_PMU_MULTIPLEXED);
 		if (!running)
 			return 0;

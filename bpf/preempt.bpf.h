@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Preemption: which running packet a woken task preempts if no CPU idles.
+ * Preemption: which running packet a woken task preempts if no CPU is idle.
  */
 #ifndef DRFQ_PREEMPT_BPF_H
 #define DRFQ_PREEMPT_BPF_H
 
-/* CPUs that a wake-up looks at for a later packet, besides the previous one. */
+/* How many CPUs a wake-up examines for a later packet, besides the task's own CPU. */
 #define PREEMPT_PROBES 4
 
-/* Preempts the packet of @cpu if it is clearly later than @start. */
+/*
+ * Preempts the packet of @cpu if its S is later than @start (ns) by
+ * preempt_margin_ns. Returns whether it did.
+ */
 static bool preempt_cpu(s32 cpu, u64 start)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
@@ -23,7 +26,7 @@ static bool preempt_cpu(s32 cpu, u64 start)
 	return true;
 }
 
-/* @p was queued with S = @start and no CPU is idle for it. */
+/* Preempts one packet for @p, which is queued with S = @start (ns) and has no idle CPU. */
 static void preempt_for(struct task_struct *p, u64 start)
 {
 	s32 cpu = scx_bpf_task_cpu(p), probe;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The queues of runnable tasks: one DSQ per LLC, in order of virtual start
- * time. All queues share one V, so their heads can be compared: a CPU prefers
- * its own queue, looks at one other queue per dispatch, and takes from that one
- * if its head is clearly earlier. With one queue it is the thesis' order.
+ * The queues of runnable tasks: one DSQ per LLC, in order of S. All queues share one
+ * V, so their heads can be compared. A CPU prefers the queue of its own LLC. Each
+ * dispatch compares it with one other queue, and takes from that one if its head is
+ * earlier by steal_margin_ns. With one LLC this is the order of the thesis.
  */
 #ifndef DRFQ_QUEUE_BPF_H
 #define DRFQ_QUEUE_BPF_H
 
+/* Returns the LLC of @cpu, from 0 to nr_llcs - 1. */
 static __always_inline u32 llc_of_cpu(s32 cpu)
 {
 	return cpu_llc[cpu_index(cpu)];
 }
 
+/* Creates the queues. Returns 0 or a negative errno. */
 static s32 queue_init(void)
 {
 	s32 err;
@@ -28,7 +30,7 @@ static s32 queue_init(void)
 	return 0;
 }
 
-/* Inserts into the queue of the task's CPU. @key: its place, S as a rule. */
+/* Inserts @p into its LLC's queue. @key: its place there (ns), usually S. */
 static void queue_insert(struct task_struct *p, u64 key, u64 enq_flags)
 {
 	u64 dsq = DRFQ_DSQ_LLC + llc_of_cpu(scx_bpf_task_cpu(p));
@@ -37,10 +39,10 @@ static void queue_insert(struct task_struct *p, u64 key, u64 enq_flags)
 	count(DRFQ_EV_QUEUED);
 }
 
-/* Tasks that a CPU looks past to find one that may run on it. */
+/* How many queued tasks a search examines to find one that may run on a CPU. */
 #define QUEUE_SEARCH_MAX 16
 
-/* The slow part of queue_head(): the head may not run on @cpu. */
+/* The slow path of queue_head(), for a head that may not run on @cpu. */
 static __noinline bool queue_search(u64 dsq, s32 cpu, u64 *start)
 {
 	struct task_struct *p;
@@ -57,7 +59,10 @@ static __noinline bool queue_search(u64 dsq, s32 cpu, u64 *start)
 	return false;
 }
 
-/* S of the first task of @dsq that may run on @cpu. */
+/*
+ * Finds the first task of @dsq that may run on @cpu, among QUEUE_SEARCH_MAX, and
+ * stores its key in *@start (ns). Returns whether there is one.
+ */
 static bool queue_head(u64 dsq, s32 cpu, u64 *start)
 {
 	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq);
@@ -70,7 +75,7 @@ static bool queue_head(u64 dsq, s32 cpu, u64 *start)
 	return true;
 }
 
-/* The first other queue that has a task for @cpu. */
+/* Finds the first other queue with a task for @cpu. Like queue_choose(). */
 static bool queue_choose_other(s32 cpu, u32 llc, u64 *dsq, u64 *start)
 {
 	u32 i, other;
@@ -88,10 +93,10 @@ static bool queue_choose_other(s32 cpu, u32 llc, u64 *dsq, u64 *start)
 }
 
 /*
- * The queue that the CPU should take from, in *@dsq, and the S of its head, in
- * *@start. False: no queue has a task for it. The other queue that is compared
- * is a random one: in turn, the turns fall into step with the slices, and the
- * same CPU meets the same queue each time.
+ * Finds the queue that @cpu should take from. Stores its id in *@dsq and its head's
+ * key in *@start (ns). Returns whether any queue has a task for @cpu. The queue that
+ * is compared is drawn at random: a round robin falls into step with the slices, and
+ * then each CPU always compares the same queue.
  */
 static bool queue_choose(s32 cpu, u64 *dsq, u64 *start)
 {
@@ -112,7 +117,8 @@ static bool queue_choose(s32 cpu, u64 *dsq, u64 *start)
 	return true;
 }
 
-/* Moves the first task of @dsq that may run here to this CPU. */
+/* Moves the first task of @dsq that may run on this CPU to its local DSQ. @own: the
+ * id of the CPU's own queue. Returns whether a task was moved. */
 static __always_inline bool queue_take(u64 dsq, u64 own)
 {
 	if (!scx_bpf_dsq_move_to_local(dsq, 0))
@@ -122,7 +128,7 @@ static __always_inline bool queue_take(u64 dsq, u64 own)
 	return true;
 }
 
-/* Takes from any queue: @first, then the own one, then all others in turn. */
+/* Takes a task from the first queue that has one: @first, the own, all others. */
 static bool queue_take_any(u64 first, u32 llc)
 {
 	u64 own = DRFQ_DSQ_LLC + llc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The account of a task: its flow, and what it is charged for.
+ * A task's account: its flow, its weights, and what it is charged for.
  */
 #ifndef DRFQ_TASK_BPF_H
 #define DRFQ_TASK_BPF_H
@@ -8,20 +8,22 @@
 struct task_ctx {
 	struct drfq_flow flow;
 	u32 flags; /* enum drfq_task_flags */
-	/* The task's own weight; flow.weight is the effective one. */
+	/* The task's own weight. flow.weight is the effective one. */
 	u32 weight;
-	/* Node of its cgroup, 0: the root group. */
+	/* Node index of its cgroup; 0 is the root group. */
 	u32 cgroup;
-	/* The task's sum_exec_runtime up to which it is charged: the kernel's
-	 * own figure, the one that top shows. */
+	/* The kernel's sum_exec_runtime at the last charge (ns). */
 	u64 exec_ns;
+	/* Totals that were charged: CPU time, all traffic, traffic of devices. */
 	u64 charged_ns;
 	u64 bytes;
 	u64 dma_bytes;
 	/* Moved by devices, not charged yet. Other CPUs add to it. */
 	u64 dma_pending_bytes;
-	/* Moved by its CPU as a memory controller counted it, not charged yet. */
+	/* Moved by a CPU and counted by a memory controller, not charged yet.
+	 * Other CPUs add to it. */
 	u64 mc_pending_bytes;
+	/* Holds: start of the present one, total, longest (wall clock, ns). */
 	u64 held_since_ns;
 	u64 held_ns;
 	u64 max_held_ns;
@@ -34,6 +36,7 @@ struct {
 	__type(value, struct task_ctx);
 } task_ctxs SEC(".maps");
 
+/* Returns the account of @p. Counts a failed look-up, after which NULL is returned. */
 static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
@@ -43,7 +46,7 @@ static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
 	return t;
 }
 
-/* sched_prio_to_weight[] of the kernel: 1024 is nice 0, a step is 1.25. */
+/* The kernel's sched_prio_to_weight[]. Nice 0 is 1024; each step is a factor of 1.25. */
 static const u32 nice_to_weight[40] = {
 	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
 	9548,  7620,  6100,  4904,  3906,  3121,  2501,	 1991,	1586,  1277,
@@ -51,11 +54,14 @@ static const u32 nice_to_weight[40] = {
 	110,   87,    70,    56,    45,	   36,	  29,	 23,	18,    15,
 };
 
-#define WEIGHT_IDLEPRIO 3 /* of SCHED_IDLE, on the scale of the table */
+#define WEIGHT_IDLEPRIO 3 /* weight of SCHED_IDLE, in the unit of the table */
 #define SCHED_IDLE_POLICY 5
 #define PRIO_OF_NICE_0 120
 
-/* p->scx.weight is not used: on its scale of 100, nice 19 is 46 % off. */
+/*
+ * Returns the weight of @p (1/DRFQ_WEIGHT_ONE), by the kernel's table or 4.9.
+ * p->scx.weight is too coarse: it scales nice 0 to 100, so nice 19 is 46 % off.
+ */
 static u32 task_weight(const struct task_struct *p)
 {
 	s32 nice = p->static_prio - PRIO_OF_NICE_0;
@@ -80,6 +86,7 @@ static __always_inline bool task_is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed == 1;
 }
 
+/* Takes the traffic of devices that is not charged yet, and adds it to the totals. */
 static __always_inline u64 task_take_dma_bytes(struct task_ctx *t)
 {
 	u64 bytes = t->dma_pending_bytes;
@@ -92,6 +99,7 @@ static __always_inline u64 task_take_dma_bytes(struct task_ctx *t)
 	return bytes;
 }
 
+/* Takes the CPU traffic that a memory controller counted and that is not charged yet. */
 static __always_inline u64 task_take_mc_bytes(struct task_ctx *t)
 {
 	u64 bytes = t->mc_pending_bytes;
@@ -103,7 +111,7 @@ static __always_inline u64 task_take_mc_bytes(struct task_ctx *t)
 	return bytes;
 }
 
-/* Counts an active task in its cgroup, once. */
+/* Adds the task's weight to its cgroup, unless it is active already. */
 static void task_activate(struct task_ctx *t)
 {
 	if (!t->cgroup || (t->flags & DRFQ_TASK_ACTIVE))
@@ -112,6 +120,7 @@ static void task_activate(struct task_ctx *t)
 	cgroup_add_active(t->cgroup, t->weight);
 }
 
+/* Removes the task's weight from its cgroup. */
 static void task_deactivate(struct task_ctx *t)
 {
 	if (!(t->flags & DRFQ_TASK_ACTIVE))
@@ -120,13 +129,13 @@ static void task_deactivate(struct task_ctx *t)
 	cgroup_add_active(t->cgroup, -(s64)t->weight);
 }
 
-/* The weight that the next charge is made at. */
+/* Brings the effective weight up to date, before a charge. */
 static __always_inline void task_update_weight(struct task_ctx *t)
 {
 	t->flow.weight = t->cgroup ? cgroup_effective_weight(t->cgroup, t->weight) : t->weight;
 }
 
-/* The task's own weight or its cgroup changes. */
+/* Changes the task's own weight (1/DRFQ_WEIGHT_ONE) or its cgroup (node index). */
 static void task_set_weight(struct task_ctx *t, u32 cgroup, u32 weight)
 {
 	bool active = t->flags & DRFQ_TASK_ACTIVE;
@@ -140,10 +149,10 @@ static void task_set_weight(struct task_ctx *t, u32 cgroup, u32 weight)
 }
 
 /*
- * Charges a running packet up to now. The kernel has brought sum_exec_runtime
- * up to date before it calls ops.tick and ops.stopping. @bytes: traffic of the
- * CPU. @blocks: the packet ends because the task blocks; what devices move for
- * it then belongs to the blocked packet.
+ * Charges a running packet up to now (4.1-4.4). The kernel updates sum_exec_runtime
+ * before it calls ops.tick and ops.stopping. @bytes: traffic of the CPU. @blocks:
+ * the packet ends because the task blocks, so DMA traffic waits for the blocked
+ * packet (4.5).
  */
 static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bool blocks)
 {
@@ -161,15 +170,15 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 }
 
 /*
- * A blocked packet ends (4.5, 4.7). Only what devices moved meanwhile makes a
- * debtor: a low weight alone puts S far beyond V after any slice, and rule 4.10
- * is about DMA.
+ * A blocked packet ends (4.5, 4.7). Only DMA traffic marks the task as indebted,
+ * that is, as a candidate for delayed wake-up (4.10). CPU time does not: at a low
+ * weight, S is far after V after every slice.
  */
 static void task_wake(struct task_struct *p, struct task_ctx *t)
 {
 	u64 dma_bytes = task_take_dma_bytes(t), counted = task_take_mc_bytes(t);
 
-	/* The controller tells a moment late; it is no DMA for that. */
+	/* The controller reports CPU traffic late. It is not DMA traffic. */
 	if (counted)
 		flow_charge(&t->flow, 0, counted);
 	t->flags |= DRFQ_TASK_WOKEN;
@@ -181,6 +190,7 @@ static void task_wake(struct task_struct *p, struct task_ctx *t)
 	count(DRFQ_EV_WAKEUPS);
 }
 
+/* Returns the node index of the cgroup of @p. */
 static u32 task_cgroup_index(struct task_struct *p)
 {
 	struct cgroup *cgrp = scx_bpf_task_cgroup(p);
@@ -193,8 +203,10 @@ static u32 task_cgroup_index(struct task_struct *p)
 	return index;
 }
 
-/* The task comes from another scheduling class: what it used there is not
- * ours to charge. */
+/*
+ * The task joins from another scheduling class (or is new). It is not charged for
+ * what it used there.
+ */
 static void task_enable(struct task_struct *p, struct task_ctx *t)
 {
 	t->exec_ns = p->se.sum_exec_runtime;
@@ -203,9 +215,10 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 }
 
 /*
- * S of the packet that @p starts now. @start: S as it was queued. @contended:
- * others wait for a CPU. @reference: it may be no further than C behind this. The
- * account is looked up only if S is so far off that it must be corrected.
+ * Returns S of the packet that @p starts now (ns of virtual time). @start: S so far.
+ * @contended: other tasks wait for this CPU. @reference: S may be at most C before
+ * it. If S is more than cap after V, S is capped, or V advances if contended
+ * (Algorithm 2; see drfq_cap()). The account is looked up only to correct S.
  */
 static u64 task_start_packet(struct task_struct *p, u64 start, bool contended, u64 reference)
 {
@@ -232,8 +245,10 @@ static u64 task_start_packet(struct task_struct *p, u64 start, bool contended, u
 	return drfq_start(&t->flow);
 }
 
-/* @p may not stay where it is: it goes on as far from the others there as it was
- * from the others here. */
+/*
+ * The affinity of @p changes. If it must leave its CPU, it keeps its distance from
+ * that CPU's packet, relative to the destination's packet.
+ */
 static void task_migrate(struct task_struct *p, struct task_ctx *t, const struct cpumask *allowed)
 {
 	s32 from = scx_bpf_task_cpu(p), to = bpf_cpumask_first(allowed);

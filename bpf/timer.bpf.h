@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The watch timer: what must happen even if no CPU's own event makes it.
+ * The periodic timer. It does what must happen even if no CPU has an event.
  *
- * Fair queueing starves nobody, but it may serve a very low weight among very
- * high ones less than once in the 30 s after which the kernel's watchdog ends
- * the scheduler. A task that has waited for rescue_ns goes to the front of its
- * queue once; it is charged as ever.
- *
- * And what waits while a CPU idles, held or queued, gets that CPU at the next
- * turn at the latest, whatever raced with what.
+ * - Rescue. Fair queueing starves no task, but may serve a very low weight among
+ *   very high ones less than once in 30 s. After that time the kernel's watchdog
+ *   ends the scheduler. So a task that has waited for rescue_ns moves to the front
+ *   of its queue once. It is charged as usual.
+ * - Idle CPUs. A held or queued task that a race left waiting beside an idle CPU
+ *   gets that CPU within one period.
  */
 #ifndef DRFQ_TIMER_BPF_H
 #define DRFQ_TIMER_BPF_H
 
 #define TIMER_PERIOD_NS 100000000
-#define RESCUE_PERIODS 10 /* periods */
+#define RESCUE_PERIODS 10 /* timer periods between two rescues */
 
 struct timer_slot {
 	struct bpf_timer timer;
@@ -29,12 +28,13 @@ struct {
 
 static u32 timer_periods;
 
-/* When the last rescue was, on both clocks. */
+/* Time of the last rescue, on both clocks. */
 static u64 rescued_at_ns, rescued_at_jiffies;
 
 /*
- * The time of a jiffy, from how far both clocks went since the last rescue.
- * CONFIG_HZ would need a readable kernel configuration.
+ * Returns the length of a jiffy (ns), measured with both clocks since the last
+ * rescue; 0 the first time. CONFIG_HZ is not used, because it needs a kernel
+ * configuration that libbpf can read.
  */
 static u64 jiffy_ns(void)
 {
@@ -47,8 +47,10 @@ static u64 jiffy_ns(void)
 	return first || !ticks ? 0 : ns / ticks;
 }
 
-/* @jiffies: tasks that have been runnable, and have not run, since that time
- * or longer go to the front. */
+/*
+ * Moves tasks to the front of @dsq that became runnable at or before @jiffies and
+ * have not run since.
+ */
 static void rescue_queue(u64 dsq, u64 jiffies)
 {
 	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq);
@@ -67,6 +69,7 @@ static void rescue_queue(u64 dsq, u64 jiffies)
 	}
 }
 
+/* Rescues the starved tasks of all queues. */
 static void rescue(void)
 {
 	u64 jiffy = jiffy_ns(), since;
@@ -81,7 +84,7 @@ static void rescue(void)
 
 static int timer_fire(void *map, int *key, struct bpf_timer *timer)
 {
-	/* Older verifiers take the callback for sleepable, as ops.init is. */
+	/* Older verifiers treat the callback as sleepable, because ops.init is. */
 	bpf_rcu_read_lock();
 	if (hold_update_hint())
 		hold_kick_idle(!cpus_busy(-1));
@@ -93,6 +96,7 @@ static int timer_fire(void *map, int *key, struct bpf_timer *timer)
 	return 0;
 }
 
+/* Starts the timer. Returns 0 or a negative errno. */
 static s32 timer_setup(void)
 {
 	u32 key = 0;

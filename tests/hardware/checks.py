@@ -253,7 +253,7 @@ def cat(results: Results) -> List[str]:
 def scheduler(results: Results) -> List[str]:
     """What scx_drfq charges a task by its perf event, beside the misses of the task's core."""
     *streams, system = results.json("scheduler")
-    check(len(streams) == 2 and system["pmu_read_errors"] == 0, f"expected two streams and no sense_errors, found {streams}, {system}")
+    check(len(streams) == 2 and system["pmu_read_errors"] == 0, f"expected two streams and no pmu_read_errors, found {streams}, {system}")
     out = []
     line = results.ground_truth("scheduler")[1]
     for row in streams:
