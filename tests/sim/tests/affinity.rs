@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Groups of tasks that share no CPU. V is one for all; the group whose weights
-//! sum up to more is behind it for good, and its own order must not suffer.
+//! Groups of tasks that share no CPU. All groups have one V. The group with the larger sum of
+//! weights always lies behind V, and must still share its CPU by weight.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::{cpus_used, run};
 use drfq_sim::ffi::weight_one;
 use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace};
 
-/// Tasks that all may run on this CPU alone.
+/// Hogs of these weights that may run only on `cpu`.
 fn pinned(cpu: usize, weights: &[u32]) -> Vec<TaskSpec> {
     let hog = |w: &u32| {
         TaskSpec::new(format!("cpu{cpu}w{w}"), Trace::hog())
@@ -18,7 +18,7 @@ fn pinned(cpu: usize, weights: &[u32]) -> Vec<TaskSpec> {
     weights.iter().map(hog).collect()
 }
 
-/// CPU 0 has the slower group.
+/// Two groups. The one on CPU 0 has more weight, so its virtual time advances more slowly.
 fn slow_and_fast() -> Vec<TaskSpec> {
     let mut specs = pinned(0, &[3, 1]);
     specs.extend(pinned(1, &[1, 1]));
@@ -26,7 +26,7 @@ fn slow_and_fast() -> Vec<TaskSpec> {
 }
 
 #[test]
-fn pinned_groups_share_by_weight() {
+fn groups_of_different_total_weight_each_share_by_weight() {
     for (first, second) in [
         (vec![3, 1], vec![1, 1]),
         (vec![3, 1, 1, 1], vec![1, 1]),
@@ -51,7 +51,7 @@ fn pinned_groups_share_by_weight() {
 }
 
 #[test]
-fn a_sleeper_of_the_slower_group_runs_within_a_slice() {
+fn a_sleeper_of_the_slower_group_runs_within_a_slice_and_a_tick() {
     for cpu in [0, 1] {
         let mut specs = slow_and_fast();
         specs.push(
@@ -71,7 +71,7 @@ fn a_sleeper_of_the_slower_group_runs_within_a_slice() {
 }
 
 #[test]
-fn a_late_arrival_of_the_slower_group_gets_its_share_at_once() {
+fn a_late_arrival_of_the_slower_group_gets_its_share_within_two_seconds() {
     let mut specs = slow_and_fast();
     specs.extend(pinned(0, &[1]));
     specs[4].arrival_ns = 20 * SEC;
@@ -85,9 +85,8 @@ fn a_late_arrival_of_the_slower_group_gets_its_share_at_once() {
     );
 }
 
-/// Neither a long wait where it comes to, nor a long run.
 #[test]
-fn a_task_that_moves_between_the_groups_keeps_its_place() {
+fn a_task_that_moves_between_groups_gets_its_share_without_long_waits() {
     let hop = |cpu| {
         [
             Step::Affinity(CpuSet::one(cpu)),
@@ -103,10 +102,10 @@ fn a_task_that_moves_between_the_groups_keeps_its_place() {
         Trace::repeat([hop(0), hop(1)].concat()),
     ));
     let config = Config::new(2);
-    // Twice a round of all others on a CPU, and the cap.
+    // Two rounds of all other tasks on a CPU, and the cap twice.
     let bound = 2 * 4 * config.slice_ns + 2 * config.conf.cap_ns;
     let report = run(config, specs, 60);
-    // 200 ms of a fifth of CPU 0, and 200 ms of a third of CPU 1.
+    // It runs 200 ms at a fifth of CPU 0, then 200 ms at a third of CPU 1.
     let fair = 2.0 / (5.0 + 3.0);
     let got = cpus_used(&report)[4];
     assert!(

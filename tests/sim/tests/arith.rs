@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Properties of `bpf/drfq.h`, against wide integers and floating point. V is
-//! drawn near 0, 2^63 and 2^64 everywhere, so each property covers the wraps.
+//! Properties of `bpf/drfq.h`, checked with 128-bit integers and floating point. Each property
+//! draws V near 0, 2^63 and 2^64, and so covers the wraps.
 
 use drfq_sim::ffi::{self, Conf, Flow};
 use drfq_sim::reference::{FloatFlow, scale_exact};
@@ -8,7 +8,7 @@ use drfq_sim::{MS, Rng, SEC};
 use proptest::prelude::*;
 use std::mem::{offset_of, size_of};
 
-/// Any V, mostly near a wrap of the number or of its sign.
+/// Any V, mostly near a wrap of the u64 or of its sign.
 fn any_v() -> impl Strategy<Value = u64> {
     let near = |at: u64| (0..2 * SEC).prop_map(move |d| at.wrapping_add(d).wrapping_sub(SEC));
     prop_oneof![
@@ -34,8 +34,7 @@ fn any_delta() -> impl Strategy<Value = u64> {
 }
 
 fn any_conf() -> impl Strategy<Value = Conf> {
-    // From 1 TB/s down to 4 MB/s: below that the rate of the smallest weight,
-    // 2^18 ns a byte, saturates.
+    // From 1 TB/s down to 4 MB/s. Slower memory saturates the rate of the smallest weight.
     let mem = prop_oneof![Just(0), (1u64 << 22)..1 << 40];
     (1u32..1025, 0u32..2, mem, any_delta()).prop_map(|(nr_cpus, best_effort, mem, delta_ns)| Conf {
         nr_cpus,
@@ -48,12 +47,12 @@ fn any_conf() -> impl Strategy<Value = Conf> {
     })
 }
 
-/// One second at most and 1 GiB at most: what a packet can be.
+/// Packets as (R in ns, b in bytes, busy CPUs): at most 1 s and 1 GiB each.
 fn packets() -> impl Strategy<Value = Vec<(u64, u64, u32)>> {
     prop::collection::vec((0..SEC, 0..1u64 << 30, 0u32..1100), 1..40)
 }
 
-/// Distances from V that are near, ns.
+/// Distances from V of at most one second, ns.
 const NEAR: std::ops::Range<i64> = -(SEC as i64)..SEC as i64;
 
 /// The signed distance from `v` to `t`, ns.
@@ -62,7 +61,7 @@ fn since(t: u64, v: u64) -> i64 {
 }
 
 #[test]
-fn layout_is_that_of_c() {
+fn rust_structs_have_the_layout_of_c() {
     let rust = [
         size_of::<Conf>(),
         offset_of!(Conf, nr_cpus),
@@ -85,7 +84,7 @@ fn layout_is_that_of_c() {
 }
 
 #[test]
-fn weights_of_the_thesis() {
+fn thesis_weights_follow_4_9() {
     let one = ffi::weight_one();
     assert_eq!(ffi::weight_thesis(0), one);
     assert_eq!(ffi::weight_thesis(1), 2 * one);
@@ -99,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn before_is_the_sign_of_the_distance(a in any_v(), d in 1..i64::MAX) {
+    fn before_compares_the_signed_distance_across_a_wrap(a in any_v(), d in 1..i64::MAX) {
         let b = a.wrapping_add(d as u64);
         prop_assert!(ffi::before(a, b) && !ffi::before(b, a) && !ffi::before(a, a));
         prop_assert_eq!(ffi::later(a, b), b);
@@ -123,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn tiny_charges_add_up_to_a_large_one(
+    fn small_charges_add_up_to_one_large_charge(
         parts in prop::collection::vec(0u64..5000, 1..500),
         rate in 0..1u64 << 36,
     ) {
@@ -136,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn tiny_packets_cost_what_a_large_one_does(
+    fn small_packets_cost_as_much_as_one_large_packet(
         conf in any_conf(), v in any_v(), weight in any_weight(),
         parts in prop::collection::vec((1u64..5000, 0u64..9000), 1..300),
     ) {
@@ -160,11 +159,11 @@ proptest! {
         for (run, bytes, busy) in packets {
             flow.charge(&conf, run, bytes, busy);
             real.charge(&conf, run, bytes, busy);
-            // The rate of a large weight on a large machine is known to 2^-32
-            // of a ns per ns, hence the absolute part.
+            // A rate has a resolution of 2^-32 ns per ns. At a large weight on a large machine
+            // this is an absolute error.
             let rate_error = 40.0 * (SEC + (1 << 30)) as f64 * 1001.0 / 2f64.powi(32);
             for (got, want) in [(flow.cpu_vt, real.cpu), (flow.mem_vt, real.mem)] {
-                // What saturates has its own test.
+                // `scale_is_exact_or_saturates` tests saturation.
                 prop_assume!(want < ffi::charge_max_ns() as f64);
                 let error = (since(got, v) as f64 - want).abs();
                 prop_assert!(error <= 1e-6 * want + rate_error, "{error} ns of {want}");
@@ -173,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn a_larger_weight_pays_no_more(
+    fn a_larger_weight_is_never_charged_more(
         conf in any_conf(), v in any_v(), a in any_weight(), b in any_weight(),
         run in 0..SEC, bytes in 0..1u64 << 30,
     ) {
@@ -184,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_costs_nothing(conf in any_conf(), v in any_v(), weight in any_weight()) {
+    fn an_empty_packet_is_not_charged(conf in any_conf(), v in any_v(), weight in any_weight()) {
         let flow = Flow::new(v, weight);
         let mut charged = flow;
         charged.charge(&conf, 0, 0, 1);
@@ -194,7 +193,7 @@ proptest! {
     }
 
     #[test]
-    fn a_charge_never_goes_back_nor_beyond_the_most(
+    fn a_charge_is_between_zero_and_the_maximum(
         conf in any_conf(), v in any_v(), weight in any_weight(),
         run in any::<u64>(), bytes in any::<u64>(), busy in any::<u32>(),
     ) {
@@ -206,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn v_is_monotone(start in any_v(), steps in prop::collection::vec(NEAR, 1..100)) {
+    fn v_never_goes_back(start in any_v(), steps in prop::collection::vec(NEAR, 1..100)) {
         let mut v = start;
         let mut highest = 0;
         for step in steps {
@@ -233,8 +232,8 @@ proptest! {
             sum += since(alone.start(), v);
             prop_assert_eq!(flow.cpu_vt, flow.mem_vt);
         }
-        // A packet that finds fractions carried is charged as much as alone, or
-        // 1 ns more on the CPU; on the bus 1 ns before the weight and 1 after it.
+        // Carried fractions may add 1 ns to each packet. For memory they may add 1 ns before the
+        // weight is applied, and 1 ns after.
         let carried = i64::from(ffi::weight_one().div_ceil(flow.weight)) + 1;
         let more = since(flow.start(), v) - sum;
         prop_assert!((0..=carried * packets.len() as i64).contains(&more), "{more} ns");
@@ -256,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn delta_bounded_is_between_and_its_gap_within_delta(
+    fn delta_bounded_lies_between_both_with_a_gap_within_delta(
         conf in any_conf(), v in any_v(), weight in any_weight(), packets in packets(),
         delta in 1..SEC,
     ) {
@@ -276,7 +275,7 @@ proptest! {
     }
 
     #[test]
-    fn a_wake_up_forgets_sleep_and_keeps_debt(
+    fn a_woken_flow_starts_at_v_minus_c_or_after_its_debt(
         conf in any_conf(), v in any_v(), weight in any_weight(),
         cpu in NEAR, mem in NEAR, dma in 0..1u64 << 30,
     ) {
@@ -293,7 +292,7 @@ proptest! {
     }
 
     #[test]
-    fn the_cap_lowers_what_is_beyond_it_and_nothing_else(
+    fn the_cap_lowers_only_times_after_v_plus_cap(
         conf in any_conf(), v in any_v(), weight in any_weight(),
         cpu in NEAR, mem in NEAR,
     ) {
@@ -305,9 +304,9 @@ proptest! {
         prop_assert_eq!(since(flow.mem_vt, v), mem.min(cap));
     }
 
-    /// Without CPU debt the rule is that of the thesis: S is beyond V + K.
+    /// Without CPU time after V, the rule equals 4.10 of the thesis.
     #[test]
-    fn dma_beyond_k_is_held(
+    fn a_flow_without_cpu_debt_is_held_if_s_is_after_v_plus_k(
         conf in any_conf(), v in any_v(), weight in any_weight(),
         cpu in NEAR, mem in NEAR, dma in 1..1u64 << 30,
     ) {
@@ -319,9 +318,10 @@ proptest! {
         prop_assert_eq!(flow.held(&conf, v), since(flow.start(), v) > conf.hold_ns as i64);
     }
 
-    /// With it, DMA counts from V on, adds up, and never holds what S would not.
+    /// With CPU time after V, the debt is at most what DMA alone would add after V, and no flow is
+    /// held that 4.10 of the thesis would not hold.
     #[test]
-    fn cpu_time_beyond_v_holds_nobody(
+    fn cpu_time_after_v_does_not_add_to_a_hold(
         conf in any_conf(), v in any_v(), weight in any_weight(),
         cpu in NEAR, first in 1..1u64 << 28, second in 1..1u64 << 28,
     ) {
@@ -347,9 +347,8 @@ proptest! {
     }
 }
 
-/// One server, packets of random length and traffic, the smallest S first
-/// (start-time fair queueing). Between any two moments the dominant service of
-/// two backlogged flows differs by at most one packet of each (Goyal, Vin and
+/// Serves random packets, the smallest S first (start-time fair queueing). In any interval, the
+/// dominant service of two backlogged flows differs by at most one packet of each (Goyal, Vin and
 /// Cheng, 1997, theorem 1; Ghodsi et al., 2012, for DRFQ).
 fn stfq_bound_holds(seed: u64, v: u64, delta_ns: u64) -> Result<(), TestCaseError> {
     let mut rng = Rng::new(seed);
@@ -368,14 +367,14 @@ fn stfq_bound_holds(seed: u64, v: u64, delta_ns: u64) -> Result<(), TestCaseErro
         .map(|_| rng.range(ffi::weight_one() as u64 / 70, ffi::weight_one() as u64 * 88) as u32)
         .collect();
     let mut flows: Vec<Flow> = weights.iter().map(|w| Flow::new(v, *w)).collect();
-    // Served by the integers, measured in real numbers.
+    // The integers choose the next packet; floating point measures the service.
     let one = f64::from(ffi::weight_one());
     let mut service: Vec<FloatFlow> = weights
         .iter()
         .map(|w| FloatFlow::new(f64::from(*w) / one))
         .collect();
-    // The longest packet of each flow, and for each pair the lowest and highest
-    // lead so far: their difference is the worst over all intervals.
+    // The longest packet of each flow. For each pair, the lowest and the highest lead so far:
+    // their difference is the worst lead in any interval.
     let mut longest = vec![0f64; nr];
     let mut lead = vec![(0f64, 0f64); nr * nr];
     for _ in 0..600 {
@@ -394,7 +393,7 @@ fn stfq_bound_holds(seed: u64, v: u64, delta_ns: u64) -> Result<(), TestCaseErro
     }
     for (pair, (low, high)) in lead.iter().enumerate() {
         let (i, j) = (pair / nr, pair % nr);
-        // Integers: up to 1 ns a packet and 2^-32 of the rate.
+        // Integers are off by at most 1 ns per packet.
         let bound = longest[i] + longest[j] + 600.0;
         prop_assert!(
             high - low <= bound,

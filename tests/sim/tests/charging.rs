@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The three variants of DRFQ behind a memory controller that serves the lowest
-//! virtual time first: the table of docs/results/controller-agent.md. The memory is the
-//! stand-in of `drfq_sim::memory`, with registers that are written every ms.
+//! The three variants of DRFQ with a memory controller that serves the lowest virtual time first:
+//! the table of docs/results/controller-agent.md. `drfq_sim::memory` stands in for the memory; its
+//! registers are written every ms.
 
 mod common;
 
@@ -12,13 +12,13 @@ use drfq_sim::{Config, CpuSet, MS, TaskSpec, Trace};
 /// 4 GB/s, the thesis' memory.
 const MEM: u64 = 4_000_000_000;
 
-/// Error of the ratio of the traffic of two streams, light to heavy, against
-/// that of their weights. Each has a CPU of four, and could take `part` of the
-/// memory; packets are charged at each tick.
+/// Runs two streams, each on one CPU of four and each with a demand of `part` of the memory's
+/// bandwidth. Packets are charged at each tick. Returns the relative error of the traffic's ratio
+/// against the ratio of the weights.
 fn ratio_error(delta_ns: u64, weights: (u32, u32), part: f64, tick_ns: u64) -> f64 {
     let mut config = Config::new(4).memory(MEM).delta(delta_ns).controller(MS);
     config.tick_ns = tick_ns;
-    // The floor of a packet is R / c, as in the thesis: idle CPUs credit nothing.
+    // A packet is charged at least R / c, as in the thesis, however many CPUs are idle.
     config.conf.best_effort = 0;
     let demand = (MEM as f64 * part) as u64;
     let stream = |name: &str, cpu, weight| {
@@ -49,7 +49,7 @@ fn only_memoryless_breaks_weighted_shares() {
             let [memoryless, dovetailing, bounded] = errors;
             assert!(dovetailing.abs() < 0.01 && bounded.abs() < 0.01);
             if part > 0.75 && light != heavy {
-                // The loser of an update gets less than the floor, and pays it.
+                // In each update one stream gets little traffic, but is charged R / c.
                 assert!(memoryless < -0.02, "{memoryless}");
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Delayed wake-up (4.10): who is held, until when, and for how long at most.
+//! Delayed wake-up (4.10): which tasks are held, until when, and for how long at most.
 
 mod common;
 
@@ -7,10 +7,10 @@ use common::{cpus_used, hogs, nice, run};
 use drfq_sim::ffi::{before, weight_one};
 use drfq_sim::{Config, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 
-/// 1 GB/s: one byte is 1 ns of virtual time.
+/// 1 GB/s, so one byte costs 1 ns of virtual time.
 const MEM: u64 = 1_000_000_000;
 
-/// Runs briefly, then sleeps while a device moves `dma_ms` of the bandwidth.
+/// Runs for 1 ms, then sleeps for 10 ms, while a device moves `dma_ms` of the full bandwidth.
 fn reader(dma_ms: u64) -> TaskSpec {
     let steps = [
         Step::Run {
@@ -26,7 +26,7 @@ fn reader(dma_ms: u64) -> TaskSpec {
 }
 
 #[test]
-fn a_debtor_waits_exactly_until_v_catches_up() {
+fn an_indebted_task_is_held_until_v_reaches_s_minus_k() {
     for (cpus, hog_count, dma_ms) in [(2, 1, 100), (2, 1, 41), (4, 2, 200), (2, 4, 100)] {
         let config = Config::new(cpus).memory(MEM);
         let (k, max_step) = (config.conf.hold_ns, config.tick_ns + config.v_lag_ns);
@@ -39,7 +39,7 @@ fn a_debtor_waits_exactly_until_v_catches_up() {
             assert_eq!(report.violations, Vec::<String>::new());
             let due = !before(sim.v_ns().wrapping_add(k), sim.starts()[0]);
             let held = sim.is_held(0);
-            // Not released early; and not kept once an event of a CPU can see it.
+            // The task is not released early, and is released once an event of a CPU is due.
             assert!(
                 held || !held_before || due,
                 "released {} ns early",
@@ -60,7 +60,7 @@ fn a_debtor_waits_exactly_until_v_catches_up() {
 }
 
 #[test]
-fn alone_a_debtor_runs_at_once() {
+fn an_indebted_task_runs_at_once_if_no_other_task_exists() {
     let config = Config::new(2).memory(MEM);
     let at_once = config.resched_ns;
     let report = run(config, vec![reader(500)], 10);
@@ -69,9 +69,8 @@ fn alone_a_debtor_runs_at_once() {
     assert!(report.tasks[0].max_wake_ns() <= at_once);
 }
 
-/// The last busy CPU falls idle while the debtor is held.
 #[test]
-fn when_all_others_stop_a_held_task_goes() {
+fn a_held_task_is_released_when_all_other_tasks_stop() {
     let config = Config::new(2).memory(MEM);
     let at_once = 2 * config.resched_ns;
     let busy = Trace::once([Step::Run {
@@ -83,14 +82,14 @@ fn when_all_others_stop_a_held_task_goes() {
     assert_eq!(report.counters.released_idle, 1);
     let first_wake = 11 * MS;
     let hold = report.tasks[0].holds_ns[0];
-    // Whatever the microseconds of the first switch were.
+    // The tolerance covers the microseconds of the first switch.
     assert!(hold.abs_diff(100 * MS - first_wake) <= at_once, "{hold} ns");
 }
 
-/// A hog of a large weight hardly moves V. The ticks of a busy CPU see that the
-/// bound is over, also within a slice of many ticks.
+/// A hog of a large weight hardly advances V. A busy CPU's ticks end the hold, also within a slice
+/// of many ticks.
 #[test]
-fn no_hold_exceeds_its_bound() {
+fn a_hold_ends_at_its_bound_if_v_hardly_moves() {
     for slice_ns in [4 * MS, 60 * MS] {
         let mut config = Config::new(2).memory(MEM);
         config.slice_ns = slice_ns;
@@ -106,13 +105,13 @@ fn no_hold_exceeds_its_bound() {
 }
 
 #[test]
-fn the_bound_holds_for_every_debtor_of_a_crowd() {
+fn no_hold_exceeds_its_bound_with_many_held_tasks() {
     let mut holds = 0;
     for seed in 0..100 {
         let mut rng = Rng::new(seed);
         let cpus = rng.range(2, 6) as usize;
         let config = Config::new(cpus).memory(MEM);
-        // A wait for the CPU that releases it comes on top: the CPU's next tick.
+        // The releasing CPU acts at its next tick.
         let bound = config.hold_max_ns + config.tick_ns + 2 * config.resched_ns;
         let mut specs = hogs(&vec![nice(-20); rng.range(1, cpus as u64 - 1) as usize]);
         specs.extend((0..rng.range(1, 6)).map(|_| reader(rng.log_below(4000))));
@@ -127,9 +126,9 @@ fn the_bound_holds_for_every_debtor_of_a_crowd() {
     assert!(holds > 1000, "{holds} holds");
 }
 
-/// CPU time is paid for in the queue, not by idling a CPU.
+/// A task pays for CPU time by its place in the queue. A hold is for DMA traffic only.
 #[test]
-fn a_low_weight_is_not_held_for_cpu_time() {
+fn a_task_of_low_weight_is_not_held_for_cpu_time() {
     for dma_bytes in [0, MEM / 1_000_000] {
         let steps = [
             Step::Run {
@@ -160,8 +159,8 @@ fn a_kernel_thread_is_never_held() {
     assert_eq!(run(config, specs(true), 5).counters.held, 0);
 }
 
-/// What the hold is for: the DMA of one and the CPU of the other get equal
-/// dominant shares although no CPU is contended.
+/// The purpose of a hold: one task's DMA traffic and another's CPU time get equal dominant shares,
+/// although no CPU is contended.
 #[test]
 fn a_held_reader_gets_the_dominant_share_of_a_hog() {
     let mut config = Config::new(2).memory(MEM);

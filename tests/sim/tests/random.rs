@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Random machines and workloads: what must hold whatever happens. The engine
-//! looks after every event for a V that goes back, an idle CPU beside a queued
-//! task that may use it, a task where it may not run, a hold beyond its bound.
+//! Invariants on random machines with random workloads. After every event the engine checks that V
+//! has not gone back, that no CPU is idle beside a queued task that may use it, that each task runs
+//! where it may, and that no hold exceeds its bound.
 
 mod common;
 
@@ -74,7 +74,7 @@ fn random_sim(seed: u64) -> Sim {
 }
 
 #[test]
-fn nothing_that_must_hold_is_broken() {
+fn random_runs_break_no_invariant() {
     let mut seen = Report::default();
     for seed in 0..200 {
         let report = random_sim(seed).run_until(3 * SEC);
@@ -89,7 +89,7 @@ fn nothing_that_must_hold_is_broken() {
         seen.counters.released_idle += report.counters.released_idle;
         seen.counters.released_bound += report.counters.released_bound;
     }
-    // The traces do exercise the rules.
+    // Each rule has acted at least once.
     let c = &seen.counters;
     let least = [
         c.held,
@@ -105,12 +105,12 @@ fn nothing_that_must_hold_is_broken() {
     assert!(least > Some(0), "{c:?}");
 }
 
-/// Nobody waits for ever, whatever the weights: the rescue looks once a second.
+/// No task waits for ever, at any weight: the rescue runs once a second.
 #[test]
-fn every_wait_ends() {
+fn every_wait_in_random_runs_ends_by_a_rescue() {
     for seed in 0..60 {
         let report = random_sim(5000 + seed).run_until(8 * SEC);
-        // Several may be rescued at once and then take their turns.
+        // Tasks that are rescued together run one after the other.
         let bound = 3 * SEC + report.tasks.len() as u64 * 8 * MS;
         for task in &report.tasks {
             assert!(
@@ -128,7 +128,7 @@ fn the_same_seed_gives_the_same_run() {
     for seed in 0..50 {
         let whole = random_sim(seed).run_until(2 * SEC);
         assert_eq!(whole, random_sim(seed).run_until(2 * SEC));
-        // To stop and look does not change what happens.
+        // Pausing the simulation does not change its results.
         let mut sim = random_sim(seed);
         for ms in (0..2000).step_by(7) {
             sim.run_until(ms * MS);
@@ -137,9 +137,9 @@ fn the_same_seed_gives_the_same_run() {
     }
 }
 
-/// Virtual time is cyclic: where it starts makes no difference.
+/// Virtual time is cyclic, so no result depends on its origin.
 #[test]
-fn a_wrap_of_virtual_time_changes_nothing() {
+fn results_do_not_depend_on_where_virtual_time_starts() {
     for seed in 0..50 {
         let from = |v_origin_ns: u64| {
             let mut rng = Rng::new(9000 + seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Two resources: dominant shares, and the three variants of DRFQ. The memory
-//! is the stand-in of `drfq_sim::memory`.
+//! Two resources: dominant shares, and the three variants of DRFQ. `drfq_sim::memory` stands in for
+//! the memory.
 
 mod common;
 
@@ -11,7 +11,8 @@ use drfq_sim::{Config, MS, Report, SEC, Step, TaskSpec, Trace};
 /// 10 GB/s.
 const MEM: u64 = 10_000_000_000;
 
-/// The larger of the shares of the CPUs and of the memory, over the whole run.
+/// Each task's dominant share over the whole run: the larger of its shares of the CPUs and of the
+/// memory.
 fn dominant_shares(report: &Report, cpus: usize) -> Vec<f64> {
     let seconds = report.now_ns as f64 / SEC as f64;
     let share = |t: &drfq_sim::TaskReport| {
@@ -25,7 +26,7 @@ fn dominant_shares(report: &Report, cpus: usize) -> Vec<f64> {
 fn memory_heavy_and_cpu_heavy_get_equal_dominant_shares() {
     for cpus in [2, 4] {
         for delta in [0, 40 * MS, delta_none_ns()] {
-            // Each memory task can use most of the bandwidth while it runs.
+            // The memory task uses most of the bandwidth while it runs.
             let mut specs = hogs(&vec![weight_one(); 2 * cpus - 1]);
             specs.push(TaskSpec::new("memory", Trace::memory_hog(MEM * 9 / 10)));
             let report = run(Config::new(cpus).memory(MEM).delta(delta), specs, 60);
@@ -43,7 +44,7 @@ fn memory_heavy_and_cpu_heavy_get_equal_dominant_shares() {
 }
 
 #[test]
-fn weights_apply_to_dominant_shares() {
+fn dominant_shares_follow_the_weights() {
     let mut specs = hogs(&[weight_one(), weight_one(), weight_one()]);
     let memory = TaskSpec::new("memory", Trace::memory_hog(MEM * 9 / 10));
     specs.push(memory.weight(weight_one() / 2));
@@ -52,9 +53,10 @@ fn weights_apply_to_dominant_shares() {
     assert!((shares[3] / shares[0] - 0.5).abs() < 0.01, "{shares:?}");
 }
 
-/// CPU time of a task that alternates between phases of 100 ms of CPU and of
-/// memory, over that of a hog. Per cycle and c = 2 its CPU time is 100 ms of
-/// dominant resource time and its traffic 95; the maxima are 50 and 95.
+/// Returns the CPU time of a task that alternates between phases, relative to a hog's. Each phase
+/// is 100 ms of CPU time; every second one moves 95 % of the memory's bandwidth. With c = 2, a cycle
+/// is 100 ms of CPU resource time and 95 ms of memory time. The maxima of its phases are 50 and
+/// 95 ms.
 fn phase_changer(delta_ns: u64) -> f64 {
     let phases = [
         Step::Run {
@@ -73,13 +75,13 @@ fn phase_changer(delta_ns: u64) -> f64 {
 }
 
 #[test]
-fn variants_on_a_trace_that_changes_phase() {
+fn alternating_phases_cost_a_sum_of_maxima_only_in_memoryless() {
     let (memoryless, bounded, dovetailing) = (
         phase_changer(0),
         phase_changer(20 * MS),
         phase_changer(delta_none_ns()),
     );
-    // Sum of maxima, 145, against maximum of sums, 100 (Ghodsi et al., 2012).
+    // A cycle costs the sum of maxima, 145 ms, or the maximum of sums, 100 ms (Ghodsi et al.).
     assert!(
         (memoryless * 1.45 - 1.0).abs() < 0.02,
         "memoryless {memoryless:.4}"
@@ -88,8 +90,8 @@ fn variants_on_a_trace_that_changes_phase() {
         (dovetailing - 1.0).abs() < 0.02,
         "dovetailing {dovetailing:.4}"
     );
-    // Between: the memory phase pays 95, from the 20 that it may be ahead to the
-    // 30 that the CPU phase leaves it behind 50: 105 per cycle.
+    // Bounded by 20 ms, a cycle costs 105 ms. In the CPU phase S grows by 30 ms, because memory's
+    // virtual time was 20 ms ahead. In the memory phase it grows by 75 ms.
     assert!((bounded * 1.05 - 1.0).abs() < 0.01, "bounded {bounded:.4}");
     assert!(memoryless < bounded && bounded < dovetailing);
 }

@@ -9,7 +9,7 @@ use drfq_sim::reference::fair_cpus;
 use drfq_sim::{Config, CpuSet, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 
 #[test]
-fn hogs_of_equal_and_unequal_weights() {
+fn hogs_share_the_cpus_by_weight() {
     let one = weight_one();
     for cpus in [1, 2, 4] {
         for weights in [vec![1, 1], vec![1, 2], vec![1, 3], vec![1, 2, 3]] {
@@ -21,12 +21,12 @@ fn hogs_of_equal_and_unequal_weights() {
 }
 
 #[test]
-fn twelve_hogs_on_four_cpus() {
+fn twelve_equal_hogs_share_four_cpus_equally() {
     assert_fair(Config::new(4), &[weight_one(); 12], 60, 0.01);
 }
 
 #[test]
-fn weights_of_the_thesis() {
+fn hogs_share_by_the_weights_of_4_9() {
     for cpus in [1, 2] {
         let weights = [-2, -1, 0, 1, 2].map(weight_thesis);
         assert_fair(Config::new(cpus), &weights, 60, 0.01);
@@ -34,8 +34,8 @@ fn weights_of_the_thesis() {
 }
 
 #[test]
-fn low_weights_are_honoured() {
-    // The smallest share, 1.4 %, is 146 slices in 40 s: one more or less is 0.7 %.
+fn hogs_of_nice_19_get_their_small_share() {
+    // The smallest share, 1.4 %, is 290 slices in 80 s, so one slice is 0.3 % of it.
     assert_fair(Config::new(1), &[nice(0), nice(19)], 80, 0.01);
     assert_fair(Config::new(2), &[nice(0), nice(0), nice(19)], 80, 0.01);
     assert_fair(
@@ -46,10 +46,10 @@ fn low_weights_are_honoured() {
     );
 }
 
-/// One that is due more than a CPU holds V back; the others must not be
-/// ordered by the cap.
+/// A task that is due more than one CPU holds V back. The others must still be ordered by S, not by
+/// the cap.
 #[test]
-fn a_whole_cpu_for_one_does_not_distort_the_rest() {
+fn the_rest_share_by_weight_if_one_task_is_due_more_than_a_cpu() {
     let one = weight_one();
     assert_fair(Config::new(2), &[10 * one, 2 * one, one], 60, 0.01);
     assert_fair(
@@ -60,9 +60,8 @@ fn a_whole_cpu_for_one_does_not_distort_the_rest() {
     );
 }
 
-/// What its weight is worth beyond one CPU is not owed to it later.
 #[test]
-fn a_whole_cpu_saves_up_no_credit() {
+fn a_task_due_more_than_a_cpu_saves_up_no_credit() {
     let one = weight_one();
     let mut specs = hogs(&[4 * one, one, one, 4 * one, 4 * one]);
     for late in &mut specs[3..] {
@@ -71,23 +70,22 @@ fn a_whole_cpu_saves_up_no_credit() {
     let mut sim = Sim::new(Config::new(2), specs);
     let before = sim.run_until(60 * SEC);
     assert!((cpus_used(&before)[0] - 1.0).abs() < 0.01);
-    // From then on 4 of 14 parts of two CPUs.
+    // Now its fair share is 4 of 14 parts of two CPUs.
     let shares = sim.run_until(120 * SEC).shares_since(&before);
     assert!((shares[0] * 14.0 / 4.0 - 1.0).abs() < 0.02, "{shares:?}");
 }
 
-/// At a tick that is as long as the slice, a packet must not last two.
 #[test]
-fn a_packet_lasts_one_slice() {
+fn a_packet_lasts_one_slice_if_a_slice_is_one_tick() {
     let config = Config::new(1);
     let slices = 20 * SEC / config.slice_ns;
     let counters = run(config, hogs(&[weight_one(); 2]), 20).counters;
     assert!((counters.switches + counters.continued).abs_diff(slices) <= slices / 100);
 }
 
-/// 4.5.2: running time is divided by the CPUs that are busy, not by all.
+/// 4.5.2: best effort divides running time by the number of busy CPUs, otherwise by c.
 #[test]
-fn best_effort_credits_idle_cpus() {
+fn v_advances_by_busy_cpus_only_with_best_effort() {
     for best_effort in [0, 1] {
         for busy in 1..=4 {
             let mut config = Config::new(4);
@@ -105,7 +103,7 @@ fn best_effort_credits_idle_cpus() {
 }
 
 #[test]
-fn random_weights_on_random_machines() {
+fn hogs_of_random_weights_share_by_weight_on_random_machines() {
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
         let cpus = rng.range(1, 8) as usize;
@@ -156,7 +154,7 @@ fn queues_of_llcs_are_as_fair_as_one_queue() {
 }
 
 #[test]
-fn random_affinities_get_the_same_from_llc_queues_as_from_one() {
+fn random_affinities_get_equal_shares_from_llc_queues_and_one_queue() {
     let mut worst: f64 = 0.0;
     for seed in 0..100 {
         let mut rng = Rng::new(seed);
@@ -182,7 +180,7 @@ fn random_affinities_get_the_same_from_llc_queues_as_from_one() {
     assert!(worst < 0.02, "shares differ by up to {worst:.4} CPUs");
 }
 
-/// Each task creates the next one and exits: all of them together are one flow.
+/// Each task forks the next one and exits, so all of them together are one flow.
 #[test]
 fn a_chain_of_forks_gets_one_share() {
     for run_ns in [MS, 3_900_000, 8 * MS] {
@@ -202,14 +200,13 @@ fn a_chain_of_forks_gets_one_share() {
     }
 }
 
-/// A parent that waits for its child while the child runs, and then forks the
-/// next: no more than one flow either.
+/// A parent sleeps while its child runs, then forks the next child. The family is at most one flow.
 #[test]
 fn a_shell_loop_gets_no_more_than_one_share() {
     for run_ns in [200 * US, MS, 3_900_000] {
         let mut specs = hogs(&[weight_one(); 2]);
         let run_step = |ns| Step::Run { ns, bytes_per_s: 0 };
-        // It sleeps a little longer than the child would take alone.
+        // The parent sleeps a little longer than the child runs.
         let wait = Step::Sleep {
             ns: run_ns + run_ns / 10,
             dma_bytes: 0,
@@ -228,7 +225,7 @@ fn a_shell_loop_gets_no_more_than_one_share() {
 }
 
 #[test]
-fn a_yield_lets_the_other_run_first() {
+fn the_other_task_runs_after_a_yield() {
     let step = Step::Run {
         ns: MS,
         bytes_per_s: 0,
@@ -242,14 +239,14 @@ fn a_yield_lets_the_other_run_first() {
     assert_eq!(sim.cpu_of(0), Some(0));
     let report = sim.run_until(MS + MS / 2);
     assert_eq!((sim.cpu_of(1), report.counters.yields), (Some(0), 1));
-    // Each time for one packet of the other: 1 ms to a slice, or to two if the
-    // other started between ticks.
+    // Each yield gives the hog one packet. That is one slice, or two if the packet starts between
+    // ticks.
     let used = cpus_used(&sim.run_until(60_000 * MS));
     assert!((1.0 / 9.0..1.0 / 5.0).contains(&used[0]), "{used:?}");
 }
 
 #[test]
-fn the_reference_is_weighted_max_min() {
+fn fair_cpus_is_weighted_max_min() {
     assert_eq!(fair_cpus(&[1, 1], 4), [1.0, 1.0]);
     assert_eq!(fair_cpus(&[1, 2, 3], 1), [1.0 / 6.0, 2.0 / 6.0, 3.0 / 6.0]);
     assert_eq!(fair_cpus(&[10, 2, 1], 2), [1.0, 2.0 / 3.0, 1.0 / 3.0]);

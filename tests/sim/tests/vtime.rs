@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The system virtual time V (4.6), which is found without a scan at each switch.
+//! The system virtual time V (4.6), which the scheduler finds without a scan at each switch.
 
 mod common;
 
@@ -7,8 +7,8 @@ use common::hogs;
 use drfq_sim::ffi::{before, weight_one};
 use drfq_sim::{Config, MS, Sim};
 
-/// V may be late by the packet that made a scan due and by the one before whose
-/// end it was left out, wherever the ticks are.
+/// V may be late by two packets: the one whose end makes a scan due, and the one before, whose scan
+/// was left out. The offset of the ticks does not matter.
 #[test]
 fn v_is_at_most_two_packets_behind_the_running_ones() {
     for nr_cpus in [1, 2, 4, 16] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sleepers: how soon they run, what they cannot gain, and who never starves.
+//! Sleeping tasks: how soon they run after a wake-up, and that they neither gain share nor starve
+//! other tasks.
 
 mod common;
 
@@ -15,7 +16,7 @@ fn a_light_sleeper_runs_within_a_slice_against_two_hogs_per_cpu() {
             let mut rng = Rng::new(seed);
             let steps = (0..50).flat_map(|_| {
                 let run_ns = rng.range(10 * US, 2 * MS);
-                // Less than a fair share of 1/3, so that it never has debt.
+                // Below its fair share of 1/3, so its S is never after V for long.
                 let ns = rng.range(4, 40) * run_ns;
                 [
                     Step::Run {
@@ -44,9 +45,9 @@ fn a_light_sleeper_runs_within_a_slice_against_two_hogs_per_cpu() {
     }
 }
 
-/// Preemption: most wake-ups of a task far behind V run at once.
+/// A task far behind V preempts, so most of its wake-ups run at once.
 #[test]
-fn a_rested_sleeper_preempts() {
+fn a_sleeper_behind_v_preempts_a_hog() {
     let mut specs = hogs(&[weight_one(); 4]);
     specs.push(TaskSpec::new("sleeper", Trace::sleeper(MS, 100 * MS)));
     let config = Config::new(2);
@@ -61,10 +62,9 @@ fn a_rested_sleeper_preempts() {
     );
 }
 
-/// A packet of a low weight ends far ahead; V must not follow it past the
-/// tasks that wait.
+/// A packet of low weight ends far after V. V must not follow it past the tasks that wait.
 #[test]
-fn a_low_weight_does_not_delay_others() {
+fn a_hog_of_low_weight_does_not_delay_wakeups() {
     let mut specs = hogs(&[nice(0), nice(19)]);
     specs.push(TaskSpec::new("sleeper", Trace::sleeper(MS, 97 * MS)));
     let config = Config::new(1);
@@ -78,7 +78,7 @@ fn a_low_weight_does_not_delay_others() {
 }
 
 #[test]
-fn no_pattern_of_sleep_gains_share() {
+fn no_sleep_pattern_gains_more_than_a_fair_share() {
     for seed in 0..100 {
         let mut rng = Rng::new(seed);
         let cpus = rng.range(1, 4) as usize;
@@ -104,7 +104,7 @@ fn no_pattern_of_sleep_gains_share() {
     }
 }
 
-/// Many sleepers together cannot push a hog below its share either.
+/// Many sleepers together do not push a hog below its share.
 #[test]
 fn hogs_keep_their_share_among_sleepers() {
     for seed in 0..100 {
@@ -128,15 +128,14 @@ fn hogs_keep_their_share_among_sleepers() {
     }
 }
 
-/// The longest wait that the rules allow task `i`, ns. It waits at an S of at
-/// most V, the cap, and its own last packet D_i. Every other flow is at V - C or
-/// later whenever it starts, so it may run for w c (cap + C + D_i), and one packet
-/// more, before its S is later.
+/// The longest wait that the rules allow task `i`, ns. It waits with S of at most V + cap + D_i,
+/// where D_i is its last packet. Every other flow starts at V - C or later. So it runs for at most
+/// w c (cap + C + D_i), and one packet more, before its S is later.
 fn longest_wait_ns(config: &Config, weights: &[u32], i: usize) -> u64 {
     let one = f64::from(weight_one());
     let cpus = config.nr_cpus() as f64;
     let packet = (config.slice_ns + config.tick_ns + config.resched_ns) as f64;
-    // Best effort charges more, but only if a CPU idles, and then nobody waits.
+    // Best effort charges more only if a CPU is idle, and then no task waits.
     let own = packet / cpus / (f64::from(weights[i]) / one);
     let window = (config.conf.cap_ns + config.conf.wake_credit_ns) as f64 + own;
     let others = weights.iter().enumerate().filter(|(j, _)| *j != i);
@@ -147,7 +146,7 @@ fn longest_wait_ns(config: &Config, weights: &[u32], i: usize) -> u64 {
 }
 
 #[test]
-fn nobody_waits_longer_than_the_theory_allows() {
+fn no_task_waits_longer_than_the_theory_allows() {
     for seed in 0..200 {
         let mut rng = Rng::new(2000 + seed);
         let cpus = rng.range(1, 4) as usize;
@@ -182,14 +181,13 @@ fn nobody_waits_longer_than_the_theory_allows() {
     }
 }
 
-/// A tiny weight among huge ones is due a slice in minutes; the watchdog of the
-/// kernel would not wait for that.
+/// A tiny weight among huge ones gets a slice every few minutes. The kernel's watchdog allows 30 s.
 #[test]
-fn the_rescue_bounds_every_wait() {
+fn a_rescue_bounds_the_wait_of_a_tiny_weight() {
     let mut weights = vec![nice(-20); 8];
     weights.push(nice(19));
     let config = Config::new(1);
-    // Two seconds, found within another, then the front of the queue.
+    // It waits for 2 s, the timer finds it within 1 s, and it runs after the present packet.
     let bound = config.rescue_ns + SEC + config.slice_ns + config.tick_ns;
     let report = run(config, hogs(&weights), 60);
     let starved = &report.tasks[8];
@@ -198,14 +196,14 @@ fn the_rescue_bounds_every_wait() {
     assert!(starved.cpu_ns > 0);
 }
 
-/// A long lead from times without contention must not starve its owner.
+/// A task that ran far ahead of V while no task waited must not starve once tasks wait.
 #[test]
-fn the_past_without_contention_is_forgiven_beyond_the_cap() {
-    // Alone beside a hog of a higher weight, "light" runs far ahead of V.
+fn a_lead_from_idle_times_delays_by_at_most_the_cap() {
+    // Each hog has a CPU. The light one runs far ahead of V, which the heavy one holds back.
     let mut specs = hogs(&[4 * weight_one(), weight_one() / 4]);
     specs.push(TaskSpec::new("late", Trace::hog()).arrival(20 * SEC));
     let config = Config::new(2);
-    // It may wait until the newcomer, at V, has used cap (and its last packet).
+    // It waits until the newcomer, which starts at V, has used the cap and the light hog's packet.
     let own = 4 * (config.slice_ns + config.tick_ns) / 2;
     let bound = 2 * (config.conf.cap_ns + own) + config.slice_ns + config.tick_ns;
     let report = run(config, specs, 40);
