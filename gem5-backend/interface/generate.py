@@ -19,8 +19,9 @@ def camel(name):
 
 
 def constants(values, suffix="", form="#x"):
-    return "".join(f"inline constexpr std::uint64_t {camel(name + suffix)} = {value:{form}};\n"
-                   for name, value in values.items())
+    return "".join(
+        f"inline constexpr std::uint64_t {camel(name + suffix)} = {value:{form}};\n" for name, value in values.items()
+    )
 
 
 def enumeration(name, kind, values):
@@ -28,72 +29,107 @@ def enumeration(name, kind, values):
 
 
 def header(source, guard, body):
-    return (NOTE.format(source) + f"#ifndef {guard}\n#define {guard}\n\n#include <cstddef>\n#include <cstdint>\n\n"
-            f"namespace drfq {{\n{body}}}  // namespace drfq\n\n#endif\n")
+    return (
+        NOTE.format(source) + f"#ifndef {guard}\n#define {guard}\n\n#include <cstddef>\n#include <cstdint>\n\n"
+        f"namespace drfq {{\n{body}}}  // namespace drfq\n\n#endif\n"
+    )
 
 
 def registers_hh(table):
     limits = table["limits"]
-    offsets = "".join(f"/// {r['access']}, {r['count']} of 8 bytes\n" + constants({name: r["offset"]})
-                      for name, r in table["register"].items())
-    body = ("\nnamespace mmio {\n" + offsets + constants({"bytes": limits["bytes"]}) +
-            constants(table["identity"], "_value") + "}  // namespace mmio\n\n"
-            f"inline constexpr std::uint32_t kPids = {limits['pids']};\n"
-            f"inline constexpr std::uint32_t kCoresMax = {limits['cores_max']};\n\n" +
-            enumeration("Access", "std::uint8_t", table["access_result"]) + "\nnamespace virtual_machine {\n" +
-            constants(table["virtual_machine"]) + "}  // namespace virtual_machine\n\n")
+    offsets = "".join(
+        f"/// {r['access']}, {r['count']} of 8 bytes\n" + constants({name: r["offset"]})
+        for name, r in table["register"].items()
+    )
+    body = (
+        "\nnamespace mmio {\n"
+        + offsets
+        + constants({"bytes": limits["bytes"]})
+        + constants(table["identity"], "_value")
+        + "}  // namespace mmio\n\n"
+        f"inline constexpr std::uint32_t kPids = {limits['pids']};\n"
+        f"inline constexpr std::uint32_t kCoresMax = {limits['cores_max']};\n\n"
+        + enumeration("Access", "std::uint8_t", table["access_result"])
+        + "\nnamespace virtual_machine {\n"
+        + constants(table["virtual_machine"])
+        + "}  // namespace virtual_machine\n\n"
+    )
     return header("registers", "DRFQ_GENERATED_REGISTERS_HH", body)
 
 
 def layout(name, fields):
     size = max(offset + size for offset, size in fields.values())
-    return (f"\ninline constexpr std::size_t {camel(name)}Bytes = {size};\nnamespace {name} {{\n" +
-            "".join(f"inline constexpr Field<{size}> {camel(field)}{{{offset}}};\n"
-                    for field, (offset, size) in fields.items()) + f"}}  // namespace {name}\n")
+    return (
+        f"\ninline constexpr std::size_t {camel(name)}Bytes = {size};\nnamespace {name} {{\n"
+        + "".join(
+            f"inline constexpr Field<{size}> {camel(field)}{{{offset}}};\n" for field, (offset, size) in fields.items()
+        )
+        + f"}}  // namespace {name}\n"
+    )
 
 
 def protocol_hh(table):
-    body = ("namespace wire {\n"
-            f"inline constexpr std::uint32_t kVersion = {table['version']};\n"
-            f"inline constexpr std::size_t kFrameMax = {table['frame_bytes_max']};\n"
-            f"inline constexpr std::uint16_t kReply = {table['reply_bit']:#x};\n"
-            f"inline constexpr std::uint16_t kEvent = {table['event_bit']:#x};\n" + constants(table["limits"], form="d") + "\n" +
-            enumeration("Op", "std::uint16_t", table["op"]) + enumeration("Status", "std::uint16_t", table["status"]) +
-            enumeration("Role", "std::uint64_t", table["role"]) +
-            enumeration("Feature", "unsigned", table["feature"]) +
-            "\n/// A little-endian unsigned number in a record.\ntemplate <std::size_t Bytes>\nstruct Field {\n"
-            "  std::size_t offset;\n};\n" +
-            "".join(layout(name, fields) for name, fields in table["layout"].items()) + "}  // namespace wire\n")
+    body = (
+        "namespace wire {\n"
+        f"inline constexpr std::uint32_t kVersion = {table['version']};\n"
+        f"inline constexpr std::size_t kFrameMax = {table['frame_bytes_max']};\n"
+        f"inline constexpr std::uint16_t kReply = {table['reply_bit']:#x};\n"
+        f"inline constexpr std::uint16_t kEvent = {table['event_bit']:#x};\n"
+        + constants(table["limits"], form="d")
+        + "\n"
+        + enumeration("Op", "std::uint16_t", table["op"])
+        + enumeration("Status", "std::uint16_t", table["status"])
+        + enumeration("Role", "std::uint64_t", table["role"])
+        + enumeration("Feature", "unsigned", table["feature"])
+        + "\n/// A little-endian unsigned number in a record.\ntemplate <std::size_t Bytes>\nstruct Field {\n"
+        "  std::size_t offset;\n};\n"
+        + "".join(layout(name, fields) for name, fields in table["layout"].items())
+        + "}  // namespace wire\n"
+    )
     return header("protocol", "DRFQ_GENERATED_PROTOCOL_HH", body)
 
 
 def machine_registers_h(table):
     machine = table["virtual_machine"]
-    names = {"pci_vendor": "CONTROLLER_VENDOR", "pci_device": "CONTROLLER_DEVICE", "pci_bar": "CONTROLLER_BAR",
-             "pci_bytes": "CONTROLLER_BYTES"}
+    names = {
+        "pci_vendor": "CONTROLLER_VENDOR",
+        "pci_device": "CONTROLLER_DEVICE",
+        "pci_bar": "CONTROLLER_BAR",
+        "pci_bytes": "CONTROLLER_BYTES",
+    }
     # The BAR's number is an int for printf.
-    lines = "".join(f"#define MACHINE_{names.get(key, key.upper())} {value if key == 'pci_bar' else f'{value:#x}u'}\n"
-                    for key, value in machine.items())
-    return (NOTE.format("registers").replace("// ", "/* ").replace("\n", " */\n") +
-            "#ifndef DRFQ_GENERATED_MACHINE_REGISTERS_H\n#define DRFQ_GENERATED_MACHINE_REGISTERS_H\n\n" + lines +
-            "\n#endif\n")
+    lines = "".join(
+        f"#define MACHINE_{names.get(key, key.upper())} {value if key == 'pci_bar' else f'{value:#x}u'}\n"
+        for key, value in machine.items()
+    )
+    return (
+        NOTE.format("registers").replace("// ", "/* ").replace("\n", " */\n")
+        + "#ifndef DRFQ_GENERATED_MACHINE_REGISTERS_H\n#define DRFQ_GENERATED_MACHINE_REGISTERS_H\n\n"
+        + lines
+        + "\n#endif\n"
+    )
 
 
 def preset(name, values):
     lines = [f'  t.name = "{name}";']
     for key, value in values.items():
         if isinstance(value, str):
-            value = {"map": "AddressMap", "page": "PagePolicy"}[key] + "::" + value.replace("-", "_")
-        lines.append(f"  t.{key.removesuffix('_ps')} = {value};")
+            literal = {"map": "AddressMap", "page": "PagePolicy"}[key] + "::" + value.replace("-", "_")
+        else:
+            literal = value
+        lines.append(f"  t.{key.removesuffix('_ps')} = {literal};")
     return f"inline Timing {name.replace('-', '_')}() {{\n  Timing t;\n" + "\n".join(lines) + "\n  return t;\n}\n\n"
 
 
 def dram_presets_hh(presets):
     calls = ", ".join(name.replace("-", "_") + "()" for name in presets)
-    body = ("".join(preset(name, values) for name, values in presets.items()) +
-            f"inline std::vector<Timing> dram_presets() {{ return {{{calls}}}; }}\n\n")
+    body = (
+        "".join(preset(name, values) for name, values in presets.items())
+        + f"inline std::vector<Timing> dram_presets() {{ return {{{calls}}}; }}\n\n"
+    )
     return header("dram_presets", "DRFQ_GENERATED_DRAM_PRESETS_HH", body).replace(
-        "#include <cstdint>\n", '#include <cstdint>\n#include <vector>\n\n#include "model/timing.hh"\n')
+        "#include <cstdint>\n", '#include <cstdint>\n#include <vector>\n\n#include "model/timing.hh"\n'
+    )
 
 
 def main():
@@ -101,9 +137,12 @@ def main():
         sys.exit(__doc__)
     out = Path(sys.argv[1]) / "generated"
     out.mkdir(parents=True, exist_ok=True)
-    headers = {"registers.hh": registers_hh(tables.REGISTERS), "protocol.hh": protocol_hh(tables.PROTOCOL),
-               "machine_registers.h": machine_registers_h(tables.REGISTERS),
-               "dram_presets.hh": dram_presets_hh(tables.DRAM_PRESETS)}
+    headers = {
+        "registers.hh": registers_hh(tables.REGISTERS),
+        "protocol.hh": protocol_hh(tables.PROTOCOL),
+        "machine_registers.h": machine_registers_h(tables.REGISTERS),
+        "dram_presets.hh": dram_presets_hh(tables.DRAM_PRESETS),
+    }
     for name, text in headers.items():
         (out / name).write_text(text, encoding="utf-8")
 

@@ -10,7 +10,8 @@ use drfq_sense::sched_ext::{SchedExt, release};
 use crate::{kernel_btf::KernelBtf, privileges};
 
 /// Kernels that work, for the advice of a diagnosis.
-const GOOD_KERNELS: &str = "boot a kernel with CONFIG_SCHED_CLASS_EXT=y and sane BTF (of Debian's: 6.16 to 7.0, 7.2.13 and later)";
+const GOOD_KERNELS: &str = "boot a kernel with CONFIG_SCHED_CLASS_EXT=y and sane BTF \
+     (of Debian's: 6.16 to 7.0, 7.2.13 and later)";
 
 /// # Errors
 /// Why the scheduler cannot be loaded here, in one line that says what to do.

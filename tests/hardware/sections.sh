@@ -22,7 +22,11 @@ section_resctrl() {
 	echo "MB:0=30" > "$resctrl/g/schemata" && echo "L3:0=f" > "$resctrl/g/schemata"
 	note schemata.written "$(tr -d ' ' < "$resctrl/g/schemata" | tr '\n' ' ')"
 	for bad in "MB:0=200" "L3:0=5" "L3:0=1ff" "L3:0=0" "nonsense"; do
-		if echo "$bad" > "$resctrl/g/schemata"; then note "schemata.$bad" taken; else note "schemata.$bad" refused; fi
+		if echo "$bad" > "$resctrl/g/schemata"; then
+			note "schemata.$bad" taken
+		else
+			note "schemata.$bad" refused
+		fi
 	done 2> /dev/null
 	echo $$ > "$resctrl/g/tasks"
 	if grep -qx $$ "$resctrl/g/tasks"; then note tasks ok; fi
@@ -153,7 +157,8 @@ section_registers() {
 	note traffic "$(controller_registers write 0x48008 7 read 0x10038 run stream -t -s 0.1 copy@1 | tr '\n' ' ')"
 	note cleared "$(controller_registers write 0x48008 0 read 0x20038 read 0x10038 read 0x10038 | tr '\n' ' ')"
 	# The lower virtual time is served first. Then the two swap, by the mailbox page.
-	controller_registers write 0x48008 1 write 0x48010 2 write 0x40008 1 write 0x40010 1000 run stream -s "$seconds" copy@1 copy@2 |
+	controller_registers write 0x48008 1 write 0x48010 2 write 0x40008 1 write 0x40010 1000 \
+		run stream -s "$seconds" copy@1 copy@2 |
 		sed 's/^/first\t/'
 	controller_registers publish 1 1 1000 publish 2 2 1 run stream -s "$seconds" copy@1 copy@2 | sed 's/^/second\t/'
 	controller_registers write 0x48008 0 write 0x48010 0 write 0x40008 0 write 0x40010 0

@@ -7,11 +7,15 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import system  # noqa: E402
+import system
 
 parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("--caches", choices=["none", "plain", "labelled"], default="none",
-                    help="put caches before the memory: gem5's own, or those that keep the labels")
+parser.add_argument(
+    "--caches",
+    choices=["none", "plain", "labelled"],
+    default="none",
+    help="put caches before the memory: gem5's own, or those that keep the labels",
+)
 parser.add_argument("--prefetch", action="store_true", help="with a stride prefetcher in the second level")
 parser.add_argument("--log", default="", help="write the decisions to this file (model/DECISIONS.md)")
 parser.add_argument("--decisions", type=int, default=100000, help="at most so many (%(default)s)")

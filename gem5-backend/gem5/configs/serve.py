@@ -7,12 +7,17 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import system  # noqa: E402
+import system
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--socket", required=True, help="where to listen; the file is private to this user")
-parser.add_argument("--free-running", type=float, metavar="RATE", default=0.0,
-                    help="simulated seconds per second, at most; without it the writer advances time (lock-step)")
+parser.add_argument(
+    "--free-running",
+    type=float,
+    metavar="RATE",
+    default=0.0,
+    help="simulated seconds per second, at most; without it the writer advances time (lock-step)",
+)
 parser.add_argument("--agents", type=int, default=64, help="demands that can be served at a time (%(default)s)")
 parser.add_argument("memory", type=json.loads, help="what `drfq-mc memory [FILE]` prints")
 args = parser.parse_args()

@@ -12,9 +12,22 @@ except ImportError:
     fatal("this gem5 was built without the SimObjects of gem5-backend/gem5 (scons ... EXTRAS=DIRECTORY)")
 
 TIMES = {
-    "tRCD": "tRCD", "tCL": "tCL", "tCWL": "tCWL", "tRP": "tRP", "tRAS": "tRAS", "tRRD": "tRRD", "tXAW": "tFAW",
-    "tWTR": "tWTR", "tRTW": "tRTW", "tRTP": "tRTP", "tWR": "tWR", "tBURST": "tBURST", "tCS": "tCS", "tREFI": "tREFI",
-    "tRFC": "tRFC", "tCK": "tCK",
+    "tRCD": "tRCD",
+    "tCL": "tCL",
+    "tCWL": "tCWL",
+    "tRP": "tRP",
+    "tRAS": "tRAS",
+    "tRRD": "tRRD",
+    "tXAW": "tFAW",
+    "tWTR": "tWTR",
+    "tRTW": "tRTW",
+    "tRTP": "tRTP",
+    "tWR": "tWR",
+    "tBURST": "tBURST",
+    "tCS": "tCS",
+    "tREFI": "tREFI",
+    "tRFC": "tRFC",
+    "tCK": "tCK",
 }
 TIMES_OF_GROUPS = {"tRRD_L": "tRRD_L", "tWTR_L": "tWTR_L", "tCCD_L": "tCCD_L", "tCCD_L_WR": "tCCD_L_WR"}
 PAGES = {"open": "open", "open-adaptive": "open_adaptive", "closed": "close"}
@@ -53,12 +66,22 @@ def controller(memory, log, decisions):
     if memory["fill"]:
         raise SystemExit("gem5: 'fill' is a rule of the model's; gem5's DRAM does not tell what fits")
     return DrfqMemCtrl(
-        dram=dram(memory), frfcfs=memory["policy"] == "frfcfs", cores=memory["cores"],
-        tie_bursts=memory["tie_bursts"], prepare=bool(memory["prepare"]), aging=f"{memory['aging_ps']}ps",
-        write_high_thresh_perc=memory["drain_high_percent"], write_low_thresh_perc=memory["drain_low_percent"],
-        min_writes_per_switch=memory["drain_min_writes"], min_reads_per_switch=memory["drain_min_reads"],
-        static_frontend_latency=f"{memory['frontend_ps']}ps", static_backend_latency=f"{memory['backend_ps']}ps",
-        decision_log=log, decisions=decisions, version=_m5.core.gem5Version)
+        dram=dram(memory),
+        frfcfs=memory["policy"] == "frfcfs",
+        cores=memory["cores"],
+        tie_bursts=memory["tie_bursts"],
+        prepare=bool(memory["prepare"]),
+        aging=f"{memory['aging_ps']}ps",
+        write_high_thresh_perc=memory["drain_high_percent"],
+        write_low_thresh_perc=memory["drain_low_percent"],
+        min_writes_per_switch=memory["drain_min_writes"],
+        min_reads_per_switch=memory["drain_min_reads"],
+        static_frontend_latency=f"{memory['frontend_ps']}ps",
+        static_backend_latency=f"{memory['backend_ps']}ps",
+        decision_log=log,
+        decisions=decisions,
+        version=_m5.core.gem5Version,
+    )
 
 
 def connect_cached(system, labelled, prefetch):
@@ -66,8 +89,16 @@ def connect_cached(system, labelled, prefetch):
     kind = DrfqCache if labelled else Cache
 
     def cache(size, lines, latency):
-        return kind(size=size, assoc=8, tag_latency=latency, data_latency=latency, response_latency=latency,
-                    mshrs=lines, tgts_per_mshr=8, write_buffers=lines)
+        return kind(
+            size=size,
+            assoc=8,
+            tag_latency=latency,
+            data_latency=latency,
+            response_latency=latency,
+            mshrs=lines,
+            tgts_per_mshr=8,
+            write_buffers=lines,
+        )
 
     system.l1 = [cache("32KiB", 32, 1) for _ in system.agents]
     system.l2bus = L2XBar()
@@ -91,8 +122,9 @@ def connect(system, memory):
             agent.port = system.controller.agents
         system.system_port = system.controller.agents
         return
-    system.membus = NoncoherentXBar(width=64, frontend_latency=0, forward_latency=0, response_latency=0,
-                                    header_latency=0)
+    system.membus = NoncoherentXBar(
+        width=64, frontend_latency=0, forward_latency=0, response_latency=0, header_latency=0
+    )
     for agent in system.agents:
         agent.port = system.membus.cpu_side_ports
     system.system_port = system.membus.cpu_side_ports

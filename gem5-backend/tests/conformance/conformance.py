@@ -21,19 +21,45 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "interface"))
-from tables import OFFSET, OP, PIDS, PROTOCOL, REGISTERS, STATUS, record  # noqa: E402
+from tables import OFFSET, OP, PIDS, PROTOCOL, REGISTERS, STATUS, record
 
 HEADER, RECORD, DEMAND = record("header"), record("batch_record"), record("demand_record")
 HELLO, READ, WRITE, PEEK, BATCH, ADVANCE, DEMAND_OP, STATS, SUBSCRIBE = (
-    OP[name] for name in ("hello", "read", "write", "peek", "batch", "advance", "demand", "stats", "subscribe"))
-(OK, BAD_ADDRESS, READ_ONLY, BAD_VALUE, MALFORMED, BAD_VERSION, BAD_OP, NOT_GREETED, NOT_WRITER, WRITER_TAKEN,
- WRONG_MODE) = (STATUS[name] for name in (
-     "ok", "bad_address", "read_only", "bad_value", "malformed", "bad_version", "bad_op", "not_greeted", "not_writer",
-     "writer_taken", "wrong_mode"))
+    OP[name] for name in ("hello", "read", "write", "peek", "batch", "advance", "demand", "stats", "subscribe")
+)
+(
+    OK,
+    BAD_ADDRESS,
+    READ_ONLY,
+    BAD_VALUE,
+    MALFORMED,
+    BAD_VERSION,
+    BAD_OP,
+    NOT_GREETED,
+    NOT_WRITER,
+    WRITER_TAKEN,
+    WRONG_MODE,
+) = (
+    STATUS[name]
+    for name in (
+        "ok",
+        "bad_address",
+        "read_only",
+        "bad_value",
+        "malformed",
+        "bad_version",
+        "bad_op",
+        "not_greeted",
+        "not_writer",
+        "writer_taken",
+        "wrong_mode",
+    )
+)
 READER, WRITER = PROTOCOL["role"]["reader"], PROTOCOL["role"]["writer"]
 PROTOCOL_VERSION, REPLY, EVENT = PROTOCOL["version"], PROTOCOL["reply_bit"], PROTOCOL["event_bit"]
 TRAFFIC, TRAFFIC_PEEK, VT_PID, VT_CORE, PID_CORE = (
-    OFFSET[name] for name in ("traffic", "traffic_peek", "vtime_pid", "vtime_core", "pid_core"))
+    OFFSET[name] for name in ("traffic", "traffic_peek", "vtime_pid", "vtime_core", "pid_core")
+)
 ID, VERSION, PIDS_REGISTER, CORES = (OFFSET[name] for name in ("id", "version", "pids", "cores"))
 REGISTER_BYTES = REGISTERS["limits"]["bytes"]
 LINES_MAX = PROTOCOL["limits"]["demand_outstanding_lines_max"]
@@ -178,7 +204,6 @@ class Greeting(Server):
             client.send(op)
             self.assertEqual(client.receive().status, BAD_OP)
 
-
     def test_a_greeting_has_the_bytes_of_version_1(self):
         client = self.client()
         client.socket.sendall(bytes.fromhex("28000000 0100 0000 07000000 00000000 0100000000000000" + " 00" * 16))
@@ -222,8 +247,9 @@ class Registers(Server):
 
     def test_batches(self):
         writer = self.client(WRITER)
-        reply, records = writer.batch((WRITE, VT_CORE, 5), (WRITE, 4, 1), (READ, VT_CORE, 0), (ADVANCE, 0, 0),
-                                      (PEEK, PIDS_REGISTER, 0))
+        reply, records = writer.batch(
+            (WRITE, VT_CORE, 5), (WRITE, 4, 1), (READ, VT_CORE, 0), (ADVANCE, 0, 0), (PEEK, PIDS_REGISTER, 0)
+        )
         self.assertEqual((reply.status, reply.a, reply.b), (OK, 5, 2))
         self.assertEqual([r[1] for r in records], [OK, BAD_ADDRESS, OK, BAD_OP, OK])
         self.assertEqual((records[2][4], records[4][4]), (5, PIDS))
@@ -312,9 +338,14 @@ class Traffic(Server):
     def test_bad_demands_are_refused_whole(self):
         writer = self.client(WRITER)
         good = DEMAND.pack(0, 0, 1000, 1, 0, 0)
-        for bad in (DEMAND.pack(0, 9999, 1, 1, 0, 0), DEMAND.pack(PIDS, 0, 1, 1, 0, 0),
-                    DEMAND.pack(0, 0, 1, 0, 0, 0), DEMAND.pack(0, 0, 1, LINES_MAX + 1, 0, 0),
-                    DEMAND.pack(0, 0, 1, 1, 101, 0), b"short"):
+        for bad in (
+            DEMAND.pack(0, 9999, 1, 1, 0, 0),
+            DEMAND.pack(PIDS, 0, 1, 1, 0, 0),
+            DEMAND.pack(0, 0, 1, 0, 0, 0),
+            DEMAND.pack(0, 0, 1, LINES_MAX + 1, 0, 0),
+            DEMAND.pack(0, 0, 1, 1, 101, 0),
+            b"short",
+        ):
             reply = writer.call(DEMAND_OP, payload=good + bad)
             self.assertEqual((reply.status, reply.a), (BAD_VALUE, 0))
 
@@ -322,8 +353,9 @@ class Traffic(Server):
         writer = self.client(WRITER)
         got = []
         for first, second in ((1, 2), (2, 1)):
-            writer.batch((WRITE, PID_CORE, 40), (WRITE, PID_CORE + 8, 41), (WRITE, VT_CORE, first),
-                         (WRITE, VT_CORE + 8, second))
+            writer.batch(
+                (WRITE, PID_CORE, 40), (WRITE, PID_CORE + 8, 41), (WRITE, VT_CORE, first), (WRITE, VT_CORE + 8, second)
+            )
             for core in (0, 1):
                 writer.demand(core, 10**11, outstanding_lines=16)
             writer.call(ADVANCE, MS)
@@ -375,8 +407,13 @@ class Streams(Server):
 
 class Abuse(Server):
     def test_malformed_frames_end_the_connection(self):
-        for frame in (struct.pack("<I", HEADER.size - 1), struct.pack("<I", FRAME_MAX + 1), b"\xff" * 64, b"\0" * HEADER.size,
-                      HEADER.pack(HEADER.size, HELLO, 0, 1, 1, PROTOCOL_VERSION, 0, 0)):
+        for frame in (
+            struct.pack("<I", HEADER.size - 1),
+            struct.pack("<I", FRAME_MAX + 1),
+            b"\xff" * 64,
+            b"\0" * HEADER.size,
+            HEADER.pack(HEADER.size, HELLO, 0, 1, 1, PROTOCOL_VERSION, 0, 0),
+        ):
             client = self.client()
             client.socket.sendall(frame)
             self.assertEqual(client.receive().status, MALFORMED)
@@ -386,6 +423,7 @@ class Abuse(Server):
 
     def test_random_bytes(self):
         import random
+
         rng = random.Random(1)
         for _ in range(200):
             client = self.client()

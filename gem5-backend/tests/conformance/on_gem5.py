@@ -17,5 +17,6 @@ memory = subprocess.run([sys.argv[1], "memory"], check=True, capture_output=True
 with tempfile.TemporaryDirectory() as out:
     command = [gem5, "-d", out, os.path.join(here, "..", "gem5", "configs", "serve.py"), "--socket", "{socket}", memory]
     environment = {**os.environ, "DRFQ_SERVER": shlex.join(command)}
-    sys.exit(subprocess.run([sys.executable, os.path.join(here, "conformance.py")], env=environment,
-                            check=False).returncode)
+    sys.exit(
+        subprocess.run([sys.executable, os.path.join(here, "conformance.py")], env=environment, check=False).returncode
+    )

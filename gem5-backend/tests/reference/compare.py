@@ -12,20 +12,27 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import reference  # noqa: E402
+import reference
 
 
 def options(rng):
-    return dict(dram=rng.choice(["lpddr2-1066-x32", "lpddr2-1066-x32", "ddr4-2400"]),
-                policy=rng.choice(["lvtf", "lvtf", "frfcfs"]), entries=rng.choice([8, 16, 32, 128]),
-                tie=rng.choice([0, 1, 16, 64]), prepare=rng.choice([False, False, True]),
-                aging=rng.choice([0, 0, 500000]), fill=rng.choice([False, False, True]))
+    return dict(
+        dram=rng.choice(["lpddr2-1066-x32", "lpddr2-1066-x32", "ddr4-2400"]),
+        policy=rng.choice(["lvtf", "lvtf", "frfcfs"]),
+        entries=rng.choice([8, 16, 32, 128]),
+        tie=rng.choice([0, 1, 16, 64]),
+        prepare=rng.choice([False, False, True]),
+        aging=rng.choice([0, 0, 500000]),
+        fill=rng.choice([False, False, True]),
+    )
 
 
 def memory_table(o):
-    return (f'[memory]\ndram = "{o["dram"]}"\npolicy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
-            f'write_entries = {o["entries"]}\ntie_bursts = {o["tie"]}\nprepare = {str(o["prepare"]).lower()}\n'
-            f'fill = {str(o["fill"]).lower()}\naging_ns = {o["aging"] // 1000}\n')
+    return (
+        f'[memory]\ndram = "{o["dram"]}"\npolicy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
+        f"write_entries = {o['entries']}\ntie_bursts = {o['tie']}\nprepare = {str(o['prepare']).lower()}\n"
+        f"fill = {str(o['fill']).lower()}\naging_ns = {o['aging'] // 1000}\n"
+    )
 
 
 def trace(rng):
@@ -68,8 +75,9 @@ def main():
                 f.write(text)
             with open(memory, "w", encoding="ascii") as f:
                 f.write(memory_table(o))
-            subprocess.run([sys.argv[1], "replay", "--memory", memory, "--log", log, path], check=True,
-                           stdout=subprocess.DEVNULL)
+            subprocess.run(
+                [sys.argv[1], "replay", "--memory", memory, "--log", log, path], check=True, stdout=subprocess.DEVNULL
+            )
             with open(log, encoding="ascii") as f:
                 got = f.read().splitlines()
             want = reference.replay(text, **o)

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """An independent, slow reference of the controller and its DRAM.
 
-Written from the rules (docs/explanation/controller.md) with plain lists and recomputation: no sorted insertion, no counters, no
-incremental state. It shares the tables of interface/ with the C++ core, and nothing else. Prints the same decision log as `drfq-mc replay --log`.
+Written from the rules (docs/explanation/controller.md) with plain lists and recomputation: no sorted insertion, no
+counters, no incremental state. It shares the tables of interface/ with the C++ core, and nothing else. Prints the same
+decision log as `drfq-mc replay --log`.
 Times are picoseconds.
 """
 
@@ -11,14 +12,15 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "interface"))
-from tables import DRAM_PRESETS, OFFSET, PIDS  # noqa: E402
+from tables import DRAM_PRESETS, OFFSET, PIDS
 
 VT_PID, VT_CORE, PID_CORE = (OFFSET[name] for name in ("vtime_pid", "vtime_core", "pid_core"))
 NEVER = float("inf")
 
 # Times lose their unit: all are picoseconds.
-DRAMS = {name: {key.removesuffix("_ps"): value for key, value in preset.items()}
-         for name, preset in DRAM_PRESETS.items()}
+DRAMS = {
+    name: {key.removesuffix("_ps"): value for key, value in preset.items()} for name, preset in DRAM_PRESETS.items()
+}
 
 
 class Dram:
@@ -108,12 +110,12 @@ class Dram:
             if self.row[bank] is not None:
                 self.precharge(bank, max(self.pre_ok[bank], now))
             at = max(self.activate_ok(bank), now)
-            self.acts = (self.acts + [(at, bank)])[-self.KEEP:]
+            self.acts = (self.acts + [(at, bank)])[-self.KEEP :]
             self.act_of[bank] = at
             self.row[bank], self.used[bank] = row, 0
             self.pre_ok[bank] = at + t["ras"]
         column = max(self.column_ok(bank, d), bus_free, now)
-        self.cols = (self.cols + [(column, bank, d)])[-self.KEEP:]
+        self.cols = (self.cols + [(column, bank, d)])[-self.KEEP :]
         end = column + (t["cl"] if d == "R" else t["cwl"]) + t["burst"]
         self.pre_ok[bank] = max(self.pre_ok[bank], column + t["rtp"] if d == "R" else end + t["wr"])
         self.used[bank] += 1
@@ -126,8 +128,7 @@ class Dram:
 
 
 class Controller:
-    def __init__(self, t, policy="lvtf", entries=128, tie=64, prepare=False, fill=False, aging=0,
-                 cores=4):
+    def __init__(self, t, policy="lvtf", entries=128, tie=64, prepare=False, fill=False, aging=0, cores=4):
         self.dram, self.t = Dram(t), t
         self.policy, self.entries, self.tie, self.prepare = policy, entries, tie, prepare
         self.fill, self.aging, self.cores = fill, aging, cores
@@ -185,8 +186,9 @@ class Controller:
             if any(e["dir"] == "W" and e["burst"] == burst for e in self.waiting):
                 continue  # merged into it, or read from it
             bank, row = self.dram.place(burst)
-            self.waiting.append(dict(dir=d, vt=vt, seq=self.seq, arrival=self.now, bank=bank, row=row, burst=burst,
-                                     packet=packet))
+            self.waiting.append(
+                dict(dir=d, vt=vt, seq=self.seq, arrival=self.now, bank=bank, row=row, burst=burst, packet=packet)
+            )
             packet["left"] += 1
             self.seq += 1
         if self.decide_at == NEVER:
@@ -210,7 +212,7 @@ class Controller:
         reads, writes = (sum(e["dir"] == d for e in self.waiting) for d in "RW")
         if self.dir == "R":
             return "W" if (self.run >= 16 or not reads) and writes > self.entries * 85 // 100 else "R"
-        if not writes or writes + 16 < self.entries * 50 // 100 or reads and self.run >= 16:
+        if not writes or writes + 16 < self.entries * 50 // 100 or (reads and self.run >= 16):
             return "R"
         return "W"
 
@@ -238,8 +240,11 @@ class Controller:
             if e["bank"] in banks:
                 continue
             closed = self.dram.row[e["bank"]] is None
-            act = max(self.dram.activate_ok(e["bank"]), self.now,
-                      0 if closed else max(self.dram.pre_ok[e["bank"]], self.now) + t["rp"])
+            act = max(
+                self.dram.activate_ok(e["bank"]),
+                self.now,
+                0 if closed else max(self.dram.pre_ok[e["bank"]], self.now) + t["rp"],
+            )
             banks[e["bank"]] = (act, max(self.dram.column_ok(e["bank"], d), act + t["rcd"]) <= free)
         seamless = [b for b in banks if banks[b][1]]
         best = seamless or [b for b in banks if banks[b][0] == min(v[0] for v in banks.values())]
@@ -254,8 +259,11 @@ class Controller:
         if self.hit(e):
             return max(column, free), None
         closed = self.dram.row[e["bank"]] is None
-        act = max(self.dram.activate_ok(e["bank"]), self.now,
-                  0 if closed else max(self.dram.pre_ok[e["bank"]], self.now) + t["rp"])
+        act = max(
+            self.dram.activate_ok(e["bank"]),
+            self.now,
+            0 if closed else max(self.dram.pre_ok[e["bank"]], self.now) + t["rp"],
+        )
         return max(column, act + t["rcd"], free), act
 
     def fits(self, f, e, d, free):
@@ -323,8 +331,10 @@ class Controller:
         self.bus_free = column + self.t["burst"]
         self.next_request = max(self.bus_free - self.t["rp"] - self.t["rcd"], self.now)
         name = "read" if d == "R" else "write"
-        self.log.append(f"serve {self.now} {name} {chosen['vt']} {chosen['seq']} {chosen['bank']} {chosen['row']} "
-                        f"{'hit' if hit else 'miss'} {column}{' aged' if aged else ''}")
+        self.log.append(
+            f"serve {self.now} {name} {chosen['vt']} {chosen['seq']} {chosen['bank']} {chosen['row']} "
+            f"{'hit' if hit else 'miss'} {column}{' aged' if aged else ''}"
+        )
         if d == "R":
             self.flying.append(end)
         if self.waiting:

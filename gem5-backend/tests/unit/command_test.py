@@ -50,18 +50,32 @@ class Command(unittest.TestCase):
             self.assertIn("usage: drfq-mc " + command, done.stdout)
 
     def test_wrong_use_is_2_and_says_what(self):
-        for args in (["fly"], ["run"], ["run", "--fast", "x"], ["serve"], ["serve", "--rate", "0", "--socket", "x"],
-                     ["replay"], ["record", "x"], ["bench", "0"], ["run", "a", "b"]):
+        for args in (
+            ["fly"],
+            ["run"],
+            ["run", "--fast", "x"],
+            ["serve"],
+            ["serve", "--rate", "0", "--socket", "x"],
+            ["replay"],
+            ["record", "x"],
+            ["bench", "0"],
+            ["run", "a", "b"],
+        ):
             done = run(*args)
             self.assertEqual(done.returncode, 2, args)
             self.assertTrue(done.stderr.startswith("drfq-mc: "), done.stderr)
 
     def test_bad_files_are_1_in_one_line(self):
-        for args in (["run", self.file("none")], ["run", self.dir.name], ["run", self.file("bad", "a = \n")],
-                     ["replay", self.file("t", "x\n")],
-                     ["replay", "--log", "/nonexistent/x", self.file("u", "drfq-trace 1\n")],
-                     ["replay", self.file("big", "drfq-trace 1\nP 0 R 0 60000 0 -\n")],
-                     ["serve", "--socket", self.file("plain", "x")], ["serve", "--socket", "x" * 200]):
+        for args in (
+            ["run", self.file("none")],
+            ["run", self.dir.name],
+            ["run", self.file("bad", "a = \n")],
+            ["replay", self.file("t", "x\n")],
+            ["replay", "--log", "/nonexistent/x", self.file("u", "drfq-trace 1\n")],
+            ["replay", self.file("big", "drfq-trace 1\nP 0 R 0 60000 0 -\n")],
+            ["serve", "--socket", self.file("plain", "x")],
+            ["serve", "--socket", "x" * 200],
+        ):
             done = run(*args)
             self.assertEqual(done.returncode, 1, args)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
@@ -83,8 +97,9 @@ class Command(unittest.TestCase):
         """A script in the place of a simulator: what it is told, and what becomes of what it says."""
         experiment = self.file("e.toml", SHORT.format(least=2))
         arguments = self.file("arguments")
-        script = self.file("simulator.sh", f'printf "%s\\n" "$@" > {arguments}\necho noise\n'
-                                           'echo figure a.bytes_per_ns 2.5\n')
+        script = self.file(
+            "simulator.sh", f'printf "%s\\n" "$@" > {arguments}\necho noise\necho figure a.bytes_per_ns 2.5\n'
+        )
         done = run("run", "--check", "--simulator", f"sh {script}", experiment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("2.500", done.stdout)
@@ -111,8 +126,18 @@ class Command(unittest.TestCase):
                 continue
             with open(os.path.join(EXPERIMENTS, name), encoding="ascii") as f:
                 lines = f.read().splitlines()
-            short = [("duration_ms = 1" if x.startswith("duration_ms") else "warmup_ms = 1" if x.startswith("warmup_ms")
-                      else "window_ms = 1" if x.startswith("window_ms") else x) for x in lines]
+            short = [
+                (
+                    "duration_ms = 1"
+                    if x.startswith("duration_ms")
+                    else "warmup_ms = 1"
+                    if x.startswith("warmup_ms")
+                    else "window_ms = 1"
+                    if x.startswith("window_ms")
+                    else x
+                )
+                for x in lines
+            ]
             done = run("run", self.file(name, "\n".join(short) + "\n"))
             self.assertEqual(done.returncode, 0, done.stderr)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Compares PROTOCOL.md, which publishes the register map and the socket protocol, with the tables that programs read."""
+"""Compares PROTOCOL.md, which publishes the registers and the socket protocol, with the tables that programs read."""
 
 import re
 import sys
@@ -36,8 +36,10 @@ class DramPresets(unittest.TestCase):
 
 class Published(unittest.TestCase):
     def test_registers_have_the_published_place_count_and_access(self):
-        page = [(int(offset, 16), name, count, access)
-                for offset, name, count, access, _ in rows(["offset", "name", "count", "access"])]
+        page = [
+            (int(offset, 16), name, count, access)
+            for offset, name, count, access, _ in rows(["offset", "name", "count", "access"])
+        ]
         table = [(r["offset"], name, str(r["count"]), r["access"]) for name, r in REGISTERS["register"].items()]
         self.assertEqual(page, table)
 
@@ -81,8 +83,12 @@ class Published(unittest.TestCase):
         limits = PROTOCOL["limits"]
         self.assertEqual(limits["advance_ps_max"], 10**13)
         self.assertEqual((limits["subscribe_ps_min"], limits["subscribe_ps_max"]), (10**8, 10**13))
-        for text in ("at most 10^13", "10^8 to 10^13", f"1 to {limits['demand_outstanding_lines_max']}",
-                     f"0 to {limits['demand_write_percent_max']}"):
+        for text in (
+            "at most 10^13",
+            "10^8 to 10^13",
+            f"1 to {limits['demand_outstanding_lines_max']}",
+            f"0 to {limits['demand_write_percent_max']}",
+        ):
             self.assertIn(text, PAGE)
 
 

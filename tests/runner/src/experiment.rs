@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn every_file_of_the_project_is_valid() {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments");
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
         let mut read = 0;
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Dispatch queues: dispatch_enqueue(), consume_dispatch_q() and the DSQ kfuncs of kernel/sched/ext.c. */
+/* Dispatch queues: the DSQ functions and kfuncs of kernel/sched/ext.c. */
 #include "model.h"
 
 static bool vtime_before(u64 a, u64 b)

@@ -48,5 +48,9 @@ for _ in $(seq 600); do
 done
 expect 1 'already' "$scx_drfq"
 kill -INT $first
-wait $first || { echo "FAILED: the first scheduler ended with $?"; cat /tmp/first.log; bad=1; }
+wait $first || {
+	echo "FAILED: the first scheduler ended with $?"
+	cat /tmp/first.log
+	bad=1
+}
 exit $bad

@@ -19,8 +19,20 @@ def main():
     wait("the copiers are charged for it", lambda: each(pids[:2], "bytes"))
     wait("some traffic", lambda: sum(task["controller_bytes"] for task in tasks(pids[:2])) > 20_000_000)
     for task in tasks(pids):
-        print({key: task[key] for key in ("pid", "comm", "bytes", "controller_bytes", "controller_bytes_per_s",
-                                          "cpu_pct", "dominant_pct")})
+        print(
+            {
+                key: task[key]
+                for key in (
+                    "pid",
+                    "comm",
+                    "bytes",
+                    "controller_bytes",
+                    "controller_bytes_per_s",
+                    "cpu_pct",
+                    "dominant_pct",
+                )
+            }
+        )
     moved = {task["pid"]: task["controller_bytes"] for task in tasks(pids)}
     print(stats()["system"]["controller"])
     assert moved.get(pids[2], 0) < min(moved[pids[0]], moved[pids[1]]), "the spinner moves less than a copier"

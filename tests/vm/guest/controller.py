@@ -11,8 +11,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, "gem5-backend/tests/conformance")
-from conformance import OK, PEEK, PID_CORE, READER, WRITER, Client  # noqa: E402
-from scheduler import PATIENCE_S, each, spin, start, state, stats, tasks, wait  # noqa: E402
+from conformance import OK, PEEK, PID_CORE, READER, WRITER, Client
+from scheduler import PATIENCE_S, each, spin, start, state, stats, tasks, wait
 
 SCX_DRFQ, DRFQ_MC = sys.argv[1:]
 DIRECTORY = "/tmp/controller"
@@ -46,8 +46,19 @@ def check_charges(hogs):
     wait("the model is asked for it", lambda: each(hogs, "shadow_demand_bytes_per_s"))
     wait("the model gives them something", lambda: each(hogs, "shadow_bytes_per_s"))
     for task in tasks(hogs):
-        print({key: task[key] for key in ("pid", "bytes", "controller_bytes", "shadow_demand_bytes_per_s",
-                                          "shadow_bytes_per_s", "mem_bytes_per_s")})
+        print(
+            {
+                key: task[key]
+                for key in (
+                    "pid",
+                    "bytes",
+                    "controller_bytes",
+                    "shadow_demand_bytes_per_s",
+                    "shadow_bytes_per_s",
+                    "mem_bytes_per_s",
+                )
+            }
+        )
         # What is charged was counted before; nothing else is measured here.
         later = {late["pid"]: late for late in tasks(hogs)}[task["pid"]]
         assert task["bytes"] <= later["controller_bytes"], (task, later)

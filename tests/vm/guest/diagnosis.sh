@@ -3,7 +3,10 @@
 set -u
 scx_drfq=$1 word=$2 bad=0
 
-complain() { echo "$*"; bad=1; }
+complain() {
+	echo "$*"
+	bad=1
+}
 
 report=$("$scx_drfq" doctor 2>&1)
 status=$?

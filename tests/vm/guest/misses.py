@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""misses.py SCX_DRFQ: as root in the modelled machine, with its guest programs in the PATH: streams of memory on two
-CPUs, and what the scheduler charges each by its perf event between two lines of the machine's truth, as lines of JSON."""
+"""Compares the bytes that the scheduler charges with the modelled machine's own count.
+
+misses.py SCX_DRFQ, as root in the modelled machine, with its guest programs in the PATH. It runs memory streams on two
+CPUs and prints, as lines of JSON, what the scheduler charges each between two lines of the machine's ground truth.
+"""
 
 import json
 import os
@@ -16,8 +19,10 @@ STREAMS = ("copy@1", "read@2")
 
 
 def streams():
-    """The system, and what each stream was charged since the scheduler was loaded (bytes), by its CPU. Their parent is on
-    no one CPU."""
+    """The system, and what each stream was charged since the scheduler was loaded (bytes), by its CPU.
+
+    Their parent runs on any CPU.
+    """
     answer, found = stats(), {}
     for task in answer["tasks"]:
         if task["comm"] == "stream" and len(cpus := os.sched_getaffinity(task["pid"])) == 1:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from measurements import pages, rows, staleness  # noqa: E402
+from measurements import pages, rows, staleness
 
 HEADER = ",".join(rows.COLUMNS)
 SERIES = '[s]\ncommand = "run it"\nmachine = "VM"\ncode = ["bpf", "!bpf/sizes"]\n'
