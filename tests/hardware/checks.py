@@ -309,7 +309,10 @@ def cat(results: Results) -> list[str]:
 def scheduler(results: Results) -> list[str]:
     """What scx_drfq charges a task by its perf event, beside the misses of the task's core."""
     *streams, system = results.json("scheduler")
-    check(len(streams) == 2 and system["pmu_read_errors"] == 0, f"expected two streams and no pmu_read_errors, found {streams}, {system}")
+    check(
+        len(streams) == 2 and system["pmu_read_errors"] == 0,
+        f"expected two streams and no pmu_read_errors, found {streams}, {system}",
+    )
     out = []
     line = results.ground_truth("scheduler")[1]
     for row in streams:

@@ -68,7 +68,7 @@ class _Follower:
 
     def __init__(self, path: pathlib.Path, stream) -> None:
         path.touch()
-        self._file = open(path, "rb")  # noqa: SIM115  (open as long as the VM runs)
+        self._file = open(path, "rb")
         self._stream = stream
 
     def copy(self) -> None:
