@@ -18,7 +18,7 @@ enum { BYTES = 16 << 20, SPINS = 1000000 };
 
 #define STRING_OF(x) #x
 #define STRING(x) STRING_OF(x)
-#define WRITE_GROUND_TRUTH "  mov $" STRING(PLUGIN_CALL_GROUND_TRUTH) ", %eax\n  cpuid\n"
+#define REQUEST_GROUND_TRUTH "  mov $" STRING(PLUGIN_CALL_GROUND_TRUTH) ", %eax\n  cpuid\n"
 
 __asm__(
     ".globl _start\n"
@@ -28,11 +28,11 @@ __asm__(
     "  mov $8, %esi\n"
     "  lea cpu(%rip), %rdx\n"
     "  syscall\n"  //
-    WRITE_GROUND_TRUTH
+    REQUEST_GROUND_TRUTH
     "  mov %rsp, %rdi\n"
     "  and $-16, %rsp\n"
     "  call work\n"  //
-    WRITE_GROUND_TRUTH
+    REQUEST_GROUND_TRUTH
     "  mov $60, %eax\n"  // exit(0)
     "  xor %edi, %edi\n"
     "  syscall\n"

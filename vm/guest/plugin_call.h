@@ -17,9 +17,10 @@ static inline int plugin_call(uint32_t leaf, uint64_t argument, int *live) {
   return (uint32_t)b == PLUGIN_CALL_ANSWER;
 }
 
-/* Writes a line of ground truth. Returns whether simulated time runs; otherwise nothing is written.
+/* Requests a line of ground truth. Returns whether simulated time runs; otherwise nothing is
+ * written.
  */
-static inline int write_ground_truth(void) {
+static inline int request_ground_truth(void) {
   int live;
   return plugin_call(PLUGIN_CALL_GROUND_TRUTH, 0, &live) && live;
 }

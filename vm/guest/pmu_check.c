@@ -79,11 +79,11 @@ static void work(const char *op, volatile uint64_t *memory, size_t mib) {
 // Counts one event during the work, between two lines of ground truth.
 static uint64_t count(uint32_t selector, const char *op, uint64_t *memory, size_t mib) {
   work(op, memory, 0);
-  write_ground_truth();
+  request_ground_truth();
   const uint64_t before = rdpmc(selector);
-  write_ground_truth();
+  request_ground_truth();
   work(op, memory, mib);
-  write_ground_truth();
+  request_ground_truth();
   return rdpmc(selector) - before;
 }
 

@@ -5,7 +5,7 @@
 #include "plugin_call.h"
 
 int main(void) {
-  if (write_ground_truth()) return 0;
+  if (request_ground_truth()) return 0;
   fprintf(stderr,
           "report_ground_truth: no ground truth here; start the VM with: vm/vm run --machine NAME "
           "--machine-stats FILE\n");

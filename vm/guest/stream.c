@@ -159,14 +159,14 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
   for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
   atomic_fetch_add(&start->ready, 1);
   while (!atomic_load(&start->go)) __builtin_ia32_pause();
-  if (o->truth) write_ground_truth();
+  if (o->truth) request_ground_truth();
   const double begin = now();
   double end = begin;
   for (size_t i = 0; end - begin < o->seconds; end = now()) {
     moved += work(op, a, b, i, step);
     i = i + 2 * step <= words ? i + step : 0;
   }
-  if (o->truth) write_ground_truth();
+  if (o->truth) request_ground_truth();
   printf("{\"op\":\"%s\",\"cpu\":%d,\"bytes\":%llu,\"seconds\":%.9f,\"bytes_per_ns\":%.6f}\n", op,
          cpu, (unsigned long long)moved, end - begin, (double)moved / (end - begin) / 1e9);
   fflush(stdout);

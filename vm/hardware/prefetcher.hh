@@ -2,8 +2,8 @@
 // Predicts the lines that a core will use next. It learns from private-cache misses that also miss
 // the shared cache, or hit a prefetched line for the first time. Addresses are physical, so it
 // never crosses a 4 KiB page.
-#ifndef DRFQ_HARDWARE_PREFETCH_HH
-#define DRFQ_HARDWARE_PREFETCH_HH
+#ifndef DRFQ_HARDWARE_PREFETCHER_HH
+#define DRFQ_HARDWARE_PREFETCHER_HH
 
 #include <array>
 #include <vector>

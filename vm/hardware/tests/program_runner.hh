@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Runs programs on the hardware model in tests, in place of an emulator. A program is a memory
 // access pattern. All cores take turns on one thread.
-#ifndef DRFQ_HARDWARE_RIG_HH
-#define DRFQ_HARDWARE_RIG_HH
+#ifndef DRFQ_HARDWARE_PROGRAM_RUNNER_HH
+#define DRFQ_HARDWARE_PROGRAM_RUNNER_HH
 
 #include <algorithm>
 #include <fstream>

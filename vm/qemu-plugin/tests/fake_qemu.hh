@@ -2,8 +2,8 @@
 // A fake of the QEMU functions that the plugin calls, for tests without QEMU. Registers, physical
 // memory and translations are plain containers. qemu_plugin_set_pc() must not return, so the fake
 // throws Jump.
-#ifndef DRFQ_HARDWARE_QEMU_FAKE_HH
-#define DRFQ_HARDWARE_QEMU_FAKE_HH
+#ifndef DRFQ_PLUGIN_FAKE_QEMU_HH
+#define DRFQ_PLUGIN_FAKE_QEMU_HH
 
 #include <array>
 #include <map>

@@ -6,7 +6,7 @@
 
 #include "qemu-plugin/data_path.hh"
 #include "fake_qemu.hh"
-#include "program_runner.hh"
+#include "hardware/tests/program_runner.hh"
 
 namespace drfq::plugin {
 namespace {

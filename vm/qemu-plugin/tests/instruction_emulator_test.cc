@@ -7,7 +7,7 @@
 #include "fake_qemu.hh"
 #include "guest/plugin_call_leaves.h"
 #include "rdt.hh"
-#include "program_runner.hh"
+#include "hardware/tests/program_runner.hh"
 
 namespace drfq::plugin {
 namespace {
