@@ -4,46 +4,45 @@
 use crate::ffi::{self, Conf};
 use crate::{MS, SEC, US};
 
-/// Everything that is constant during a run. Durations are ns of wall clock
-/// unless they say virtual time.
+/// The constants of a run. Durations are ns of wall clock, unless they are called virtual time.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The constants of the algorithm, as the loader hands them to BPF.
+    /// The algorithm's constants, as the loader passes them to BPF.
     pub conf: Conf,
-    /// The LLC, and so the queue, of each CPU; its length is the number of CPUs.
+    /// The LLC of each CPU, and so its queue. The length is the number of CPUs.
     pub llc_of_cpu: Vec<usize>,
-    /// Time a packet may run before the queue is looked at again.
+    /// Longest time that a packet runs before its CPU looks at the queue.
     pub slice_ns: u64,
-    /// Period of each CPU's tick; the CPUs' ticks are offset evenly.
+    /// Period of each CPU's tick.
     pub tick_ns: u64,
-    /// From an interrupt to the switch that it asks for, in every direction.
+    /// Time from a request for a switch to the switch.
     pub resched_ns: u64,
-    /// Whether a slice ends when it is exhausted rather than at a tick.
+    /// Whether a slice ends when it is used up, instead of at the next tick.
     pub exact_slices: bool,
-    /// Virtual time by which a running packet must be later to be preempted.
+    /// A woken task preempts a packet whose S is later by this virtual time.
     pub preempt_margin_ns: u64,
-    /// Virtual time by which another LLC's head must be earlier to be taken first.
+    /// A CPU takes another LLC's head if its S is earlier by this virtual time.
     pub steal_margin_ns: u64,
-    /// The longest hold of a delayed wake-up.
+    /// Longest time that delayed wake-up holds a task.
     pub hold_max_ns: u64,
-    /// A task queued for longer goes to the front of its queue.
+    /// A task that waits for longer goes to the front of its queue.
     pub rescue_ns: u64,
-    /// Whether the CPUs' ticks are spread over a tick's length (`skew_tick=1`)
-    /// instead of all at once, as they are by default.
+    /// Whether the CPUs' ticks are spread over a tick's period (`skew_tick=1`). Otherwise all CPUs
+    /// tick together, which is the kernel's default.
     pub skewed_ticks: bool,
     /// Least time between two scans of the slots for V.
     pub v_lag_ns: u64,
     /// V at time 0.
     pub v_origin_ns: u64,
-    /// Capacity of the stand-in memory, bytes/s; `None` is without limit.
+    /// Bandwidth of the stand-in memory, bytes/s; `None`: no limit.
     pub mem_bytes_per_s: Option<u64>,
-    /// The stand-in memory serves by virtual time, and is told of it this often;
-    /// `None`: all alike.
+    /// Period at which the registers of the stand-in memory get the CPUs' virtual times, by which
+    /// it then serves. `None`: it serves all CPUs alike.
     pub controller_update_ns: Option<u64>,
 }
 
 impl Config {
-    /// The defaults of the scheduler on `nr_cpus` CPUs that share one LLC.
+    /// The scheduler's defaults on `nr_cpus` CPUs with one LLC.
     ///
     /// # Panics
     /// If `nr_cpus` is not 1 to 128.
@@ -95,8 +94,8 @@ impl Config {
         self
     }
 
-    /// Charges memory traffic against a bandwidth of `bytes_per_s`, and makes
-    /// the stand-in memory deliver no more than that.
+    /// Sets the memory's bandwidth: traffic is charged against `bytes_per_s`, and the stand-in
+    /// memory delivers no more.
     ///
     /// # Panics
     /// If `bytes_per_s` is 0.
@@ -109,8 +108,8 @@ impl Config {
         self
     }
 
-    /// Makes the stand-in memory serve the lowest virtual time first, as its
-    /// registers have it that the agent writes every `update_ns`.
+    /// Makes the stand-in memory serve the lowest virtual time first. The agent writes the CPUs'
+    /// virtual times into its registers every `update_ns`.
     ///
     /// # Panics
     /// If `update_ns` is 0.
@@ -121,7 +120,7 @@ impl Config {
         self
     }
 
-    /// Sets delta, the bound of the gap between a flow's virtual times (ns).
+    /// Sets delta, the most that a flow's virtual times may differ (ns).
     #[must_use]
     pub fn delta(mut self, delta_ns: u64) -> Self {
         self.conf.delta_ns = delta_ns;

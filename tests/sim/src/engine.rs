@@ -288,7 +288,7 @@ impl Sim {
             .filter(|cpu| self.kernel.cpu_is_idle(*cpu))
             .collect();
         let mut broken = Vec::new();
-        // The watch timer is what ends a hold when no CPU acts.
+        // The scheduler's timer ends a hold if no CPU does.
         let bound = self.config.hold_max_ns + TIMER_PERIOD_NS + self.config.resched_ns;
         for (task, t) in self.tasks.iter().enumerate() {
             let place = self.kernel.place(task);

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `bpf/drfq.h`, called as BPF compiles it. Each function is documented there;
-//! units: virtual time and durations in ns, traffic in bytes, rates in 32.32
-//! fixed point.
+//! The functions of `bpf/drfq.h`, which documents them. Virtual times and durations are in ns,
+//! traffic in bytes, rates in 32.32 fixed point.
 
 /// `struct drfq_conf`: the machine and the constants of the algorithm.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conf {
-    /// c: CPUs that the scheduler manages, at least 1.
+    /// c: number of CPUs that the scheduler manages, at least 1.
     pub nr_cpus: u32,
-    /// 4.5.2 if not 0: idle CPU time is credited to the running packets.
+    /// Not 0: divide running time by the busy CPUs instead of c (4.5.2).
     pub best_effort: u32,
-    /// 1/m: ns of the whole memory bandwidth that one byte takes, times 2^32.
+    /// 1/m: ns that one byte takes at full memory bandwidth, times 2^32.
     pub mem_ns_per_byte_q32: u64,
-    /// Bound of the gap between a flow's two virtual times; 0 is memoryless.
+    /// delta: most that a flow's virtual times may differ; 0 is memoryless.
     pub delta_ns: u64,
     /// C of 4.7.
     pub wake_credit_ns: u64,
     /// K of 4.10.
     pub hold_ns: u64,
-    /// The limit of Algorithm 2.
+    /// The cap of Algorithm 2.
     pub cap_ns: u64,
 }
 
@@ -27,17 +26,17 @@ pub struct Conf {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Virtual time on the CPUs, ns.
+    /// Virtual time of the CPUs, ns.
     pub cpu_vt: u64,
-    /// Virtual time on the memory, ns.
+    /// Virtual time of memory, ns.
     pub mem_vt: u64,
-    /// Virtual time that 4.10 compares with V, ns.
+    /// The virtual time that 4.10 compares with V + K, ns.
     pub debt_vt: u64,
-    /// 2^-32 ns that `cpu_vt` was not charged yet.
+    /// Fraction not yet charged to `cpu_vt`, 2^-32 ns.
     pub cpu_frac: u32,
-    /// 2^-32 ns that `mem_vt` was not charged yet.
+    /// Fraction not yet charged to `mem_vt`, 2^-32 ns.
     pub mem_frac: u32,
-    /// 2^-32 ns of time on the memory bus that were not charged yet.
+    /// Fraction of memory time not yet charged, before the weight, 2^-32 ns.
     pub bus_frac: u32,
     /// w in units of 1 / [`weight_one`]; never 0.
     pub weight: u32,
@@ -96,12 +95,12 @@ pub fn delta_none_ns() -> u64 {
     shim_delta_none_ns
 }
 
-/// Sizes and offsets of both structures as C has them, in the order of the shim.
+/// Sizes and offsets of both structures in C, in the order of `src/shim.c`.
 pub fn c_layout() -> [u64; 16] {
     shim_layout
 }
 
-/// `drfq_before`: whether `a` is before `b`, across a wrap.
+/// `drfq_before`: whether `a` is before `b`, also across a wrap.
 pub fn before(a: u64, b: u64) -> bool {
     shim_before(a, b)
 }
@@ -130,18 +129,18 @@ pub fn rate_q32(weight: u32, divisor: u32) -> u64 {
     shim_rate_q32(weight, divisor)
 }
 
-/// `drfq_advance`: 4.6.
+/// `drfq_advance`: the next V (4.6).
 pub fn advance(v: u64, min_start: u64) -> u64 {
     shim_advance(v, min_start)
 }
 
-/// `drfq_weight_thesis`: 4.9.
+/// `drfq_weight_thesis`: the weight of a nice value (4.9).
 pub fn weight_thesis(nice: i32) -> u32 {
     shim_weight_thesis(nice)
 }
 
 impl Conf {
-    /// `drfq_cpu_divisor`: 4.1 and 4.5.2.
+    /// `drfq_cpu_divisor`: the divisor of running time (4.1, 4.5.2).
     pub fn cpu_divisor(&self, busy_cpus: u32) -> u32 {
         shim_cpu_divisor(self, busy_cpus)
     }
@@ -153,7 +152,7 @@ impl Conf {
 }
 
 impl Flow {
-    /// `drfq_flow_new`: 4.8.
+    /// `drfq_flow_new`: a new flow at V (4.8).
     pub fn new(v: u64, weight: u32) -> Self {
         let mut flow = Self {
             cpu_vt: 0,
@@ -173,37 +172,37 @@ impl Flow {
         shim_start(self)
     }
 
-    /// `drfq_bound`: delta-bounding.
+    /// `drfq_bound`: raises the earlier virtual time to at most delta behind the later one.
     pub fn bound(&mut self, delta_ns: u64) {
         shim_bound(self, delta_ns);
     }
 
-    /// `drfq_charge`: 4.1 to 4.4. `run_ns`: R. `bytes`: b.
+    /// `drfq_charge`: charges a packet (4.1 to 4.4). `run_ns`: R. `bytes`: b.
     pub fn charge(&mut self, conf: &Conf, run_ns: u64, bytes: u64, busy_cpus: u32) {
         shim_charge(self, conf, run_ns, bytes, busy_cpus);
     }
 
-    /// `drfq_wake`: 4.5 and 4.7.
+    /// `drfq_wake`: ends a blocked packet (4.5, 4.7).
     pub fn wake(&mut self, conf: &Conf, v: u64, dma_bytes: u64) {
         shim_wake(self, conf, v, dma_bytes);
     }
 
-    /// `drfq_shift`: moved from where V is one thing to where it is another.
+    /// `drfq_shift`: moves all virtual times by `by_ns`.
     pub fn shift(&mut self, by_ns: u64) {
         shim_shift(self, by_ns);
     }
 
-    /// `drfq_lift`: no further behind V than C.
+    /// `drfq_lift`: raises the virtual times to at least V - C.
     pub fn lift(&mut self, conf: &Conf, v: u64) {
         shim_lift(self, conf, v);
     }
 
-    /// `drfq_held`: 4.10.
+    /// `drfq_held`: whether a woken flow must wait (4.10).
     pub fn held(&self, conf: &Conf, v: u64) -> bool {
         shim_held(self, conf, v)
     }
 
-    /// `drfq_cap`: Algorithm 2.
+    /// `drfq_cap`: lowers the virtual times to at most V + cap (Algorithm 2).
     pub fn cap(&mut self, conf: &Conf, v: u64) {
         shim_cap(self, conf, v);
     }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A stand-in for the memory: every running task gets what it asks for, scaled
-//! down in proportion when the sum exceeds the capacity; or, behind a stand-in
-//! for our controller, the CPU of the lowest virtual time gets what it asks for
-//! before the next one gets anything. Rows, banks and queues are not here.
+//! A stand-in for the memory. Each running task gets its demand, scaled down in proportion if the
+//! sum exceeds the bandwidth. With a controller, CPUs are served in the order of their virtual
+//! time instead: the first one gets its whole demand before the next one gets anything. There are
+//! no rows, banks or queues.
 
 use crate::SEC;
 
-/// The demands of the running tasks, and what each was given so far.
+/// The demand of each CPU's task, and the traffic that each CPU has got.
 #[derive(Clone, Debug)]
 pub struct Memory {
     capacity_bytes_per_s: Option<u64>,
     demand_bytes_per_s: Vec<u64>,
-    /// What the controller's registers hold for each CPU; all alike at first.
+    /// The controller's register of each CPU. All are equal at first.
     registers: Vec<u64>,
-    /// Given and not taken yet, in bytes times 1e9.
+    /// Traffic delivered but not taken yet, in 1e-9 bytes.
     given: Vec<u128>,
     integrated_to_ns: u64,
 }
 
 impl Memory {
-    /// A memory that delivers `capacity_bytes_per_s`, or any amount, to `nr_cpus`.
+    /// A memory for `nr_cpus` CPUs. It delivers `capacity_bytes_per_s`, or any amount.
     pub fn new(nr_cpus: usize, capacity_bytes_per_s: Option<u64>) -> Self {
         Self {
             capacity_bytes_per_s,
@@ -55,19 +55,19 @@ impl Memory {
         }
     }
 
-    /// From `now_ns` on, the CPUs are served in the order of these registers.
+    /// Serves the CPUs in the order of these registers from `now_ns` on.
     pub fn serve_by(&mut self, now_ns: u64, registers: Vec<u64>) {
         self.integrate(now_ns);
         self.registers = registers;
     }
 
-    /// From `now_ns` on, `cpu` asks for `bytes_per_s`.
+    /// Sets the demand of `cpu` to `bytes_per_s` from `now_ns` on.
     pub fn demand(&mut self, now_ns: u64, cpu: usize, bytes_per_s: u64) {
         self.integrate(now_ns);
         self.demand_bytes_per_s[cpu] = bytes_per_s;
     }
 
-    /// The whole bytes that `cpu` was given since they were last taken.
+    /// Takes the whole bytes that `cpu` has got since the last call.
     pub fn take(&mut self, now_ns: u64, cpu: usize) -> u64 {
         self.integrate(now_ns);
         let bytes = self.given[cpu] / u128::from(SEC);

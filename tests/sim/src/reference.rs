@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the arithmetic and the shares should be, by other means: wide integers
-//! and floating point.
+//! Independent computations of the arithmetic and of fair shares, in 128-bit integers and floating
+//! point.
 
 use crate::ffi::{Conf, weight_one};
 
-/// `amount * rate_q32 + frac`, exact, as (whole, 32 bits of fraction).
+/// Returns `amount * rate_q32 / 2^32 + frac / 2^32`, exact, as (whole, fraction in 2^-32).
 pub fn scale_exact(amount: u64, rate_q32: u64, frac: u32) -> (u128, u32) {
     let product = u128::from(amount) * u128::from(rate_q32);
-    // The product of two u64 leaves room for one more u32.
+    // The product of two u64 plus a u32 fits in a u128.
     let sum = product + u128::from(frac);
     (sum >> 32, sum as u32)
 }
@@ -33,12 +33,12 @@ impl FloatFlow {
         }
     }
 
-    /// S.
+    /// S, ns.
     pub fn start(&self) -> f64 {
         self.cpu.max(self.mem)
     }
 
-    /// 4.1 to 4.4 and the bound delta, in real numbers.
+    /// 4.1 to 4.4, and the bound delta, in floating point. Units as in `drfq_charge`.
     pub fn charge(&mut self, conf: &Conf, run_ns: u64, bytes: u64, busy_cpus: u32) {
         let divisor = if conf.best_effort != 0 && busy_cpus > 0 {
             busy_cpus.min(conf.nr_cpus)
@@ -54,8 +54,8 @@ impl FloatFlow {
     }
 }
 
-/// The fair shares of hogs that may run anywhere, in CPUs: proportional to the
-/// weights, none above one CPU (weighted max-min).
+/// Returns the fair shares of hogs that may run anywhere, in CPUs (weighted max-min): proportional
+/// to the weights, but at most one CPU each.
 pub fn fair_cpus(weights: &[u32], nr_cpus: usize) -> Vec<f64> {
     let mut shares = vec![0.0; weights.len()];
     let mut open: Vec<usize> = (0..weights.len()).collect();
@@ -79,7 +79,7 @@ pub fn fair_cpus(weights: &[u32], nr_cpus: usize) -> Vec<f64> {
     }
 }
 
-/// A weight of `ratio` times nice 0.
+/// Returns the weight of `ratio` times nice 0, in 1/`DRFQ_WEIGHT_ONE`.
 pub fn weight(ratio: f64) -> u32 {
     (ratio * f64::from(weight_one())).round() as u32
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a run showed.
+//! The results of a run.
 
 use crate::kernel::Kernel;
 
-/// One task's part. Durations are ns of wall clock.
+/// One task's results. Durations are ns of wall clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskReport {
     /// Name of the spec.
@@ -16,13 +16,13 @@ pub struct TaskReport {
     pub bytes: u64,
     /// DMA traffic, bytes.
     pub dma_bytes: u64,
-    /// Longest wait for a CPU, holds not counted.
+    /// Longest wait for a CPU, without holds.
     pub max_wait_ns: u64,
-    /// From each wake-up (or release) to the CPU, in order.
+    /// Time from each wake-up, or release of a hold, to the CPU; in order.
     pub wake_latencies_ns: Vec<u64>,
-    /// Each hold, in order.
+    /// Length of each hold; in order.
     pub holds_ns: Vec<u64>,
-    /// When it exited.
+    /// Time of the exit.
     pub exited_at_ns: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl TaskReport {
     }
 }
 
-/// How often each rule acted; names as in `DRFQ_EVENTS`.
+/// How often each event of `DRFQ_EVENTS` (bpf/intf.h) happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // described in intf.h
 pub struct Counters {
@@ -81,7 +81,7 @@ impl Counters {
     }
 }
 
-/// The whole run.
+/// The results of all tasks, and of the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Time simulated, ns.
@@ -90,15 +90,15 @@ pub struct Report {
     pub v_ns: u64,
     /// Tasks in the order of their creation in the simulation.
     pub tasks: Vec<TaskReport>,
-    /// Events.
+    /// The scheduler's event counters.
     pub counters: Counters,
-    /// Promises that were broken, the first ones: V went back, or a CPU idled
-    /// while a task that it may run was queued. Empty if all is well.
+    /// The first violations of the invariants, such as a V that went back, or an idle CPU beside a
+    /// queued task that it may run. Empty if there were none.
     pub violations: Vec<String>,
 }
 
 impl Report {
-    /// CPU time of each task since `earlier`, as a part of all of it.
+    /// Each task's share of all CPU time since `earlier`.
     pub fn shares_since(&self, earlier: &Report) -> Vec<f64> {
         let used = |i: usize| {
             let before = earlier.tasks.get(i).map_or(0, |t| t.cpu_ns);

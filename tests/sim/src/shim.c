@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * drfq.h is inline functions only. This gives each one a symbol, so that the
- * host calls the very text that BPF runs.
+ * A symbol for each inline function of drfq.h, so that Rust can call them.
  */
 #include <stddef.h>
 
@@ -13,7 +12,7 @@ const u64 shim_charge_max_ns = DRFQ_CHARGE_MAX_NS;
 const u64 shim_v_origin_ns = DRFQ_V_ORIGIN_NS;
 const u64 shim_delta_none_ns = DRFQ_DELTA_NONE_NS;
 
-/* What ffi.rs must agree with. */
+/* The layout that the structures of ffi.rs must have. */
 const u64 shim_layout[] = {
 	sizeof(struct drfq_conf),
 	offsetof(struct drfq_conf, nr_cpus),

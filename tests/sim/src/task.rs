@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks: what a user asks for, and what the kernel and the scheduler keep.
+//! Tasks: their specifications, and what the simulator keeps for each.
 
 use crate::cpuset::CpuSet;
 use crate::ffi;
@@ -9,22 +9,22 @@ use crate::trace::Trace;
 /// A task to simulate.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    /// For reports.
+    /// The name in reports.
     pub name: String,
     /// w in units of 1 / [`ffi::weight_one`].
     pub weight: u32,
-    /// Where it may run at first.
+    /// The CPUs that it may run on at first.
     pub allowed: CpuSet,
-    /// When it is created, ns.
+    /// Time of its creation, ns.
     pub arrival_ns: u64,
-    /// What it does.
+    /// Its steps.
     pub trace: Trace,
     /// A kernel thread is never held.
     pub kthread: bool,
 }
 
 impl TaskSpec {
-    /// A task of weight 1 that may run anywhere and exists from the start.
+    /// A task of weight 1 that may run anywhere and is created at time 0.
     pub fn new(name: impl Into<String>, trace: Trace) -> Self {
         Self {
             name: name.into(),

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What tasks do: literal and random traces.
+//! The steps that tasks take: given and random traces.
 
 use crate::cpuset::CpuSet;
 
-/// A simulation of shorter steps takes long and shows nothing more.
+/// The shortest random step. Shorter ones make a simulation slow and test nothing more.
 const MIN_STEP_NS: u64 = 20_000;
 
-/// One thing that a task does.
+/// One step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Runs for `ns` of CPU time and asks the memory for `bytes_per_s` meanwhile.
+    /// Runs for `ns` of CPU time with a memory demand of `bytes_per_s`.
     Run {
         /// CPU time, ns.
         ns: u64,
         /// Demand, bytes/s.
         bytes_per_s: u64,
     },
-    /// Sleeps for `ns`; a device moves `dma_bytes` for it meanwhile.
+    /// Sleeps for `ns`, while a device moves `dma_bytes` for the task.
     Sleep {
         /// Wall clock, ns.
         ns: u64,
@@ -27,24 +27,24 @@ pub enum Step {
     Yield,
     /// Changes its own affinity.
     Affinity(CpuSet),
-    /// Creates the task of the given index among the specs, anew.
+    /// Forks a task with the spec of this index.
     Spawn(usize),
 }
 
-/// Steps in order; the task exits after the last one unless it repeats.
+/// A sequence of steps. The task exits after the last one, unless the trace repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// The steps.
     pub steps: Vec<Step>,
-    /// Whether they start over.
+    /// Whether the steps repeat for ever.
     pub repeat: bool,
 }
 
 impl Trace {
-    /// Steps that start over for ever.
+    /// Steps that repeat for ever.
     ///
     /// # Panics
-    /// If they take no time: the simulation could not go on.
+    /// If no step takes time, because the simulation would not advance.
     pub fn repeat(steps: impl Into<Vec<Step>>) -> Self {
         let steps = steps.into();
         let takes_time =
@@ -69,7 +69,7 @@ impl Trace {
         Self::memory_hog(0)
     }
 
-    /// Runs for ever and asks for `bytes_per_s`.
+    /// Runs for ever with a memory demand of `bytes_per_s`.
     pub fn memory_hog(bytes_per_s: u64) -> Self {
         Self::repeat([Step::Run {
             ns: u64::MAX / 4,
@@ -77,7 +77,7 @@ impl Trace {
         }])
     }
 
-    /// Runs for `run_ns`, sleeps for `sleep_ns`, and again.
+    /// Runs for `run_ns`, then sleeps for `sleep_ns`, for ever.
     pub fn sleeper(run_ns: u64, sleep_ns: u64) -> Self {
         Self::repeat([
             Step::Run {
@@ -91,9 +91,8 @@ impl Trace {
         ])
     }
 
-    /// A random pattern of `steps` runs and sleeps, each of up to `max_run_ns`
-    /// and `max_sleep_ns`; lengths are spread evenly over orders of magnitude, and
-    /// 20 us or more.
+    /// `steps` pairs of a random run and a random sleep, of at most about `max_run_ns` and
+    /// `max_sleep_ns`. Lengths are at least 20 us, and spread evenly over orders of magnitude.
     pub fn random_sleeper(rng: &mut Rng, steps: usize, max_run_ns: u64, max_sleep_ns: u64) -> Self {
         let pairs = (0..steps.max(1)).flat_map(|_| {
             [
@@ -111,13 +110,13 @@ impl Trace {
     }
 }
 
-/// A random number generator whose sequence never changes: SplitMix64 (Steele,
-/// Lea and Flood, 2014).
+/// A random number generator with a fixed sequence per seed: SplitMix64 (Steele, Lea and Flood,
+/// "Fast Splittable Pseudorandom Number Generators", 2014).
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The sequence of `seed`.
+    /// Starts the sequence of `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -131,17 +130,17 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`, or 0 if that is 0.
+    /// A number below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// From `low` to `high`, both included.
+    /// A number from `low` to `high`, both included.
     pub fn range(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// 1 to `max`, evenly over orders of magnitude.
+    /// A number from 1 to `max`, spread evenly over orders of magnitude.
     pub fn log_below(&mut self, max: u64) -> u64 {
         let bits = self.range(1, u64::from(64 - max.leading_zeros()));
         self.range(1, u64::MAX >> (64 - bits)).min(max)
