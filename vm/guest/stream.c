@@ -37,7 +37,7 @@ struct options {
   double seconds;
   size_t bytes;
   unsigned warm_up;
-  int scattered, truth;
+  int scattered, ground_truth;
 };
 
 // Shared by all streams.
@@ -159,14 +159,14 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
   for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
   atomic_fetch_add(&start->ready, 1);
   while (!atomic_load(&start->go)) __builtin_ia32_pause();
-  if (o->truth) request_ground_truth();
+  if (o->ground_truth) request_ground_truth();
   const double begin = now();
   double end = begin;
   for (size_t i = 0; end - begin < o->seconds; end = now()) {
     moved += work(op, a, b, i, step);
     i = i + 2 * step <= words ? i + step : 0;
   }
-  if (o->truth) request_ground_truth();
+  if (o->ground_truth) request_ground_truth();
   printf("{\"op\":\"%s\",\"cpu\":%d,\"bytes\":%llu,\"seconds\":%.9f,\"bytes_per_ns\":%.6f}\n", op,
          cpu, (unsigned long long)moved, end - begin, (double)moved / (end - begin) / 1e9);
   fflush(stdout);
@@ -184,7 +184,7 @@ int main(int argc, char **argv) {
     else if (c == 'r')
       o.scattered = 1;
     else if (c == 't')
-      o.truth = 1;
+      o.ground_truth = 1;
     else
       return 2;
   }
@@ -203,7 +203,7 @@ int main(int argc, char **argv) {
     const pid_t child = fork();
     if (child < 0) die("fork");
     if (child != 0) {
-      o.truth = 0;
+      o.ground_truth = 0;
       continue;
     }
     run(&o, argv[i], atoi(at), group, start);

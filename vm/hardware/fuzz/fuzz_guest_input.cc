@@ -46,6 +46,13 @@ constexpr std::uint32_t kMsrs[] = {0xC1,  0xC4,  0xC5,  0x186, 0x189, 0x1A6, 0x3
                                    0xC8F, 0xC90, 0xC97, 0xC98, 0xD50, 0xD57, 0xD58};
 constexpr std::uint64_t kBar = std::uint64_t{1} << 40;
 
+/// One access by the core in the upper bits of what, of a size from the address.
+void access(unsigned what, std::uint64_t address, const RetiredInsns &retired, HardwareModel *m) {
+  m->access(what >> 6, retired.total(), address, 1u << (address & 6),
+            what & 16 ? AccessKind::store : AccessKind::load,
+            what & 32 ? drfq::hardware::Ring::user : drfq::hardware::Ring::kernel);
+}
+
 /// Performs the action that the next bytes select. retired: the cores' instructions so far.
 void act(Input *in, HardwareModel *m, RetiredInsns *retired) {
   const unsigned what = static_cast<unsigned>(in->take(1));
@@ -56,13 +63,9 @@ void act(Input *in, HardwareModel *m, RetiredInsns *retired) {
     case 0:
     case 1:
     case 2:
-    case 3: {
-      const std::uint64_t address = in->take(3);
-      m->access(core, p.total(), address, 1u << (address & 6),
-                what & 16 ? AccessKind::store : AccessKind::load,
-                what & 32 ? drfq::hardware::Ring::user : drfq::hardware::Ring::kernel);
+    case 3:
+      access(what, in->take(3), p, m);
       break;
-    }
     case 4:
       p.user += in->take(2);
       break;

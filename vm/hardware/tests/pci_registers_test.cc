@@ -96,11 +96,11 @@ TEST_F(PciRegistersTest, AReadOfTrafficClearsTheValueThatWasRead) {
   }
   sum += load(mmio::kTraffic + 8 * 7);
   EXPECT_EQ(at(mmio::kTraffic + 8 * 7), 0u);
-  std::stringstream truth;
-  m().write_ground_truth(truth);
-  EXPECT_NE(truth.str().find("{\"pid\":7,\"read_bytes\":" + std::to_string(sum) + ","),
+  std::stringstream ground_truth;
+  m().write_ground_truth(ground_truth);
+  EXPECT_NE(ground_truth.str().find("{\"pid\":7,\"read_bytes\":" + std::to_string(sum) + ","),
             std::string::npos)
-      << sum << " in " << truth.str();
+      << sum << " in " << ground_truth.str();
 }
 
 TEST_F(PciRegistersTest, MailboxStoresWriteRegistersInProgramOrder) {
