@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The running agent: loads the scheduler, answers the stats socket, and starts
-//! anew when CPUs come or go. It computes nothing unless it is asked.
+//! The running agent. It loads the scheduler, answers the stats socket, and loads
+//! the scheduler again when CPUs come or go. It computes nothing unless a client
+//! asks.
 
 use std::{
     io::{self, Write},
@@ -39,14 +40,14 @@ use crate::{
     server::SocketFile,
 };
 
-/// How often the agent looks whether the kernel has ended the scheduler or the
-/// user wants to (there is no event to wait for).
+/// How often the agent checks whether the kernel or the user has ended the
+/// scheduler. There is no event to wait for.
 const POLL: Duration = Duration::from_millis(250);
 
 /// Schedules until the user or the kernel ends it.
 ///
 /// # Errors
-/// The scheduler cannot run here, or the kernel ended it for a fault.
+/// The scheduler cannot run here, or the kernel ended it because of a fault.
 pub fn run(options: &Options, run: &Run) -> Result<()> {
     preflight::check(&root())?;
     let counts = options.perf_event != EventChoice::None;
@@ -65,7 +66,7 @@ pub fn run(options: &Options, run: &Run) -> Result<()> {
         if stop.load(Ordering::Relaxed) || !again {
             return Ok(());
         }
-        say("CPUs have come or gone: loading the scheduler again");
+        say("CPUs were added or removed; loading the scheduler again");
     }
 }
 
@@ -79,12 +80,12 @@ fn listen_to_libbpf(verbose: bool) {
     if verbose {
         scx_utils::init_libbpf_logging(Some(PrintLevel::Debug));
     } else {
-        // What it complains of comes back as an error, which we explain.
+        // Its complaints also come back as errors, which we explain.
         set_print(None);
     }
 }
 
-/// Schedules until something ends it; whether to load the scheduler again.
+/// Schedules until something ends it. Returns whether to load the scheduler again.
 fn run_once(
     options: &Options,
     run: &Run,
@@ -93,10 +94,10 @@ fn run_once(
     socket: &mut Option<SocketFile>,
 ) -> Result<bool> {
     let root = root();
-    let machine = Topology::read(&root)?;
-    let config = options.resolve(&machine)?;
-    let mut counters = TrafficCounters::open(&config.traffic, &machine, &root)?;
-    // A controller counts what a PMU does not.
+    let topology = Topology::read(&root)?;
+    let config = options.resolve(&topology)?;
+    let mut counters = TrafficCounters::open(&config.traffic, &topology, &root)?;
+    // Without a PMU, tasks are charged what the controller counts.
     let by_controller = config.controller.is_some() && counters.event_bytes == 0;
     if let Some(target) = config.controller.as_ref().filter(|_| by_controller) {
         counters.source = format!("the memory controller {target}");
@@ -108,22 +109,26 @@ fn run_once(
     let mut storage = MaybeUninit::uninit();
     let scheduler = Scheduler::load(&config, counters, &mut storage, &root)?;
 
-    // The kernel notices CPUs that come or go once the scheduler is being
-    // loaded; before, nobody else does.
-    if Topology::read(&root)? != machine {
+    // The kernel notices a change of CPUs only once the scheduler is being loaded,
+    // so we check for earlier changes ourselves.
+    if Topology::read(&root)? != topology {
         return Ok(true);
     }
     let loaded = scheduler.sample(true)?;
     facts.loaded_at_ns = loaded.at_ns;
     let server = server::launch(&facts, &loaded)?;
-    // Not get_or_insert(): the second one would be dropped, and remove the file.
+    // get_or_insert() would drop a second value, which removes the file.
     socket.get_or_insert_with(|| SocketFile);
     say(&summary(&config, &facts));
     degraded.iter().for_each(|line| say(line));
     links.beside(scheduler.window()?, &config, by_controller, |counted| {
         serve(&scheduler, counted, &server, run, &facts, loaded, stop)
     })?;
-    Ok(scheduler.finish()?.should_restart())
+    let again = scheduler.finish()?.should_restart();
+    if stop.load(Ordering::Relaxed) {
+        say("stopped; the kernel's own scheduler runs again");
+    }
+    Ok(again)
 }
 
 /// Answers requests until the scheduler ends.
@@ -148,7 +153,7 @@ fn serve(
     while !stop.load(Ordering::Relaxed) && !scheduler.exited() {
         let wait = next.map_or(POLL, |next| next.saturating_duration_since(Instant::now()));
         if let Ok(with_tasks) = requests.recv_timeout(wait.min(POLL)) {
-            // An error means that the client has gone.
+            // An error means that the client has disconnected.
             let _ = samples.send(look(with_tasks).map_err(|error| format!("{error:#}")));
         }
         if next.is_some_and(|next| next <= Instant::now()) {
@@ -175,7 +180,7 @@ fn facts(config: &Config, counters: &TrafficCounters) -> Facts {
     }
 }
 
-/// One line for each resource that is missing.
+/// One line for each missing resource.
 fn degradations(counters: &TrafficCounters, resctrl: &Resctrl) -> Vec<String> {
     let resctrl = match resctrl {
         Resctrl::Mounted { .. } => None,
@@ -184,7 +189,9 @@ fn degradations(counters: &TrafficCounters, resctrl: &Resctrl) -> Vec<String> {
         Resctrl::NotInKernel => Some("this kernel has no resctrl"),
     };
     let resctrl = resctrl.map(|reason| {
-        format!("{reason}: bandwidth of groups is neither monitored (MBM) nor throttled (MBA)")
+        format!(
+            "{reason}, so the bandwidth of groups is neither monitored (MBM) nor throttled (MBA)"
+        )
     });
     counters
         .degraded
@@ -194,11 +201,11 @@ fn degradations(counters: &TrafficCounters, resctrl: &Resctrl) -> Vec<String> {
         .collect()
 }
 
-/// What it runs with, in one line.
+/// The configuration in one line.
 fn summary(config: &Config, facts: &Facts) -> String {
     let bandwidth = match config.memory_bandwidth_bytes_per_s {
         Some(bandwidth) => format!("m = {bandwidth}"),
-        None => "not charged, for want of --memory-bandwidth".into(),
+        None => "not charged without --memory-bandwidth".into(),
     };
     let stand_in = if facts.mem_stand_in {
         " (a stand-in)"
@@ -220,7 +227,7 @@ fn number(n: u32, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// The name of an option's value.
+/// The name of an option's value on the command line.
 fn name(value: impl clap::ValueEnum) -> String {
     value
         .to_possible_value()
@@ -228,6 +235,6 @@ fn name(value: impl clap::ValueEnum) -> String {
 }
 
 fn say(line: &str) {
-    // Nowhere to complain if standard error is gone.
+    // If standard error is closed, there is nowhere to complain.
     let _ = writeln!(io::stderr(), "scx_drfq: {line}");
 }

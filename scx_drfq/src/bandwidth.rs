@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct Bandwidth(u64);
 
 impl Bandwidth {
-    /// 1 MB/s: below it the charge of one byte would not fit its fixed point.
+    /// 1 MB/s. Below it the charge of one byte would exceed its fixed point.
     pub const MIN: Self = Self(1_000_000);
-    /// 100 TB/s: above it the charge of one byte would lose its precision.
+    /// 100 TB/s. Above it the charge of one byte would lose its precision.
     pub const MAX: Self = Self(100_000_000_000_000);
 
     /// Bytes per second.
@@ -21,8 +21,8 @@ impl Bandwidth {
         self.0
     }
 
-    /// 1/m: nanoseconds of the whole bandwidth that one byte takes, in 32.32
-    /// fixed point, as `struct drfq_conf` of bpf/drfq.h wants it.
+    /// 1/m: the nanoseconds that one byte takes at this bandwidth, in 32.32 fixed
+    /// point (`struct drfq_conf` of bpf/drfq.h).
     pub fn ns_per_byte_q32(self) -> u64 {
         // At most 1000 << 32, so it fits.
         ((1_000_000_000u128 << 32) / u128::from(self.0)) as u64
@@ -43,12 +43,15 @@ impl FromStr for Bandwidth {
             _ => (text, 1.0),
         };
         let plain = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.');
-        let bytes =
-            digits.parse::<f64>().ok().filter(|_| plain).ok_or(
-                "not a number of bytes per second with an optional k, M, G or T, such as 40G",
-            )? * factor;
+        let bytes = digits.parse::<f64>().ok().filter(|_| plain).ok_or(
+            "expected a number of bytes per second with an optional k, M, G or T, such as 40G",
+        )? * factor;
         if !(Self::MIN.0 as f64..=Self::MAX.0 as f64).contains(&bytes) {
-            return Err(format!("not between {} and {}", Self::MIN, Self::MAX));
+            return Err(format!(
+                "expected a bandwidth between {} and {}",
+                Self::MIN,
+                Self::MAX
+            ));
         }
         Ok(Self(bytes as u64))
     }
@@ -60,7 +63,7 @@ impl fmt::Display for Bandwidth {
     }
 }
 
-/// `1.2 GB/s`, `340 MB/s`, `12 kB/s`, `8 B/s`.
+/// Formats bytes per second as `1.2 GB/s`, `340 MB/s`, `12 kB/s` or `8 B/s`.
 pub fn format_bytes_per_s(bytes_per_s: f64) -> String {
     let (value, unit) = match bytes_per_s {
         b if b >= 1e12 => (b / 1e12, "TB/s"),
@@ -81,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_decimal_prefixes() {
+    fn a_decimal_prefix_multiplies() {
         for (text, bytes) in [
             ("1000000", 1_000_000),
             ("1M", 1_000_000),
@@ -95,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_is_no_bandwidth() {
+    fn other_texts_are_refused() {
         for text in [
             "", "G", "0", "-1G", "1e9", "nan", "inf", "NaNG", "999k", "101T", "1GB", "1.2.3G",
             "G1", "1G ", "½G", "+5G",
@@ -105,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_takes_its_time() {
+    fn one_byte_at_1_gb_per_s_takes_1_ns() {
         assert_eq!(Bandwidth(1_000_000_000).ns_per_byte_q32(), 1 << 32);
         assert_eq!(Bandwidth::MIN.ns_per_byte_q32(), 1000 << 32);
-        // At the other end it is still known to better than 0.01 %.
+        // At the other end the precision is still better than 0.01 %.
         assert_eq!(Bandwidth::MAX.ns_per_byte_q32(), 42949);
     }
 
     #[test]
-    fn writes_three_digits() {
+    fn a_bandwidth_is_written_with_up_to_three_digits() {
         for (bytes, text) in [
             (0.0, "0 B/s"),
             (999.0, "999 B/s"),

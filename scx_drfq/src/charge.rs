@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Charges memory traffic to a task through the SYSCALL program of the running
-//! scheduler, found by its name.
+//! Charges memory traffic to a task through the running scheduler's SYSCALL
+//! program, which is found by its name.
 
 use std::{
     io::{self, BufRead, Write},
@@ -20,13 +20,13 @@ use crate::{bpf_intf::drfq_traffic_arg, cli::CHARGE_MAX};
 /// The kernel keeps 15 characters of a name; these are all of it.
 const PROGRAM: &str = "drfq_charge_mem";
 
-/// Charges `bytes` to the task `pid`, or if there are none what each line of the
-/// standard input says.
+/// Charges `bytes` to the task `pid`. Without `bytes` it charges the number in
+/// each line of the standard input.
 ///
 /// # Errors
-/// No scheduler is running, it does not know the task, the caller may not
-/// (CAP_SYS_ADMIN finds programs, CAP_BPF runs them), or a line is no number of
-/// bytes; what was charged before stays so.
+/// No scheduler is running, it does not know the task, a line is no number of
+/// bytes, or the caller lacks CAP_SYS_ADMIN (to find programs) or CAP_BPF (to run
+/// them). Earlier charges remain.
 pub fn run(pid: u32, bytes: Option<u64>) -> Result<()> {
     let missing = caps::has_cap(
         None,
@@ -34,7 +34,7 @@ pub fn run(pid: u32, bytes: Option<u64>) -> Result<()> {
         caps::Capability::CAP_SYS_ADMIN,
     );
     if !missing.context("cannot read capabilities")? {
-        bail!("not privileged: CAP_SYS_ADMIN missing; run it with sudo");
+        bail!("missing privileges: CAP_SYS_ADMIN; run scx_drfq with sudo");
     }
     let program = ProgInfoIter::default()
         .find(|program| program.ty == ProgramType::Syscall && program.name == PROGRAM)
@@ -44,7 +44,7 @@ pub fn run(pid: u32, bytes: Option<u64>) -> Result<()> {
         .context("cannot charge the traffic")?
     {
         true => Ok(()),
-        false => bail!("no task {pid} that scx_drfq schedules"),
+        false => bail!("scx_drfq does not schedule a task {pid}; check the thread id"),
     };
     match bytes {
         Some(bytes) => one(bytes),
@@ -52,7 +52,8 @@ pub fn run(pid: u32, bytes: Option<u64>) -> Result<()> {
     }
 }
 
-/// One charge for each line of `input`; `output` gets the line when it is done.
+/// Charges the number in each line of `input`, and writes it to `output` once it
+/// is charged.
 fn charge_lines(
     input: impl BufRead,
     output: &mut impl Write,
@@ -63,7 +64,7 @@ fn charge_lines(
         let bytes = line.trim().parse().ok();
         let Some(bytes) = bytes.filter(|bytes| (1..=CHARGE_MAX).contains(bytes)) else {
             bail!(
-                "line {}: {line:?} is no number of bytes from 1 to 1 TB",
+                "line {}: expected a number of bytes from 1 to 1 TB, got {line:?}",
                 i + 1
             );
         };
@@ -74,17 +75,17 @@ fn charge_lines(
     Ok(())
 }
 
-/// Who moved the bytes of a charge.
+/// What moved the bytes of a charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mover {
-    /// A device: while the task is blocked this makes a debt (4.10).
+    /// A device. While the task is blocked this makes a debt (4.10).
     Device,
-    /// Its CPU, as a memory controller counted it.
+    /// The task's CPU, as a memory controller counted it.
     Cpu,
 }
 
-/// Charges `bytes` to the task `pid` through the program; whether there is such
-/// a task.
+/// Charges `bytes` to the task `pid` through the program. Returns whether the
+/// scheduler knows the task.
 ///
 /// # Errors
 /// The kernel or the program refused.
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_is_a_charge_and_is_answered() {
+    fn each_line_is_charged_and_echoed() {
         let (charged, output, result) = lines("1\n 4096\n1000000000000\n");
         assert!(result.is_ok());
         assert_eq!(charged, [1, 4096, CHARGE_MAX]);
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_ends_it_after_those_before() {
+    fn a_bad_line_ends_the_input_after_earlier_charges() {
         for bad in ["0", "-1", "", "x", "1000000000001"] {
             let (charged, _, result) = lines(&format!("7\n{bad}\n8\n"));
             assert_eq!(charged, [7]);

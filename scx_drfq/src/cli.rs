@@ -10,9 +10,10 @@ use crate::options::Options;
 
 /// Shares CPU time and memory bandwidth by dominant resource fair queueing.
 ///
-/// Without a command: loads the scheduler and runs until Ctrl-C, SIGTERM, or
-/// until the kernel ends it; the kernel then returns to its own scheduler.
-/// Needs CAP_BPF and CAP_PERFMON, so usually root, and gives up all else.
+/// Without a command, scx_drfq loads the scheduler. It runs until Ctrl-C or
+/// SIGTERM, or until the kernel ends it; the kernel then returns to its own
+/// scheduler. scx_drfq needs CAP_BPF and CAP_PERFMON, so run it as root; it
+/// drops all other privileges.
 #[derive(Debug, Parser)]
 #[command(name = "scx_drfq", version = VERSION, args_conflicts_with_subcommands = true)]
 pub struct Cli {
@@ -27,27 +28,27 @@ pub struct Cli {
     pub options: Options,
 }
 
-/// What to do besides scheduling.
+/// Options of the command itself.
 #[derive(Args, Debug)]
 pub struct Run {
-    /// Print the values that would be loaded, and exit; needs no privileges
+    /// Print the values that would be loaded, as TOML, and exit; needs no privileges
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Print statistics every SEC seconds while scheduling [0.1 to 3600]
+    /// Print a line of statistics every SEC seconds while scheduling [0.1 to 3600]
     #[arg(long, value_name = "SEC", conflicts_with = "dry_run")]
     pub stats: Option<Seconds>,
 
-    /// Do not schedule: print statistics of the running scx_drfq every SEC
-    /// seconds [0.1 to 3600]
+    /// Do not schedule; print a line of statistics of the running scx_drfq every
+    /// SEC seconds [0.1 to 3600]
     #[arg(long, value_name = "SEC", conflicts_with_all = ["dry_run", "stats"])]
     pub monitor: Option<Seconds>,
 
-    /// Describe the statistics of the stats socket, and exit
+    /// Describe all statistics, and exit
     #[arg(long, exclusive = true)]
     pub help_stats: bool,
 
-    /// Show what libbpf and the verifier say
+    /// Show the messages of libbpf and the BPF verifier
     #[arg(short, long)]
     pub verbose: bool,
 }
@@ -59,38 +60,38 @@ pub enum Command {
     /// fair shares
     Top(Top),
 
-    /// Check whether scx_drfq can run here, one line per prerequisite; exit
-    /// status 0 if it can
+    /// Check whether scx_drfq can run here, one line per requirement; the exit
+    /// status is 0 if it can
     Doctor,
 
-    /// Charge memory traffic that the kernel does not report to a task (a
-    /// driver in user space, a test)
+    /// Charge memory traffic to a task that the kernel does not report, such as
+    /// that of a driver in user space
     ChargeTraffic(ChargeTraffic),
 }
 
 /// Options of `top`.
 #[derive(Args, Debug)]
 pub struct Top {
-    /// Print a table each time instead of drawing a screen; so does an output
-    /// that is no terminal
+    /// Print tables instead of drawing on the screen; this is the default if the
+    /// output is no terminal
     #[arg(long)]
     pub plain: bool,
 
-    /// Time between two refreshes, which figures are of [0.1 to 3600]
+    /// Refresh interval; rates and shares cover this interval [seconds, 0.1 to 3600]
     #[arg(long, value_name = "SEC", default_value = "1")]
     pub interval: Seconds,
 
-    /// End after this time [0.1 to 3600; default: until Ctrl-C or q]
+    /// End after this time [seconds, 0.1 to 3600; default: run until Ctrl-C or q]
     #[arg(long, value_name = "SEC")]
     pub duration: Option<Seconds>,
 
-    /// Tasks that a plain table shows [1 to 10000]
+    /// Number of tasks in a printed table [1 to 10000]
     #[arg(long, value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rows: u32,
 }
 
-/// Bytes of the largest charge.
+/// The largest charge (bytes).
 pub const CHARGE_MAX: u64 = 1_000_000_000_000;
 
 /// Options of `charge-traffic`.
@@ -100,8 +101,8 @@ pub struct ChargeTraffic {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub pid: u32,
 
-    /// Bytes that were moved for it [1 to 1 TB; default: each line of standard
-    /// input is a charge, and is printed when it is done]
+    /// Bytes to charge [1 to 1 TB; default: read one number per line of standard
+    /// input, and print it once it is charged]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=CHARGE_MAX))]
     pub bytes: Option<u64>,
 }
@@ -118,12 +119,12 @@ impl FromStr for Seconds {
             Ok(seconds) if (0.1..=3600.0).contains(&seconds) => {
                 Ok(Self(Duration::from_secs_f64(seconds)))
             }
-            _ => Err("not between 0.1 and 3600 seconds".into()),
+            _ => Err("expected a number of seconds between 0.1 and 3600".into()),
         }
     }
 }
 
-/// What clap has against a command line, in one line.
+/// An error of the command line in one line.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     // The tip and the usage follow after an empty line.
@@ -139,12 +140,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_definition_of_the_command_line_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn intervals_have_bounds() {
+    fn an_interval_outside_its_bounds_is_refused() {
         assert_eq!("0.5".parse(), Ok(Seconds(Duration::from_millis(500))));
         for text in ["0", "-1", "0.05", "3601", "inf", "nan", "", "1s"] {
             assert!(text.parse::<Seconds>().is_err(), "{text}");
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_take_no_options_of_the_scheduler() {
+    fn a_command_refuses_options_of_the_scheduler() {
         for line in [
             "--slice-us 4000 top",
             "--dry-run doctor",
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_become_one_line() {
+    fn an_error_becomes_one_line() {
         for line in [
             "--no-such",
             "--slice-us 0",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The other end of the stats socket.
+//! Clients of the stats socket.
 
 use std::{
     io::{self, ErrorKind, Write},
@@ -18,19 +18,21 @@ use serde::de::DeserializeOwned;
 
 use crate::{link_summary::link_summaries, server::SOCKET};
 
-/// How long an answer may take: the agent answers at its next turn.
+/// How long an answer may take (ms). The agent answers within its poll interval.
 const TIMEOUT_MS: u64 = 10_000;
 
-/// How long to wait for a scheduler that left its socket behind: it is loaded
-/// again after CPU hotplug.
+/// How long to wait for a scheduler whose socket still exists. After CPU hotplug
+/// the scheduler is loaded again.
 const REAPPEARS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A connection to the running scheduler.
 pub struct Client(StatsClient);
 
 impl Client {
+    /// Connects to the running scheduler.
+    ///
     /// # Errors
-    /// There is none, or not for this user.
+    /// No scheduler is running, or this user may not connect to it.
     pub fn connect() -> Result<Self> {
         StatsClient::new()
             .set_path(SOCKET)
@@ -39,20 +41,20 @@ impl Client {
             .map_err(
                 |error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
                     Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                        anyhow!("no scx_drfq is running (nothing serves {SOCKET})")
+                        anyhow!("no scx_drfq is running, because nothing serves {SOCKET}; start it first")
                     }
                     Some(ErrorKind::PermissionDenied) => {
-                        anyhow!("not permitted to read {SOCKET}; run it with sudo")
+                        anyhow!("not permitted to connect to {SOCKET}; run this command with sudo")
                     }
                     _ => error.context(format!("cannot connect to {SOCKET}")),
                 },
             )
     }
 
-    /// Connects to a scheduler that was there a moment ago.
+    /// Connects again after the connection was lost.
     ///
     /// # Errors
-    /// It has not come back.
+    /// The scheduler has not been loaded again.
     pub fn reconnect() -> Result<Self> {
         let pause = Duration::from_millis(100);
         for _ in 0..REAPPEARS_WITHIN.as_millis() / pause.as_millis() {
@@ -70,7 +72,7 @@ impl Client {
     /// The system since the last request.
     ///
     /// # Errors
-    /// The scheduler has gone, or is another one.
+    /// The scheduler has ended, or another program serves the socket.
     pub fn system(&mut self) -> Result<System> {
         self.request(vec![("target".into(), "top".into())])
     }
@@ -78,7 +80,7 @@ impl Client {
     /// The heaviest tasks since the last request.
     ///
     /// # Errors
-    /// The scheduler has gone, or is another one.
+    /// The scheduler has ended, or another program serves the socket.
     pub fn tasks(&mut self, limit: usize) -> Result<Tasks> {
         let limit = ("limit".into(), limit.to_string());
         self.request(vec![("target".into(), "tasks".into()), limit])
@@ -87,7 +89,9 @@ impl Client {
     fn request<T: DeserializeOwned>(&mut self, arguments: Vec<(String, String)>) -> Result<T> {
         let answer = self.0.request("stats", arguments);
         answer.with_context(|| {
-            format!("the scheduler that serves {SOCKET} does not answer as scx_drfq")
+            format!(
+                "the program that serves {SOCKET} does not answer like this version of scx_drfq"
+            )
         })
     }
 }
@@ -95,7 +99,7 @@ impl Client {
 /// Prints a line of statistics at each interval until interrupted.
 ///
 /// # Errors
-/// There is no scheduler, or it has ended.
+/// No scheduler is running, or it has ended.
 pub fn monitor(interval: Duration) -> Result<()> {
     let mut client = Client::connect()?;
     let mut prev = client.system()?;
@@ -114,7 +118,8 @@ pub fn monitor(interval: Duration) -> Result<()> {
     }
 }
 
-/// What happened between two reports: events that did, per second.
+/// One line about the interval between two reports, with the rates of the events
+/// that happened.
 pub fn line(prev: &System, cur: &System) -> String {
     let seconds = cur.interval_ns as f64 / 1e9;
     let mut text = format!(
@@ -142,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_events_that_happened() {
+    fn a_line_shows_only_events_that_happened() {
         let mut prev = System {
             vtime_ns: 1_000_000_000,
             nr_cpus: 4,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The values that are loaded into the BPF scheduler, after every option has
-//! been checked. `--dry-run` prints exactly this.
+//! The values that are loaded into the BPF scheduler, after every option was
+//! checked. `--dry-run` prints exactly these.
 
 use clap::ValueEnum;
 use drfq_controller_link::target::Target;
@@ -9,21 +9,21 @@ use serde::Serialize;
 
 use crate::bandwidth::Bandwidth;
 
-/// delta of dovetailing DRFQ: no bound (DRFQ_DELTA_NONE_NS).
+/// delta of dovetailing DRFQ, which has no bound (DRFQ_DELTA_NONE_NS).
 pub const DELTA_NONE_NS: u64 = 1 << 62;
 
-/// K of 4.10 that no debt exceeds: delayed wake-up is off.
+/// K of 4.10 that no debt exceeds, so that delayed wake-up is off.
 pub const HOLD_NEVER_NS: u64 = 1 << 62;
 
 /// How the two virtual times of a task combine (thesis 2.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variant {
-    /// Sum of maxima: each packet is charged its dominant resource (the thesis)
+    /// Sum of maxima: each packet is charged for its dominant resource (thesis)
     Memoryless,
     /// Maximum of sums: exact shares over the whole life of a task
     Dovetailing,
-    /// Dovetailing that remembers no more than --delta-slices
+    /// Dovetailing with a gap of at most --delta-slices between the two sums
     DeltaBounded,
 }
 
@@ -33,7 +33,8 @@ pub enum Variant {
 pub enum Weights {
     /// The kernel's table: a lower nice value is a larger weight
     Kernel,
-    /// Equation 4.9: 1 + nice, or 1 / (1 - nice); a HIGHER value is larger
+    /// Equation 4.9: 1 + nice, or 1 / (1 - nice); a HIGHER nice value is a larger
+    /// weight
     Thesis,
 }
 
@@ -45,11 +46,11 @@ pub struct Config {
     pub nr_cpus: u32,
     /// One more than the highest CPU number that can ever be online.
     pub nr_cpu_ids: u32,
-    /// Queues.
+    /// Queues, one per last-level cache.
     pub nr_llcs: u32,
     /// Longest packet (ns).
     pub slice_ns: u64,
-    /// How the virtual times of a task combine; `delta_ns` is its effect.
+    /// How the virtual times of a task combine. `delta_ns` follows from it.
     pub variant: Variant,
     /// Bound of the gap between the virtual times of a task (ns).
     pub delta_ns: u64,
@@ -81,12 +82,12 @@ pub struct Config {
     pub mem_ns_per_byte_q32: u64,
     /// The queue of each CPU.
     pub cpu_llc: Vec<u32>,
-    /// The memory controller that is driven.
+    /// The memory controller to drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Target>,
-    /// Time between two updates of its registers (ns).
+    /// Interval between updates of its registers (ns).
     pub controller_interval_ns: u64,
-    /// The model that is asked what it would give.
+    /// The model that shows what it would give each task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Target>,
     /// What counts memory traffic.

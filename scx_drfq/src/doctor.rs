@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `scx_drfq doctor`: one line per prerequisite, and what to do about it.
+//! `scx_drfq doctor`: one line per requirement, and what to do about it.
 
 use std::{io::Write, path::Path};
 
@@ -19,7 +19,7 @@ use crate::{kernel_btf::KernelBtf, preflight, privileges};
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
     Ok,
-    /// Something will be missing.
+    /// A feature will be missing.
     Warn,
     /// The scheduler cannot run.
     Fail,
@@ -42,10 +42,10 @@ impl Finding {
     }
 }
 
-/// Reports on this machine; whether the scheduler can run.
+/// Reports on this machine. Returns whether the scheduler can run.
 ///
 /// # Errors
-/// The output is gone.
+/// The output cannot be written.
 pub fn run(output: &mut impl Write) -> Result<bool> {
     let root = root();
     let mut findings = vec![sched_ext(&root)];
@@ -54,7 +54,7 @@ pub fn run(output: &mut impl Write) -> Result<bool> {
     findings.extend(occupied(&root));
     findings.push(privileged());
     match Topology::read(&root) {
-        Ok(machine) => findings.extend([cpus(&machine), pmu(&machine, &root)]),
+        Ok(topology) => findings.extend([cpus(&topology), pmu(&topology, &root)]),
         Err(error) => findings.push(Finding::new(Verdict::Fail, "CPUs", format!("{error:#}"))),
     }
     findings.push(resctrl(&Resctrl::detect(&root)));
@@ -99,7 +99,7 @@ fn sched_ext(root: &Path) -> Finding {
 
 fn btf(root: &Path) -> Finding {
     match preflight::broken_btf(&sched_ext::release(root), &KernelBtf::detect()) {
-        None => Finding::new(Verdict::Ok, "BTF", "types and kernel functions are sane"),
+        None => Finding::new(Verdict::Ok, "BTF", "valid"),
         Some(reason) => Finding::new(Verdict::Fail, "BTF", reason),
     }
 }
@@ -108,7 +108,8 @@ fn tracing() -> Finding {
     if scx_utils::compat::function_tracer_available() {
         return Finding::new(Verdict::Ok, "tracing", "built in");
     }
-    let text = "the kernel has no CONFIG_FUNCTION_TRACER, which BPF schedulers are loaded with";
+    let text = "the kernel lacks CONFIG_FUNCTION_TRACER, without which no BPF scheduler loads; boot \
+                another kernel";
     Finding::new(Verdict::Fail, "tracing", text)
 }
 
@@ -118,7 +119,7 @@ fn occupied(root: &Path) -> Option<Finding> {
         SchedExt::Available { loaded: None } => Some(Finding::new(
             Verdict::Ok,
             "scheduler",
-            "no other one is loaded",
+            "no other scheduler is loaded",
         )),
         SchedExt::Available { loaded: Some(name) } => Some(Finding::new(
             Verdict::Fail,
@@ -142,21 +143,21 @@ fn privileged() -> Finding {
     }
 }
 
-fn cpus(machine: &Topology) -> Finding {
+fn cpus(topology: &Topology) -> Finding {
     let text = format!(
         "{} online, last-level caches: {}",
-        machine.online.len(),
-        machine.nr_llcs
+        topology.online.len(),
+        topology.nr_llcs
     );
     Finding::new(Verdict::Ok, "CPUs", text)
 }
 
-fn pmu(machine: &Topology, root: &Path) -> Finding {
+fn pmu(topology: &Topology, root: &Path) -> Finding {
     let traffic = TrafficSource {
         event: EventChoice::Auto,
         event_bytes: None,
     };
-    let counters = TrafficCounters::open(&traffic, machine, root);
+    let counters = TrafficCounters::open(&traffic, topology, root);
     let degraded = counters
         .as_ref()
         .ok()
@@ -166,7 +167,7 @@ fn pmu(machine: &Topology, root: &Path) -> Finding {
             Verdict::Warn,
             "PMU",
             format!(
-                "{reason} (a stand-in for trials: --perf-event page-faults --event-bytes 4096)"
+                "{reason} (for a trial use a stand-in: --perf-event page-faults --event-bytes 4096)"
             ),
         ),
         (Ok(counters), None) => {
@@ -197,12 +198,15 @@ fn resctrl(resctrl: &Resctrl) -> Finding {
         }
         Resctrl::NotMounted => (
             Verdict::Warn,
-            "not mounted: mount -t resctrl resctrl /sys/fs/resctrl".into(),
+            "not mounted; mount it with: mount -t resctrl resctrl /sys/fs/resctrl".into(),
         ),
-        Resctrl::NotInCpu => (Verdict::Warn, "this CPU has none: no MBM, no MBA".into()),
+        Resctrl::NotInCpu => (
+            Verdict::Warn,
+            "this CPU has no resctrl, so MBM and MBA are missing".into(),
+        ),
         Resctrl::NotInKernel => (
             Verdict::Warn,
-            "the CPU has it, this kernel has not (CONFIG_X86_CPU_RESCTRL): no MBM, no MBA".into(),
+            "this kernel lacks CONFIG_X86_CPU_RESCTRL, so MBM and MBA are missing".into(),
         ),
     };
     Finding::new(verdict, "resctrl", text)
@@ -213,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_finding_is_one_line() {
+    fn a_finding_is_one_line_with_its_mark() {
         let findings = [
             Finding::new(Verdict::Ok, "a", "fine"),
             Finding::new(Verdict::Warn, "b", "so so"),
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_throttling_are_named() {
+    fn each_unit_of_throttling_has_its_words() {
         for (unit, words) in [
             (MbaUnit::Percent, "percent"),
             (MbaUnit::EighthGbPerS, "1/8 GB/s"),

@@ -3,28 +3,28 @@
 
 use std::path::Path;
 
-/// BTF of the running kernel, which the loader resolves types and kernel
-/// functions in.
+/// BTF (type information) of the running kernel, in which the loader looks up
+/// types and kernel functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelBtf {
-    /// As it must be.
-    Sane,
+    /// Fit for use.
+    Valid,
     /// The kernel was built without it.
     Missing,
-    /// Prototypes of these kernel functions have an argument too many, so that
-    /// no sched_ext scheduler loads: pahole was too old for the kernel.
+    /// The prototypes of these kernel functions have an argument too many, because
+    /// pahole was too old for the kernel. No sched_ext scheduler loads.
     Malformed(Vec<String>),
 }
 
 impl KernelBtf {
     /// Examines the BTF of the running kernel (takes some tens of ms).
     pub fn detect() -> Self {
-        // The scan below panics without it.
+        // Without this file the scan below panics.
         if !Path::new("/sys/kernel/btf/vmlinux").exists() {
             return Self::Missing;
         }
         match scx_utils::compat::malformed_scx_kfuncs() {
-            names if names.is_empty() => Self::Sane,
+            names if names.is_empty() => Self::Valid,
             names => Self::Malformed(names),
         }
     }

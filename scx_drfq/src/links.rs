@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The links to memory controllers beside the running scheduler, each in a
-//! thread of its own.
+//! Runs the links to memory controllers beside the scheduler, each in a thread of
+//! its own.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use drfq_controller_link::{
     forwarder::Forwarder,
     link_stats::LinkStats,
     reconnector::{Endpoint, Reconnector},
-    scheduler_view::{Core, SchedulerView, TaskUsage},
+    scheduler_view::{RunningTask, SchedulerView, TaskUsage},
     shadow::Shadow,
     target::Target,
 };
@@ -32,18 +32,19 @@ use crate::{
     tasks,
 };
 
-/// The links that the user asked for. They stay while the scheduler is loaded
-/// again, and with them what they counted.
+/// The links that the user asked for. They and their counts persist while the
+/// scheduler is loaded again.
 pub struct Links {
     controller: Option<Reconnector<Forwarder>>,
     shadow: Option<Reconnector<Shadow>>,
 }
 
 impl Links {
-    /// Makes the first contact; `say` tells the user what becomes of it later.
+    /// Connects for the first time. `say` shows the user when a controller is lost or
+    /// back.
     ///
     /// # Errors
-    /// A controller is not there, or is none.
+    /// A controller cannot be reached, or it is no memory controller.
     pub fn open(config: &Config, say: fn(&str)) -> Result<Self> {
         let interval = Duration::from_nanos(config.controller_interval_ns);
         let links = Self {
@@ -56,15 +57,15 @@ impl Links {
             .map(|link| link.driver().size().cores);
         if let Some(cores) = cores.filter(|&cores| cores < config.nr_cpu_ids) {
             say(&format!(
-                "the memory controller knows {cores} cores: traffic of CPUs from {cores} on is \
-                 of nobody there"
+                "the memory controller has {cores} cores; traffic of CPUs {cores} and above is \
+                 not attributed to tasks"
             ));
         }
         Ok(links)
     }
 
-    /// Does `work` while the links follow the scheduler. `charge`: the tasks pay
-    /// for what the controller counts.
+    /// Runs the links while `work` runs. If `charge` is set, tasks are charged the
+    /// traffic that the controller counts.
     pub fn beside<T>(
         &mut self,
         window: Window,
@@ -108,7 +109,7 @@ fn open<J: Driver>(
         .map_err(|fault| anyhow!("memory controller {target}: {fault}"))
 }
 
-/// Ends the links however the work ends.
+/// Ends the links when `work` returns or panics.
 struct StopAtEnd([Option<Arc<AtomicBool>>; 2]);
 
 impl Drop for StopAtEnd {
@@ -119,14 +120,14 @@ impl Drop for StopAtEnd {
     }
 }
 
-/// What the links count while they run.
+/// Statistics of the running links.
 pub struct Counted {
     controller: Option<Arc<Mutex<LinkStats>>>,
     shadow: Option<Arc<Mutex<LinkStats>>>,
 }
 
 impl Counted {
-    /// Adds what was counted so far to a sample.
+    /// Adds the statistics so far to a sample.
     pub fn add_to(&self, sample: &mut Sample) {
         let now = |stats: &Option<Arc<Mutex<LinkStats>>>| {
             let stats = stats.as_ref()?.lock();
@@ -142,7 +143,7 @@ struct Running<'a> {
     window: Window<'a>,
     capacity: Capacity,
     charges: bool,
-    cores: Vec<Core>,
+    running: Vec<RunningTask>,
 }
 
 impl<'a> Running<'a> {
@@ -155,24 +156,24 @@ impl<'a> Running<'a> {
                 bytes_per_s: bandwidth.map(|bandwidth| bandwidth.bytes_per_s() as f64),
             },
             charges,
-            cores: Vec::new(),
+            running: Vec::new(),
         }
     }
 }
 
 impl SchedulerView for Running<'_> {
-    fn cores(&mut self) -> &[Core] {
-        self.cores.clear();
-        self.cores.extend(self.window.cpus.iter().map(|cpu| {
-            // A packet that starts between the two reads has the time of its
-            // predecessor until the next turn.
+    fn running(&mut self) -> &[RunningTask] {
+        self.running.clear();
+        self.running.extend(self.window.cpus.iter().map(|cpu| {
+            // A packet that starts between the two reads is shown with the virtual
+            // time of its predecessor until the next poll.
             let vtime_ns = volatile(&cpu.charged_vtime_ns);
-            Core {
+            RunningTask {
                 pid: volatile(&cpu.pid),
                 vtime_ns,
             }
         }));
-        &self.cores
+        &self.running
     }
 
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {
@@ -190,13 +191,13 @@ impl SchedulerView for Running<'_> {
 
     fn charge(&mut self, pid: u32, bytes: u64) {
         if self.charges {
-            // A task that has ended pays nothing, and neither does one while the
-            // scheduler is being ended.
+            // The charge fails if the task or the scheduler has ended; then there
+            // is nothing left to charge.
             let _ = charge::charge(self.window.charge, pid, charge::Mover::Cpu, bytes);
         }
     }
 
-    fn share(&self, cpu_ns: u64, bytes: u64, interval_ns: u64) -> f64 {
+    fn machine_share(&self, cpu_ns: u64, bytes: u64, interval_ns: u64) -> f64 {
         let interval_ns = interval_ns.max(1) as f64;
         self.capacity.dominant_share(
             cpu_ns as f64 / interval_ns,

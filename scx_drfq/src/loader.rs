@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loads the BPF scheduler with a configuration, and reads what it counts.
+//! Loads the BPF scheduler with a configuration, and reads its counters.
 
 use std::{
     collections::HashSet,
@@ -21,8 +21,8 @@ use drfq_stats::{
 };
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use scx_utils::{
-    UserExitInfo, compat::struct_has_field, libbpf_clap_opts::LibbpfOpts, scx_ops_attach,
-    scx_ops_load, scx_ops_open, uei_exited, uei_report,
+    ScxExitKind, UserExitInfo, compat::struct_has_field, libbpf_clap_opts::LibbpfOpts,
+    scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_read, uei_report,
 };
 
 use crate::{
@@ -32,27 +32,27 @@ use crate::{
     preflight, tasks,
 };
 
-// What the library says of bpf/drfq.h and bpf/intf.h is so.
+// The libraries repeat these constants of bpf/drfq.h and bpf/intf.h.
 const _: () = assert!(MAX_CPUS == bpf_intf::DRFQ_MAX_CPUS);
 const _: () = assert!(MAX_LLCS == bpf_intf::DRFQ_MAX_LLCS);
 const _: () = assert!(WEIGHT_ONE == bpf_intf::DRFQ_WEIGHT_ONE);
 const _: () = assert!(DELTA_NONE_NS == bpf_intf::DRFQ_DELTA_NONE_NS);
 const _: () = assert!(EVENTS.len() == bpf_intf::drfq_event_DRFQ_NR_EVENTS as usize);
 
-/// A scheduler that is loaded; the kernel returns to its own when it is dropped.
+/// A loaded scheduler. When it is dropped, the kernel returns to its own.
 pub struct Scheduler<'a> {
-    // Fields are dropped in this order: first the scheduler is detached.
+    // Fields are dropped in this order, so the scheduler is detached first.
     link: Option<Link>,
     skel: BpfSkel<'a>,
     nr_cpu_ids: usize,
-    /// Held open for the programs that read them.
+    /// Counters that stay open because the BPF programs read them.
     _counters: TrafficCounters,
 }
 
-/// What other threads may know of the running scheduler, and do to it.
+/// What other threads may read of the running scheduler, and call in it.
 #[derive(Clone, Copy)]
 pub struct Window<'a> {
-    /// What each CPU does; BPF programs change it while we look.
+    /// State of each CPU, which BPF programs change at any time.
     pub cpus: &'a [drfq_cpu],
     /// Link of the task iterator.
     pub tasks: BorrowedFd<'a>,
@@ -61,10 +61,10 @@ pub struct Window<'a> {
 }
 
 impl<'a> Scheduler<'a> {
-    /// Loads and starts it. `storage` must be new.
+    /// Loads and attaches the scheduler. `storage` must be new.
     ///
     /// # Errors
-    /// The kernel refused; if the reason is known, it says what to do.
+    /// The kernel refused. If the reason is known, the error says what to do.
     pub fn load(
         config: &Config,
         counters: TrafficCounters,
@@ -74,7 +74,7 @@ impl<'a> Scheduler<'a> {
         let result = Self::try_load(config, counters, storage);
         result.map_err(|error| match preflight::explain_refusal(root) {
             Some(reason) => anyhow!(reason),
-            None => error.context("cannot load the scheduler (-v tells more)"),
+            None => error.context("cannot load the scheduler; run it with -v for the messages of libbpf and the verifier"),
         })
     }
 
@@ -86,7 +86,7 @@ impl<'a> Scheduler<'a> {
         let open_opts = LibbpfOpts::default().into_bpf_open_opts();
         let mut skel = scx_ops_open!(BpfSkelBuilder::default(), storage, drfq_ops, open_opts)?;
         configure(&mut skel, config, counters.event_bytes)?;
-        forgo_cgroups(&mut skel);
+        drop_cgroup_callbacks(&mut skel);
         let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
         for (cpu, fd) in counters.fds() {
             let (key, value) = (cpu.to_ne_bytes(), fd.to_ne_bytes());
@@ -102,24 +102,30 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// The kernel has ended it.
+    /// Whether the kernel has ended the scheduler.
     pub fn exited(&self) -> bool {
         uei_exited!(&self.skel, uei)
     }
 
-    /// Ends it and reports why it ended, on standard error.
+    /// Detaches the scheduler. If the kernel ended it, the reason is printed on
+    /// standard error.
     ///
     /// # Errors
-    /// The kernel ended it for a fault.
+    /// The kernel ended it because of a fault.
     pub fn finish(mut self) -> Result<UserExitInfo> {
         drop(self.link.take());
+        let data = self.skel.maps.data_data.as_deref();
+        let kind = data.map(|data| volatile(&data.uei.kind));
+        if kind == Some(ScxExitKind::Unreg as i32) {
+            return Ok(uei_read!(&self.skel, uei));
+        }
         uei_report!(&self.skel, uei)
     }
 
-    /// What other threads may know of it, and do to it.
+    /// What other threads may read of it, and call in it.
     ///
     /// # Errors
-    /// It is not loaded as it should be.
+    /// A part of the BPF program is missing.
     pub fn window(&self) -> Result<Window<'_>> {
         let cpus = self.skel.maps.data_cpus_data.as_deref();
         let tasks = self.skel.links.drfq_tasks.as_ref();
@@ -130,7 +136,7 @@ impl<'a> Scheduler<'a> {
         })
     }
 
-    /// What it counted so far.
+    /// What the scheduler has counted so far.
     ///
     /// # Errors
     /// The task iterator cannot be read.
@@ -163,7 +169,7 @@ impl<'a> Scheduler<'a> {
     }
 }
 
-/// A value that BPF programs change while we look.
+/// Reads a value that BPF programs change at any time.
 pub fn volatile<T: Copy>(value: &T) -> T {
     // SAFETY: a reference is valid and aligned.
     unsafe { ptr::read_volatile(value) }
@@ -180,9 +186,9 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Kernels without CONFIG_EXT_GROUP_SCHED know nothing of cpu.weight; there all
-/// tasks are of the root group.
-fn forgo_cgroups(skel: &mut OpenBpfSkel) {
+/// Drops the cgroup callbacks on kernels without CONFIG_EXT_GROUP_SCHED, which do
+/// not support cpu.weight. There all tasks belong to the root group.
+fn drop_cgroup_callbacks(skel: &mut OpenBpfSkel) {
     if struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false) {
         return;
     }

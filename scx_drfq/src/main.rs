@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command `scx_drfq`. Exit status: 0 as asked, 1 the machine or the kernel
-//! refused, 2 the command line makes no sense; each error is one line.
+//! The command `scx_drfq`. Its exit status is 0 after success, 1 if the machine or
+//! the kernel refused, and 2 after an error in the command line. Each error is one
+//! line.
 
 mod agent;
 mod bandwidth;
@@ -36,11 +37,11 @@ use crate::{
     config::Config,
 };
 
-/// Why the command ends without having done what was asked.
+/// Why the command failed.
 enum Failure {
     /// The options contradict each other.
     Usage(String),
-    /// Anything else.
+    /// Any other reason.
     Other(anyhow::Error),
 }
 
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether it went well.
+/// Runs a command. Returns whether its checks succeeded.
 fn run(cli: &Cli) -> Result<bool, Failure> {
     match &cli.command {
         Some(Command::Top(options)) => top::run(options)?,
@@ -83,8 +84,8 @@ fn run(cli: &Cli) -> Result<bool, Failure> {
 
 fn schedule(cli: &Cli) -> Result<(), Failure> {
     let resolve = || -> Result<Config, Failure> {
-        let machine = Topology::read(&root())?;
-        let resolved = cli.options.resolve(&machine);
+        let topology = Topology::read(&root())?;
+        let resolved = cli.options.resolve(&topology);
         resolved.map_err(|error| Failure::Usage(error.to_string()))
     };
     let config = resolve()?;
@@ -107,8 +108,8 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn fail(status: u8, text: &str) -> ExitCode {
-    // Lines of a library's error become clauses of ours. Nowhere to complain
-    // if standard error is gone.
+    // A library's error may have several lines; they become clauses of one line.
+    // If standard error is closed, there is nowhere to complain.
     let line = text
         .split('\n')
         .map(str::trim)
@@ -118,7 +119,7 @@ fn fail(status: u8, text: &str) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// The reader of our output has gone, which is its right.
+/// Whether the reader of our output has gone, which is no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let cause = error.root_cause().downcast_ref::<io::Error>();
     cause.is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)

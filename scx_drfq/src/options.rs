@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The options of the scheduler as the user writes them; the doc comments are
-//! the help text. `resolve` checks them against each other and against the
+//! The options of the scheduler as the user writes them. The doc comments are the
+//! help text. `resolve` checks the options against each other and against the
 //! machine, and turns them into the values that are loaded.
 
 use anyhow::{Result, bail, ensure};
@@ -16,77 +16,78 @@ use crate::{
     config::{Config, DELTA_NONE_NS, HOLD_NEVER_NS, Variant, Weights},
 };
 
-/// The CPUs that the thesis' constants are for. A slice of virtual time is worth
-/// c slices of CPU time; with the same constant on 16 CPUs, 48 tasks that wake up
-/// together would keep each of 16 busy ones off its CPU for 2 s (simulated).
+/// The number of CPUs that the thesis' constants are for. A slice of virtual time
+/// is worth c slices of CPU time. With the same constants on 16 CPUs, 48 tasks that
+/// wake up together would keep 16 busy tasks off their CPUs for 2 s (simulated).
 const THESIS_CPUS: u64 = 4;
 
 /// The largest number of slices in an option. With the longest slice it is
 /// 1000 s, below the origin of virtual time (DRFQ_V_ORIGIN_NS, 1099 s).
 const SLICES_MAX: u64 = 1000;
 
-/// Slices that delta-bounded DRFQ lets the virtual times of a task differ by.
+/// The default of --delta-slices.
 const DELTA_SLICES: u64 = 10;
 
 /// Options of the scheduler.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Time that a packet may run before the queue is looked at again
+    /// Longest time that a packet runs before the scheduler decides again
     /// [microseconds, 100 to 1000000]
     #[arg(long, value_name = "US", default_value_t = 4000,
           value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub slice_us: u64,
 
-    /// How the CPU and memory time of a task combine
+    /// How the CPU time and the memory traffic of a task combine
     #[arg(long, value_enum, default_value_t = Variant::DeltaBounded)]
     pub variant: Variant,
 
-    /// Delta-bounded: how far the two virtual times of a task may differ
-    /// [slices, 1 to 1000; default 10]
+    /// How far the two virtual times of a task may differ, with --variant
+    /// delta-bounded [slices, 1 to 1000; default 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=SLICES_MAX))]
     pub delta_slices: Option<u64>,
 
-    /// How far behind the system's virtual time a woken task may start
-    /// (C of equation 4.7) [slices, 0 to 1000; on more than 4 CPUs, the thesis'
-    /// number, that much CPU time]
+    /// How far behind the system virtual time a woken task may start (C of
+    /// equation 4.7) [slices, 0 to 1000; on more than 4 CPUs it shrinks, so that
+    /// it stays worth as much CPU time as on 4]
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(0..=SLICES_MAX))]
     pub wake_credit_slices: u64,
 
-    /// How far beyond the system's virtual time a running task may start its
-    /// next packet (Algorithm 2) [slices, 1 to 1000; on more than 4 CPUs, the
-    /// thesis' number, that much CPU time]
+    /// How far beyond the system virtual time a running task may start its next
+    /// packet (Algorithm 2) [slices, 1 to 1000; on more than 4 CPUs it shrinks
+    /// like --wake-credit-slices]
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=SLICES_MAX))]
     pub cap_slices: u64,
 
-    /// How far beyond the system's virtual time a woken task is still
-    /// dispatched (K of equation 4.10) [slices, 0 to 1000; default 10]
+    /// How far beyond the system virtual time a woken task is still dispatched at
+    /// once (K of equation 4.10) [slices, 0 to 1000; default 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=SLICES_MAX))]
     pub hold_slices: Option<u64>,
 
-    /// The longest time that delayed wake-up may hold a task
+    /// Longest time that delayed wake-up holds a task
     /// [milliseconds, 1 to 10000; default 1000]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub hold_max_ms: Option<u64>,
 
-    /// Dispatch woken tasks whatever their debt (no delayed wake-up)
+    /// Dispatch woken tasks at once, however large their debt
     #[arg(long, conflicts_with_all = ["hold_slices", "hold_max_ms"])]
     pub no_delayed_wakeup: bool,
 
-    /// A task that waited this long goes to the front of its queue
+    /// Waiting time after which a task moves to the front of its queue
     /// [milliseconds, 10 to 10000]
     #[arg(long, value_name = "MS", default_value_t = 2000,
           value_parser = clap::value_parser!(u64).range(10..=10_000))]
     pub rescue_ms: u64,
 
-    /// A wake-up preempts a packet that is this much later in virtual time
-    /// [microseconds, 0 to 1000000; default: one slice / CPUs]
+    /// How much earlier in virtual time a woken task must be to preempt a running
+    /// packet [microseconds, 0 to 1000000; default: one slice / CPUs]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub preempt_margin_us: Option<u64>,
 
-    /// A task is taken from another LLC's queue if it is this much earlier in
-    /// virtual time [microseconds, 0 to 1000000; default: one slice / CPUs]
+    /// How much earlier in virtual time a task must be for a CPU of another
+    /// last-level cache to take it [microseconds, 0 to 1000000; default: one
+    /// slice / CPUs]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub steal_margin_us: Option<u64>,
 
@@ -102,19 +103,19 @@ pub struct Options {
     #[arg(long, conflicts_with = "steal_margin_us")]
     pub single_queue: bool,
 
-    /// Memory bandwidth of the machine [bytes per second, with k, M, G or T,
-    /// 1M to 100T; default: unknown, memory traffic is not charged]
+    /// Memory bandwidth of the machine [bytes per second, optionally with k, M, G
+    /// or T, 1M to 100T; default: unknown, so memory traffic is not charged]
     #[arg(long, value_name = "BYTES_PER_SEC")]
     pub memory_bandwidth: Option<Bandwidth>,
 
-    /// Event that counts memory traffic: "auto" (best of this CPU model),
-    /// "none", cache-misses, LLC-load-misses, raw:0x..., or a software event
-    /// as a stand-in (page-faults, task-clock, context-switches, ...)
+    /// Event that counts memory traffic: "auto" (the best event of this CPU
+    /// model), "none", cache-misses, LLC-load-misses, raw:0x..., or a software
+    /// event as a stand-in (page-faults, task-clock, context-switches, ...)
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub perf_event: EventChoice,
 
-    /// Bytes that one event stands for [1 to 1048576; default: the cache line;
-    /// a software event has no default]
+    /// Bytes that one event stands for [1 to 1048576; default: the size of a cache
+    /// line; a software event has no default]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub event_bytes: Option<u32>,
 
@@ -122,47 +123,46 @@ pub struct Options {
     #[arg(long)]
     pub no_dma: bool,
 
-    /// Memory controller that schedules by virtual time, whose registers follow
-    /// what runs: mmio:PATH (a PCI resource file or UIO device), mmio:auto, or
-    /// unix:PATH (a server such as drfq-mc). Without a PMU the traffic that it
-    /// counts is what tasks are charged
+    /// Memory controller to drive: mmio:PATH (a PCI resource file or UIO device),
+    /// mmio:auto (search the PCI devices), or unix:PATH (a server such as
+    /// drfq-mc). Without a PMU, tasks are charged the traffic that it counts
     #[arg(long, value_name = "TARGET")]
     pub controller: Option<Target>,
 
-    /// Time between two updates of the controller's registers
+    /// Interval between updates of the controller's registers
     /// [microseconds, 100 to 1000000]
     #[arg(long, value_name = "US", default_value_t = 1000, requires = "controller",
           value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub controller_interval_us: u64,
 
-    /// Model of a memory controller (unix:PATH, a server such as drfq-mc) that
-    /// is asked what it would give each task; nothing else changes
+    /// Model of a memory controller that shows how much bandwidth it would give
+    /// each task: unix:PATH (a server such as drfq-mc). Scheduling does not change
     #[arg(long, value_name = "TARGET")]
     pub shadow: Option<Target>,
 }
 
 impl Options {
-    /// The values to load on a machine.
+    /// The values to load on a machine with this topology.
     ///
     /// # Errors
-    /// Options that contradict each other, in one line.
-    pub fn resolve(&self, machine: &Topology) -> Result<Config> {
+    /// Options contradict each other; in one line.
+    pub fn resolve(&self, topology: &Topology) -> Result<Config> {
         let slice_ns = self.slice_us * 1000;
         let slices = |n: u64| n * slice_ns;
-        let nr_cpus = machine.online.len() as u32;
+        let nr_cpus = topology.online.len() as u32;
         let credit = |n: u64| slices(n) * THESIS_CPUS.min(nr_cpus.into()) / u64::from(nr_cpus);
-        let machine = if self.single_queue {
-            &machine.flattened()
+        let topology = if self.single_queue {
+            &topology.flattened()
         } else {
-            machine
+            topology
         };
         let margin_ns = |us: Option<u64>| us.map_or(slice_ns / u64::from(nr_cpus), |us| us * 1000);
         self.check_controllers()?;
 
         Ok(Config {
             nr_cpus,
-            nr_cpu_ids: machine.nr_cpu_ids(),
-            nr_llcs: machine.nr_llcs,
+            nr_cpu_ids: topology.nr_cpu_ids(),
+            nr_llcs: topology.nr_llcs,
             slice_ns,
             variant: self.variant,
             delta_ns: self.delta_ns(slice_ns)?,
@@ -181,7 +181,7 @@ impl Options {
             dma: !self.no_dma,
             memory_bandwidth_bytes_per_s: self.memory_bandwidth,
             mem_ns_per_byte_q32: self.memory_bandwidth.map_or(0, Bandwidth::ns_per_byte_q32),
-            cpu_llc: machine.cpu_llc.clone(),
+            cpu_llc: topology.cpu_llc.clone(),
             controller: self.controller.clone(),
             controller_interval_ns: self.controller_interval_us * 1000,
             shadow: self.shadow.clone(),
@@ -195,11 +195,12 @@ impl Options {
         };
         ensure!(
             matches!(shadow, Target::Unix(_)),
-            "--shadow needs unix:PATH: only a model makes the traffic that it is asked for"
+            "--shadow needs unix:PATH, because only a model can replay traffic"
         );
         ensure!(
             self.controller.as_ref() != Some(shadow),
-            "--shadow and --controller: a server has one agent, so each needs its own"
+            "--shadow and --controller name the same server, which serves one agent; \
+             start another server for one of them"
         );
         Ok(())
     }
@@ -210,7 +211,7 @@ impl Options {
         }
         ensure!(
             self.delta_slices.is_none(),
-            "--delta-slices is of --variant delta-bounded only"
+            "--delta-slices works with --variant delta-bounded only; drop one of the two"
         );
         Ok(match self.variant {
             Variant::Memoryless => 0,
@@ -223,7 +224,7 @@ impl Options {
             if let EventChoice::Event(event) = &self.perf_event {
                 ensure!(
                     !event.is_stand_in(),
-                    "--perf-event {}: a software event needs --event-bytes",
+                    "--perf-event {} is a software event and needs --event-bytes, such as 4096",
                     event.name
                 );
             }
@@ -233,8 +234,10 @@ impl Options {
             });
         };
         match &self.perf_event {
-            EventChoice::Auto => bail!("--event-bytes needs --perf-event"),
-            EventChoice::None => bail!("--event-bytes contradicts --perf-event none"),
+            EventChoice::Auto => bail!("--event-bytes needs --perf-event NAME"),
+            EventChoice::None => {
+                bail!("--event-bytes contradicts --perf-event none; drop one of the two")
+            }
             EventChoice::Event(_) => {}
         }
         Ok(TrafficSource {
@@ -257,7 +260,7 @@ mod tests {
     }
 
     /// Two LLCs of two CPUs each.
-    fn machine() -> Topology {
+    fn two_llcs() -> Topology {
         Topology {
             online: vec![0, 1, 2, 3],
             cpu_llc: vec![0, 0, 1, 1],
@@ -269,12 +272,12 @@ mod tests {
         Command::try_parse_from(arguments.split_whitespace())
             .map_err(|error| error.to_string())?
             .options
-            .resolve(&machine())
+            .resolve(&two_llcs())
             .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn defaults_are_those_of_the_thesis() {
+    fn on_four_cpus_the_defaults_are_those_of_the_thesis() {
         let config = resolve("scx_drfq").unwrap();
         assert_eq!(config.slice_ns, 4_000_000);
         assert_eq!(config.wake_credit_ns, 40_000_000);
@@ -294,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn credits_are_cpu_time_beyond_the_cpus_of_the_thesis() {
-        let machine = Topology {
+    fn on_sixteen_cpus_credits_shrink_to_a_quarter() {
+        let topology = Topology {
             online: (0..16).collect(),
             cpu_llc: vec![0; 16],
             nr_llcs: 1,
         };
         let command = Command::try_parse_from(["scx_drfq"]).unwrap();
-        let config = command.options.resolve(&machine).unwrap();
+        let config = command.options.resolve(&topology).unwrap();
         assert_eq!(config.wake_credit_ns, 10_000_000);
         assert_eq!(config.cap_ns, 10_000_000);
         // What memory traffic is worth does not depend on the number of CPUs.
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn options_reach_their_values() {
+    fn an_option_changes_its_value() {
         type Check = fn(&Config) -> bool;
         let table: &[(&str, Check)] = &[
             ("--slice-us 1000", |c| {
@@ -362,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_refused() {
+    fn a_value_out_of_range_is_refused() {
         for arguments in [
             "--slice-us 0",
             "--slice-us 99",
@@ -399,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_refused() {
+    fn contradicting_options_are_refused() {
         for (arguments, reason) in [
             (
                 "--variant memoryless --delta-slices 5",
@@ -416,7 +419,10 @@ mod tests {
             ("--no-delayed-wakeup --hold-max-ms 3", "cannot be used with"),
             ("--single-queue --steal-margin-us 3", "cannot be used with"),
             ("--shadow mmio:auto", "only a model"),
-            ("--shadow unix:a --controller unix:a", "each needs its own"),
+            (
+                "--shadow unix:a --controller unix:a",
+                "start another server",
+            ),
             ("--controller-interval-us 500", "--controller <TARGET>"),
         ] {
             let error = resolve(&format!("scx_drfq {arguments}")).expect_err(arguments);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What must be true before the scheduler is loaded, checked in the cheap order
-//! at its start and in full by `doctor`.
+//! Why the scheduler cannot be loaded, and what to do about it. `check` runs at
+//! the start; `doctor` reports everything.
 
 use std::path::Path;
 
@@ -9,12 +9,14 @@ use drfq_sense::sched_ext::{SchedExt, release};
 
 use crate::{kernel_btf::KernelBtf, privileges};
 
-/// Kernels that work, for the advice of a diagnosis.
-const GOOD_KERNELS: &str = "boot a kernel with CONFIG_SCHED_CLASS_EXT=y and sane BTF \
-     (of Debian's: 6.16 to 7.0, 7.2.13 and later)";
+/// What to do about an unfit kernel.
+const GOOD_KERNELS: &str = "boot a kernel with CONFIG_SCHED_CLASS_EXT=y and valid BTF \
+     (Debian kernels 6.16 to 7.0, or 7.2.13 and later)";
 
+/// Checks quickly whether the scheduler can be loaded.
+///
 /// # Errors
-/// Why the scheduler cannot be loaded here, in one line that says what to do.
+/// Why it cannot be loaded here, in one line that says what to do.
 pub fn check(root: &Path) -> Result<()> {
     match SchedExt::detect(root) {
         SchedExt::Missing { config } => {
@@ -30,20 +32,20 @@ pub fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The diagnosis of a scheduler in our place.
+/// The diagnosis if another scheduler is loaded.
 pub fn occupied(name: &str) -> String {
     format!("the sched_ext scheduler {name:?} is already loaded; stop it first")
 }
 
-/// The diagnosis of missing capabilities.
+/// The diagnosis if capabilities are missing.
 pub fn unprivileged(missing: &[String]) -> String {
     format!(
-        "not privileged: {} missing; run it with sudo",
+        "missing privileges: {}; run scx_drfq with sudo",
         missing.join(" and ")
     )
 }
 
-/// Why the kernel refused to load it, if that is known.
+/// Why the kernel refused to load the scheduler, if the reason is known.
 pub fn explain_refusal(root: &Path) -> Option<String> {
     if let SchedExt::Available { loaded: Some(name) } = SchedExt::detect(root) {
         return Some(occupied(&name));
@@ -51,25 +53,26 @@ pub fn explain_refusal(root: &Path) -> Option<String> {
     broken_btf(&release(root), &KernelBtf::detect())
 }
 
-/// The diagnosis of a kernel without sched_ext.
+/// The diagnosis if the kernel has no sched_ext.
 pub fn no_sched_ext(release: &str, config: Option<&str>) -> String {
     let reason = match config {
         Some(line) => format!(" ({line})"),
         None => " (CONFIG_SCHED_CLASS_EXT)".into(),
     };
-    format!("kernel {release} has no sched_ext{reason}: {GOOD_KERNELS}")
+    format!("kernel {release} has no sched_ext{reason}; {GOOD_KERNELS}")
 }
 
-/// The diagnosis of unusable BTF, if it is that.
+/// The diagnosis if the kernel's BTF is unfit; none if it is valid.
 pub fn broken_btf(release: &str, btf: &KernelBtf) -> Option<String> {
     match btf {
-        KernelBtf::Sane => None,
+        KernelBtf::Valid => None,
         KernelBtf::Missing => Some(format!(
-            "kernel {release} has no BTF (CONFIG_DEBUG_INFO_BTF): {GOOD_KERNELS}"
+            "kernel {release} has no BTF (CONFIG_DEBUG_INFO_BTF); {GOOD_KERNELS}"
         )),
         KernelBtf::Malformed(names) => Some(format!(
-            "kernel {release} was built with a pahole too old for it: the prototypes of {} kernel \
-             functions ({}, ...) are malformed and no sched_ext scheduler loads: {GOOD_KERNELS}",
+            "kernel {release} was built with a pahole too old for it, so the prototypes of {} \
+             kernel functions ({}, ...) are malformed and no sched_ext scheduler loads; \
+             {GOOD_KERNELS}",
             names.len(),
             names.first().map_or("", String::as_str),
         )),
@@ -81,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn diagnoses_are_one_line_and_say_what_to_do() {
+    fn every_diagnosis_is_one_line_that_says_what_to_do() {
         let malformed = KernelBtf::Malformed(vec!["scx_bpf_a".into(), "scx_bpf_b".into()]);
         for (text, reason) in [
             (
@@ -104,6 +107,6 @@ mod tests {
             );
             assert!(!text.contains('\n'), "{text}");
         }
-        assert_eq!(broken_btf("7.2.13", &KernelBtf::Sane), None);
+        assert_eq!(broken_btf("7.2.13", &KernelBtf::Valid), None);
     }
 }

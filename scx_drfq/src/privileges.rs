@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the process may do. Of root's capabilities it keeps two, and lets
-//! nothing that it might start gain others:
-//!
-//! * CAP_BPF and CAP_PERFMON load sched_ext programs and open counters, at the
-//!   start and again after CPU hotplug.
+//! Drops privileges. The process keeps two of root's capabilities, CAP_BPF and
+//! CAP_PERFMON. They load sched_ext programs and open counters, at the start and
+//! again after CPU hotplug. No program that it starts can gain others.
 //!
 //! Where the kernel opens counters for CAP_SYS_ADMIN only (see
 //! `drfq_sense::traffic_counters::needs_sys_admin`) it keeps that too, unless it runs
 //! with `--perf-event none`.
 //!
-//! They are dropped to before anything is loaded, so that a load proves that
-//! they suffice.
+//! Privileges are dropped before anything is loaded, so a successful load proves
+//! that these capabilities suffice.
 
 use std::io;
 
@@ -19,18 +17,19 @@ use caps::{CapSet, Capability, CapsHashSet};
 
 const KEPT: [Capability; 2] = [Capability::CAP_BPF, Capability::CAP_PERFMON];
 
-/// The capabilities that scheduling needs and the process has not, by name.
+/// The names of the capabilities that scheduling needs and the process lacks.
 ///
 /// # Errors
-/// The kernel does not tell.
+/// The capabilities cannot be read.
 pub fn missing() -> Result<Vec<String>> {
     let have = caps::read(None, CapSet::Effective).context("cannot read capabilities")?;
     let missing = KEPT.iter().filter(|capability| !have.contains(capability));
     Ok(missing.map(Capability::to_string).collect())
 }
 
-/// Gives up everything but what scheduling needs. Concerns the calling thread
-/// and those that it starts later, so it must come before any other thread.
+/// Drops every capability that scheduling does not need. This applies to the
+/// calling thread and to threads that it starts later, so call it before any
+/// other thread is started.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -54,7 +53,7 @@ pub fn confine(keep_sys_admin: bool) -> Result<()> {
     caps::set(None, CapSet::Permitted, &kept).context(context)?;
     // SAFETY: neither call touches memory.
     let refused = unsafe {
-        // Private sockets and files.
+        // New sockets and files are private to the user.
         libc::umask(0o077);
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The stats socket: JSON in the protocol of scx_stats. Each connection has its
-//! own intervals, from one request of a target to its next; the first is since
-//! the scheduler was loaded.
+//! The stats socket, which serves JSON in the protocol of scx_stats. Each
+//! connection has its own intervals, from one request of a target to the next.
+//! The first interval begins when the scheduler is loaded.
 
 use std::{fs, io::Write};
 
@@ -15,16 +15,16 @@ use drfq_stats::{
 use scx_stats::{Meta, StatsOps, StatsServer, StatsServerData};
 use serde_json::Value;
 
-/// Where all tools of scx look for the loaded scheduler.
+/// The socket that all scx tools use for the loaded scheduler.
 pub const SOCKET: &str = "/var/run/scx/root/stats";
 
-/// Removes the socket when the agent ends for good. It stays while the scheduler
-/// is loaded again, so that clients know to wait.
+/// Removes the socket when the agent ends. The socket stays while the scheduler is
+/// loaded again, so that clients know to wait.
 pub struct SocketFile;
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It may be gone already.
+        // It may have been removed already.
         let _ = fs::remove_file(SOCKET);
     }
 }
@@ -32,16 +32,16 @@ impl Drop for SocketFile {
 /// Whether the server needs a sample of all tasks.
 pub type WithTasks = bool;
 
-/// What the agent answers it: a sample, or why there is none.
+/// The agent's answer: a sample, or why there is none.
 pub type Answer = Result<Sample, String>;
 
-/// Asks the agent for samples, and serves what follows from them.
+/// Asks the agent for samples, and serves statistics of them.
 pub type Server = StatsServer<WithTasks, Answer>;
 
 type Data = StatsServerData<WithTasks, Answer>;
 type Report = fn(&Facts, &Sample, &Sample, usize) -> Result<Value>;
 
-/// Opens the socket. It is private to the user if the umask is.
+/// Opens the socket. The umask decides which users may connect.
 ///
 /// # Errors
 /// The socket cannot be created.
@@ -55,7 +55,7 @@ pub fn launch(facts: &Facts, loaded: &Sample) -> Result<Server> {
 /// Writes the description of everything that is served.
 ///
 /// # Errors
-/// The output is gone.
+/// The output cannot be written.
 pub fn describe(output: &mut impl Write) -> Result<()> {
     let data = described();
     data.describe_meta(output, Some(&["System"]))?;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_served_over_the_socket() {
+    fn each_request_covers_the_time_since_the_last() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stats");
         let facts = Facts {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_described() {
+    fn the_description_names_every_part() {
         let mut text = Vec::new();
         describe(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Reads the task iterator: a stream of `struct drfq_task_stat`.
+//! Reads the task iterator, a stream of `struct drfq_task_stat`.
 
 use std::{
     ffi::CStr,
@@ -19,8 +19,8 @@ use crate::bpf_intf::{
     drfq_task_flags_DRFQ_TASK_KTHREAD as KTHREAD, drfq_task_stat,
 };
 
-/// Every task that the scheduler has an account of. `iterator`: the link of the
-/// iterator; unlike the library's type for it, any thread may use its descriptor.
+/// Every task that the scheduler has an account of. `iterator` is the descriptor
+/// of the iterator's link, which any thread may use, unlike the library's type.
 ///
 /// # Errors
 /// The iterator cannot be read.
@@ -38,7 +38,7 @@ fn open(iterator: BorrowedFd) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is new, and nobody else's.
+    // SAFETY: the descriptor is new and owned by nothing else.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -46,14 +46,14 @@ fn parse(bytes: &[u8]) -> Result<Vec<TaskSample>> {
     let records = bytes.chunks_exact(size_of::<drfq_task_stat>());
     ensure!(
         records.remainder().is_empty(),
-        "the task iterator ended within a record"
+        "the task iterator ended within a record; this command and the loaded scheduler differ in version"
     );
     Ok(records.map(sample).collect())
 }
 
 fn sample(record: &[u8]) -> TaskSample {
-    // SAFETY: the record is as long as the structure, of which any bytes are a
-    // value.
+    // SAFETY: the record is as long as the structure, and any bytes are a valid
+    // value of it.
     let stat: drfq_task_stat = unsafe { ptr::read_unaligned(record.as_ptr().cast()) };
     let comm: Vec<u8> = stat.comm.iter().map(|&c| c as u8).collect();
     let comm = CStr::from_bytes_until_nul(&comm)
@@ -97,8 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn records_become_tasks() {
-        // SAFETY: zeros are a value of it.
+    fn each_record_becomes_a_task_and_a_partial_one_is_refused() {
+        // SAFETY: zeros are a valid value.
         let mut stat: drfq_task_stat = unsafe { std::mem::zeroed() };
         stat.pid = 7;
         stat.flags = HELD | KTHREAD;

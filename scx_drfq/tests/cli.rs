@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The command as users meet it: exit statuses, and errors of one line. Nothing
-//! here needs a kernel with sched_ext; where one is pretended, the name of the
-//! test says so.
+//! The command as users meet it: exit statuses, and errors of one line. No test
+//! needs a kernel with sched_ext; a test that pretends one says so in its name.
 
 use std::{
     fs, io,
@@ -21,7 +20,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("output is text")
 }
 
-/// The command failed with this status, and said this in exactly one line.
+/// Checks that the command failed with this status and this reason in one line.
 #[track_caller]
 fn assert_refused(output: &Output, status: i32, reason: &str) {
     let text = String::from_utf8_lossy(&output.stderr);
@@ -33,7 +32,7 @@ fn assert_refused(output: &Output, status: i32, reason: &str) {
 }
 
 #[test]
-fn bad_command_lines_exit_2() {
+fn a_bad_command_line_exits_2_with_one_line() {
     for (arguments, reason) in [
         ("--no-such-option", "'--no-such-option'"),
         ("frobnicate", "'frobnicate'"),
@@ -79,7 +78,10 @@ fn bad_command_lines_exit_2() {
             "100..=1000000",
         ),
         ("--shadow mmio:auto", "--shadow needs unix:PATH"),
-        ("--shadow unix:a --controller unix:a", "each needs its own"),
+        (
+            "--shadow unix:a --controller unix:a",
+            "start another server",
+        ),
         ("--slice-us 4000 top", "'top'"),
         ("top --interval 0", "0.1 and 3600"),
         ("top --rows 0", "1..=10000"),
@@ -94,7 +96,7 @@ fn bad_command_lines_exit_2() {
 }
 
 #[test]
-fn without_a_scheduler_clients_exit_1() {
+fn a_client_without_a_scheduler_exits_1() {
     if Path::new("/var/run/scx/root/stats").exists() {
         println!("skipped: a scheduler serves statistics on this machine");
         return;
@@ -104,8 +106,8 @@ fn without_a_scheduler_clients_exit_1() {
     }
 }
 
-/// A tree that stands for `/`, with these files.
-fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+/// A directory that stands for `/` and holds these (path, content) pairs.
+fn fake_root(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (path, text) in files {
         let path = root.path().join(path);
@@ -130,16 +132,16 @@ fn run_on(root: &Path, arguments: &str) -> Output {
 }
 
 #[test]
-fn unreadable_sysfs_exits_1() {
-    let root = machine(&[]);
+fn an_unreadable_sysfs_exits_1() {
+    let root = fake_root(&[]);
     assert_refused(
         &run_on(root.path(), "--dry-run"),
         1,
         "sys/devices/system/cpu/online",
     );
-    let root = machine(&[("sys/devices/system/cpu/online", "all of them\n"), CPUS[1]]);
+    let root = fake_root(&[("sys/devices/system/cpu/online", "all of them\n"), CPUS[1]]);
     assert_refused(&run_on(root.path(), "--dry-run"), 1, "not a list of CPUs");
-    let root = machine(&[CPUS[0], ("sys/devices/system/cpu/possible", "0-4095\n")]);
+    let root = fake_root(&[CPUS[0], ("sys/devices/system/cpu/possible", "0-4095\n")]);
     assert_refused(&run_on(root.path(), "--dry-run"), 1, "4096 CPUs");
 }
 
@@ -150,15 +152,15 @@ fn a_pretended_kernel_without_sched_ext_is_diagnosed() {
         "boot/config-6.12.9-test",
         "# CONFIG_SCHED_CLASS_EXT is not set\n",
     );
-    let root = machine(&[CPUS[0], CPUS[1], release, config]);
+    let root = fake_root(&[CPUS[0], CPUS[1], release, config]);
     let reason = "kernel 6.12.9-test has no sched_ext (# CONFIG_SCHED_CLASS_EXT is not set)";
     assert_refused(&run_on(root.path(), ""), 1, reason);
 }
 
 #[test]
-fn a_pretended_other_scheduler_is_named() {
+fn another_pretended_scheduler_is_named() {
     let state = ("sys/kernel/sched_ext/state", "enabled\n");
-    let root = machine(&[
+    let root = fake_root(&[
         CPUS[0],
         CPUS[1],
         state,
@@ -172,9 +174,9 @@ fn a_pretended_other_scheduler_is_named() {
 }
 
 #[test]
-fn without_privileges_it_says_which() {
-    let root = machine(&[CPUS[0], CPUS[1], DISABLED]);
-    // SAFETY: asks only.
+fn without_privileges_the_error_names_them() {
+    let root = fake_root(&[CPUS[0], CPUS[1], DISABLED]);
+    // SAFETY: geteuid() has no preconditions.
     let mut command = if unsafe { libc::geteuid() } == 0 {
         let mut command = Command::new("setpriv");
         command.args(["--bounding-set=-all", "--inh-caps=-all", BINARY]);
@@ -189,13 +191,13 @@ fn without_privileges_it_says_which() {
     assert_refused(
         &output,
         1,
-        "CAP_BPF and CAP_PERFMON missing; run it with sudo",
+        "missing privileges: CAP_BPF and CAP_PERFMON; run scx_drfq with sudo",
     );
 }
 
 #[test]
 fn a_dry_run_prints_what_would_be_loaded() {
-    let root = machine(&CPUS);
+    let root = fake_root(&CPUS);
     let output = run_on(
         root.path(),
         "--dry-run --slice-us 2000 --memory-bandwidth 4G",
@@ -215,7 +217,7 @@ fn a_dry_run_prints_what_would_be_loaded() {
 }
 
 #[test]
-fn help_and_version_exit_0() {
+fn help_and_version_exit_0_without_errors() {
     for (arguments, word) in [
         ("--help", "--memory-bandwidth"),
         ("top --help", "--interval"),
@@ -232,7 +234,7 @@ fn help_and_version_exit_0() {
 }
 
 #[test]
-fn doctor_prints_a_line_for_each_prerequisite() {
+fn doctor_prints_one_line_for_each_requirement() {
     let output = run("doctor");
     let text = stdout(&output);
     assert!(output.stderr.is_empty());
@@ -249,7 +251,7 @@ fn doctor_prints_a_line_for_each_prerequisite() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     for arguments in ["--help", "--help-stats", "--dry-run", "doctor"] {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);

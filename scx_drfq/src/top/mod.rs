@@ -18,7 +18,7 @@ use crate::{cli::Top, client::Client};
 /// More than fit on any screen.
 const SCREEN_ROWS: usize = 500;
 
-/// Shows until the user or the time ends it.
+/// Shows reports until the user or the duration ends it.
 ///
 /// # Errors
 /// No scheduler is running, or it ended.
@@ -51,7 +51,7 @@ fn print(mut feed: Feed) -> Result<()> {
     Ok(())
 }
 
-/// Reports at regular times.
+/// Reports at regular intervals.
 struct Feed {
     client: Client,
     interval: Duration,
@@ -63,7 +63,7 @@ struct Feed {
 impl Feed {
     fn open(interval: Duration, duration: Option<Duration>, rows: usize) -> Result<Self> {
         let mut client = Client::connect()?;
-        // The first report is since the scheduler was loaded; ours begin now.
+        // The first report would cover the time since the scheduler was loaded.
         client.tasks(0)?;
         let now = Instant::now();
         let end = duration.map(|duration| now + duration);
@@ -76,7 +76,7 @@ impl Feed {
         })
     }
 
-    /// The time is up: no further report comes.
+    /// Whether the duration is over, so that no further report comes.
     fn over(&self) -> bool {
         self.end.is_some_and(|end| self.next > end)
     }

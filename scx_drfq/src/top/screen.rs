@@ -19,10 +19,11 @@ use super::{
     table::{COLUMNS, cells, error_pct, header},
 };
 
-/// A share this far from the fair one is shown as such (percent of it).
+/// A share that differs this much from the fair one is highlighted (percent of the
+/// fair one).
 const NOTABLE_ERROR_PCT: f64 = 5.0;
 
-/// The longest time that a key waits for.
+/// The longest time until a key is noticed.
 const KEY_POLL: Duration = Duration::from_millis(100);
 
 /// Draws reports until `q`, Escape or Ctrl-C.
@@ -68,7 +69,7 @@ fn draw(frame: &mut Frame, tasks: &Tasks) {
     let [head, body] =
         Layout::vertical([Constraint::Length(2), Constraint::Min(1)]).areas(frame.area());
     if tasks.system.nr_cpus == 0 {
-        frame.render_widget(Paragraph::new("scx_drfq  measuring ... (q ends)"), head);
+        frame.render_widget(Paragraph::new("scx_drfq  measuring ... (q quits)"), head);
         return;
     }
     let visible = usize::from(body.height.saturating_sub(1)).min(tasks.tasks.len());
@@ -112,7 +113,7 @@ mod tests {
 
     use super::{super::table::tests::report, *};
 
-    /// What a terminal of this size shows.
+    /// The lines of a terminal of this size.
     fn screen(tasks: &Tasks, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, tasks)).unwrap();
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_screen_shows_what_the_plain_table_does() {
+    fn the_screen_shows_the_same_as_the_plain_table() {
         let plain = super::super::table::plain(&report());
         let screen = screen(&report(), 100, 6);
         for (shown, expected) in screen.iter().zip(plain.lines()) {
@@ -134,26 +135,26 @@ mod tests {
     }
 
     #[test]
-    fn a_small_terminal_shows_the_heaviest() {
+    fn a_small_terminal_shows_the_heaviest_tasks() {
         let screen = screen(&report(), 90, 4);
         assert!(screen[0].contains("tasks 1 of 90"), "{}", screen[0]);
         assert!(screen[3].contains("hog"));
     }
 
     #[test]
-    fn sizes_without_room_are_survived() {
+    fn a_tiny_terminal_causes_no_panic() {
         for (width, height) in [(1, 1), (5, 2), (20, 3)] {
             screen(&report(), width, height);
         }
     }
 
     #[test]
-    fn before_the_first_report_it_says_so() {
+    fn before_the_first_report_the_screen_says_measuring() {
         assert!(screen(&Tasks::default(), 60, 5)[0].contains("measuring"));
     }
 
     #[test]
-    fn q_and_control_c_end_it() {
+    fn q_and_control_c_end_the_screen() {
         let key = |code, modifiers| Event::Key(KeyEvent::new(code, modifiers));
         assert!(ends(&key(KeyCode::Char('q'), KeyModifiers::NONE)));
         assert!(ends(&key(KeyCode::Char('c'), KeyModifiers::CONTROL)));

@@ -28,7 +28,7 @@ const fn right(heading: &'static str, width: u16) -> Column {
     }
 }
 
-/// Shares are of one CPU, dominant shares of the machine; S-V in milliseconds.
+/// CPU%, FAIR% are percent of one CPU, DOM% of the machine, ERR% of the fair share.
 pub const COLUMNS: [Column; 10] = [
     right("PID", 7),
     left("COMM", 15),
@@ -58,7 +58,7 @@ pub fn cells(task: &Task, measured: bool) -> [String; COLUMNS.len()] {
             .collect(),
         format!("{:.3}", task.weight),
         format!("{:.1}", task.cpu_pct),
-        // A task that blocks has the share that it asks for.
+        // A task that blocks gets what it asks for; it has no entitlement to compare with.
         if entitled {
             format!("{:.1}", task.fair_pct)
         } else {
@@ -76,7 +76,7 @@ pub fn cells(task: &Task, measured: bool) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// How far the share is from the fair one (percent of the fair one).
+/// The difference between the share and the fair share (percent of the fair share).
 pub fn error_pct(task: &Task) -> f64 {
     if task.fair_pct > 0.0 {
         (task.cpu_pct / task.fair_pct - 1.0) * 100.0
@@ -85,7 +85,7 @@ pub fn error_pct(task: &Task) -> f64 {
     }
 }
 
-/// The state of the system, two lines.
+/// The state of the system in two lines.
 pub fn header(system: &System, shown: usize, nr_tasks: u64) -> [String; 2] {
     let bandwidth = match system.mem_bytes_per_s {
         0 => "unknown, traffic is not charged".into(),
@@ -142,7 +142,7 @@ fn row(cells: &[String]) -> String {
 pub mod tests {
     use super::*;
 
-    /// A hog that has 1 % too much, and a sleeper.
+    /// A busy task that has 1 % too much, and a sleeping one.
     pub fn report() -> Tasks {
         let system = System {
             interval_ns: 1_000_000_000,
@@ -184,7 +184,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_report_is_a_table() {
+    fn a_report_becomes_a_table() {
         let expected = "\
 scx_drfq  V 1100.000 s (+0.250 in 1.0 s)  c 4 CPUs, 3 busy  tasks 2 of 90
 memory  m 40 GB/s; counted: page-faults x 4096 B (a software event as STAND-IN)
@@ -196,7 +196,7 @@ memory  m 40 GB/s; counted: page-faults x 4096 B (a software event as STAND-IN)
     }
 
     #[test]
-    fn links_to_controllers_are_shown() {
+    fn connected_and_lost_links_are_shown() {
         let mut tasks = report();
         tasks.system.controller.state = "unix:/x: connected".into();
         tasks.system.controller.connected = 1;
@@ -210,7 +210,7 @@ memory  m 40 GB/s; counted: page-faults x 4096 B (a software event as STAND-IN)
     }
 
     #[test]
-    fn what_is_not_measured_is_no_zero() {
+    fn unmeasured_traffic_is_shown_as_a_dash() {
         let mut tasks = report();
         tasks.system.mem_measured = 0;
         tasks.system.mem_stand_in = 0;

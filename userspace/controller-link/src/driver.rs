@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a link does with its controller, turn by turn.
+//! What the link does with its controller: the interface of the two drivers.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -12,22 +12,22 @@ use crate::{
     scheduler_view::SchedulerView,
 };
 
-/// A driver.
+/// Uses a controller by polling it at regular intervals.
 pub trait Driver: Send {
-    /// Time between two turns.
+    /// Time between two polls.
     fn interval(&self) -> Duration;
 
-    /// First contact with a controller, which may have been there before.
+    /// Prepares a newly connected controller, which may be the same as before.
     ///
     /// # Errors
-    /// The controller's; the link then tries again.
+    /// The controller's fault. The caller connects again later.
     fn connect(
         &mut self,
         registers: &mut dyn Registers,
         stats: &Mutex<LinkStats>,
     ) -> Result<(), Fault>;
 
-    /// One round.
+    /// Writes what changed and reads the traffic that was counted.
     ///
     /// # Errors
     /// As for `connect`.
@@ -38,8 +38,8 @@ pub trait Driver: Send {
         stats: &Mutex<LinkStats>,
     ) -> Result<(), Fault>;
 
-    /// The last contact: leaves nothing behind that would go stale, and books
-    /// what was counted.
+    /// Clears what would become stale without an agent, and reads the traffic
+    /// that was counted until now.
     ///
     /// # Errors
     /// As for `connect`.
@@ -51,7 +51,8 @@ pub trait Driver: Send {
     ) -> Result<(), Fault>;
 }
 
-/// LinkStats are counters: what a thread that died left of them is good.
+/// Locks the statistics. They are counters, so they stay valid even if a thread
+/// panicked while it held the lock.
 pub fn lock(stats: &Mutex<LinkStats>) -> MutexGuard<'_, LinkStats> {
     stats.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A FAKE controller and a FAKE scheduler in memory, for tests of the jobs.
+//! A FAKE controller and a FAKE scheduler in memory, for tests of the drivers.
 
 use std::collections::HashMap;
 
 use crate::{
     interface::{identity, offset},
     registers::{Access, Demand, Fault, HwId, Op, Registers, pid_core, traffic, vtime_core},
-    scheduler_view::{Core, SchedulerView, TaskUsage},
+    scheduler_view::{RunningTask, SchedulerView, TaskUsage},
 };
 
-/// A register file without a memory behind it.
+/// Registers without a memory behind them.
 pub struct FakeController {
     registers: HashMap<u64, u64>,
     pub writes: u64,
     pub batches: u64,
-    /// Accesses of the next batch that it carries out before it dies.
-    pub dies_after: Option<usize>,
+    /// Number of accesses that a batch carries out before it fails.
+    pub fails_after: Option<usize>,
     pub demands: HashMap<HwId, Demand>,
     pub time_ps: u64,
 }
@@ -32,7 +32,7 @@ impl FakeController {
             registers: registers.into(),
             writes: 0,
             batches: 0,
-            dies_after: None,
+            fails_after: None,
             demands: HashMap::new(),
             time_ps: 0,
         }
@@ -44,7 +44,7 @@ impl FakeController {
         (value(pid_core(core)), value(vtime_core(core)))
     }
 
-    /// The core moves memory.
+    /// Counts traffic for the id that the core carries.
     pub fn move_bytes(&mut self, core: u32, bytes: u64) {
         self.count(self.label(core).0 as HwId, bytes);
     }
@@ -60,8 +60,8 @@ impl Registers for FakeController {
         self.batches += 1;
         self.time_ps += 1000;
         for (at, access) in accesses.iter_mut().enumerate() {
-            if self.dies_after.is_some_and(|answered| at >= answered) {
-                return Err(Fault::Gone("dead".into()));
+            if self.fails_after.is_some_and(|answered| at >= answered) {
+                return Err(Fault::Gone("the fake failed".into()));
             }
             let register = self.registers.entry(access.offset).or_default();
             match access.op {
@@ -85,16 +85,16 @@ impl Registers for FakeController {
     }
 }
 
-/// Tasks of which the test decides everything.
+/// Tasks and CPUs that a test sets as it likes.
 #[derive(Default)]
 pub struct FakeScheduler {
-    pub cores: Vec<Core>,
+    pub running: Vec<RunningTask>,
     pub tasks: Vec<TaskUsage>,
     pub charged: HashMap<u32, u64>,
 }
 
 impl FakeScheduler {
-    /// Tasks that have used nothing yet.
+    /// Adds tasks that have used nothing yet.
     pub fn add_tasks(&mut self, pids: &[u32]) {
         self.tasks.extend(pids.iter().map(|&pid| TaskUsage {
             pid,
@@ -102,7 +102,7 @@ impl FakeScheduler {
         }));
     }
 
-    /// A task moves memory.
+    /// Adds traffic to a task.
     pub fn use_bytes(&mut self, pid: u32, bytes: u64) {
         for task in self.tasks.iter_mut().filter(|task| task.pid == pid) {
             task.bytes += bytes;
@@ -111,8 +111,8 @@ impl FakeScheduler {
 }
 
 impl SchedulerView for FakeScheduler {
-    fn cores(&mut self) -> &[Core] {
-        &self.cores
+    fn running(&mut self) -> &[RunningTask] {
+        &self.running
     }
 
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {
@@ -123,7 +123,7 @@ impl SchedulerView for FakeScheduler {
         *self.charged.entry(pid).or_default() += bytes;
     }
 
-    fn share(&self, cpu_ns: u64, _: u64, interval_ns: u64) -> f64 {
+    fn machine_share(&self, cpu_ns: u64, _: u64, interval_ns: u64) -> f64 {
         cpu_ns as f64 / interval_ns.max(1) as f64
     }
 }

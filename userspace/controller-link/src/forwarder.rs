@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver of `--controller`: the registers follow what runs (pid_coreId,
-//! virtualTime_coreId, virtualTime_pid), and the traffic that the controller
-//! counted is booked to its tasks.
+//! The driver of `--controller`. It keeps the registers in step with what runs
+//! (pid_coreId, virtualTime_coreId, virtualTime_pid), and books the traffic that
+//! the controller counted to its tasks.
 //!
-//! A core's traffic between a context switch and the next turn goes to the task
-//! that ran before; at most one interval of it.
+//! Between a context switch and the next poll, the controller counts a core's
+//! traffic for the task that ran before. That is at most one interval's traffic.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -20,47 +20,48 @@ use crate::{
         Access, Fault, HwId, Registers, Size, identify, pid_core, register_vtime, traffic,
         vtime_core, vtime_pid,
     },
-    scheduler_view::{SchedulerView, TaskUsage, used},
+    scheduler_view::{SchedulerView, TaskUsage, usage_since},
     session::Session,
     traffic_accounting::traffic_read,
 };
 
-/// Time between two looks at all tasks: their virtual times, and who has ended.
+/// Time between two scans of all tasks, which find their virtual times and those
+/// that have ended.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A roll call takes at most one part of so many of the time.
+/// A scan takes at most one part in this many of the time.
 const SCAN_SHARE: u32 = 50;
 
-/// Time over which loads are compared, to give ids to the heaviest.
+/// Time over which loads are measured to give ids to the heaviest tasks.
 const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Ids that are read in each turn whether a core carried them or not: devices
-/// move memory for tasks that do not run.
+/// Ids that each poll reads although no core carries them, because devices move
+/// memory for tasks that do not run.
 const SWEPT_IDS: usize = 16;
 
-/// Time between two turns of an idle machine that read registers.
+/// Time between two reads of the registers while no task runs.
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Forwards what runs.
+/// Forwards the running tasks to the registers.
 pub struct Forwarder {
     interval: Duration,
     size: Size,
     ids: IdTable,
     session: Session,
-    /// What pid_coreId of each core holds.
-    carried: Vec<HwId>,
-    /// The next id to be swept.
+    /// The id that pid_coreId holds for each core.
+    core_ids: Vec<HwId>,
+    /// The last id that was read without a core that carries it.
     cursor: u32,
     last_batch: Instant,
     next_scan: Instant,
-    /// Members as the loads are compared with, and when that was.
+    /// The scan that loads are measured from, and its time.
     before: Option<(Instant, HashMap<u32, TaskUsage>)>,
-    /// Traffic that was booked and is not charged yet.
-    owed: Vec<(u32, u64)>,
+    /// Traffic that was booked and is not charged yet: (thread id, bytes).
+    uncharged: Vec<(u32, u64)>,
 }
 
 impl Forwarder {
-    /// `interval`: time between two turns.
+    /// `interval`: time between two polls.
     pub fn new(interval: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -68,46 +69,47 @@ impl Forwarder {
             size: Size { pids: 3, cores: 1 },
             ids: IdTable::new(3),
             session: Session::default(),
-            carried: Vec::new(),
+            core_ids: Vec::new(),
             cursor: 0,
             last_batch: now,
             next_scan: now,
             before: None,
-            owed: Vec::new(),
+            uncharged: Vec::new(),
         }
     }
 
-    /// The controller's size, once it was greeted.
+    /// How many ids and cores the connected controller has.
     pub fn size(&self) -> Size {
         self.size
     }
 
-    fn exchange(
+    fn run_batch(
         &mut self,
         registers: &mut dyn Registers,
         stats: &Mutex<LinkStats>,
         accesses: &mut [Access],
     ) -> Result<(), Fault> {
         self.session
-            .exchange(registers, stats, &self.ids, accesses, &mut self.owed)?;
+            .run_batch(registers, stats, &self.ids, accesses, &mut self.uncharged)?;
         self.last_batch = Instant::now();
         Ok(())
     }
 
     fn charge(&mut self, scheduler: &mut dyn SchedulerView) {
-        for (pid, bytes) in self.owed.drain(..) {
+        for (pid, bytes) in self.uncharged.drain(..) {
             scheduler.charge(pid, bytes);
         }
     }
 
-    /// Looks at all tasks; what their registers should hold.
+    /// Scans all tasks and rebalances the ids. Returns the (offset, value) pairs
+    /// that the tasks' registers should hold.
     fn scan_tasks(
         &mut self,
         scheduler: &mut dyn SchedulerView,
         stats: &Mutex<LinkStats>,
     ) -> Vec<(u64, u64)> {
         let begun = Instant::now();
-        // Without an answer the next look may have one.
+        // If the tasks cannot be read now, the next scan may succeed.
         let tasks = scheduler.tasks().unwrap_or_default();
         let (since, before) = self
             .before
@@ -115,9 +117,11 @@ impl Forwarder {
         let elapsed = begun.saturating_duration_since(*since);
         if elapsed >= REBALANCE_INTERVAL && !tasks.is_empty() {
             let interval_ns = elapsed.as_nanos() as u64;
-            let loads = used(before, &tasks)
+            let loads = usage_since(before, &tasks)
                 .into_iter()
-                .map(|(pid, (cpu_ns, bytes))| (pid, scheduler.share(cpu_ns, bytes, interval_ns)));
+                .map(|(pid, (cpu_ns, bytes))| {
+                    (pid, scheduler.machine_share(cpu_ns, bytes, interval_ns))
+                });
             self.ids.rebalance(&loads.collect());
             let alive: HashSet<u32> = tasks.iter().map(|task| task.pid).collect();
             lock(stats).traffic.prune(&alive);
@@ -132,14 +136,15 @@ impl Forwarder {
             .collect()
     }
 
-    /// What the cores' registers should hold, and the id that each carries.
+    /// Adds what the cores' registers should hold to `wanted`. Returns the id of
+    /// each core.
     fn labels(
         &mut self,
         scheduler: &mut dyn SchedulerView,
         wanted: &mut Vec<(u64, u64)>,
     ) -> Vec<HwId> {
-        let mut labels = vec![0; self.carried.len()];
-        for (core, (label, now)) in labels.iter_mut().zip(scheduler.cores()).enumerate() {
+        let mut labels = vec![0; self.core_ids.len()];
+        for (core, (label, now)) in labels.iter_mut().zip(scheduler.running()).enumerate() {
             if now.pid != 0 {
                 *label = self.ids.claim(now.pid);
                 let vtime = register_vtime(now.vtime_ns);
@@ -153,10 +158,10 @@ impl Forwarder {
         labels
     }
 
-    /// The ids whose traffic is read in this turn.
+    /// The ids whose traffic this poll reads.
     fn ids_to_read(&mut self, labels: &[HwId]) -> BTreeSet<HwId> {
         let mut ids: BTreeSet<HwId> = [0, SHARED_ID].into();
-        ids.extend(&self.carried);
+        ids.extend(&self.core_ids);
         ids.extend(labels);
         ids.extend(self.ids.draining());
         for _ in 0..SWEPT_IDS {
@@ -166,8 +171,7 @@ impl Forwarder {
         ids
     }
 
-    /// Ids that were taken from their tasks are free once no core carries them
-    /// and they are read.
+    /// Frees the draining ids that were read and that no core carries.
     fn free_read(&mut self, accesses: &[Access], labels: &[HwId]) {
         for (id, _) in traffic_read(accesses) {
             if !labels.contains(&id) {
@@ -193,12 +197,12 @@ impl Driver for Forwarder {
             self.size = size;
         }
         self.session.restart();
-        self.carried = vec![0; size.cores as usize];
-        // What was counted before goes to those who had the ids then.
+        self.core_ids = vec![0; size.cores as usize];
+        // Traffic counted so far belongs to the tasks that had the ids then.
         let mut reads: Vec<Access> = (0..size.pids)
             .map(|id| Access::read(traffic(id as HwId)))
             .collect();
-        self.exchange(registers, stats, &mut reads)
+        self.run_batch(registers, stats, &mut reads)
     }
 
     fn poll(
@@ -216,18 +220,18 @@ impl Driver for Forwarder {
         let writes = accesses.len() as u64;
         let idle = writes == 0
             && self.ids.draining().is_empty()
-            && labels.iter().chain(&self.carried).all(|&id| id == 0);
+            && labels.iter().chain(&self.core_ids).all(|&id| id == 0);
         if !idle || self.last_batch.elapsed() >= IDLE_INTERVAL {
             let ids = self.ids_to_read(&labels);
             accesses.extend(ids.into_iter().map(|id| Access::read(traffic(id))));
-            if !self.session.labelled {
-                // The scheduler was being loaded since the greeting.
+            if !self.session.ids_written {
+                // The time since `connect` went into loading the scheduler.
                 self.session.clock.restart();
             }
-            self.exchange(registers, stats, &mut accesses)?;
-            self.session.labelled = true;
+            self.run_batch(registers, stats, &mut accesses)?;
+            self.session.ids_written = true;
             self.free_read(&accesses, &labels);
-            self.carried = labels;
+            self.core_ids = labels;
         }
         self.charge(scheduler);
         let mut stats = lock(stats);
@@ -244,13 +248,13 @@ impl Driver for Forwarder {
         scheduler: &mut dyn SchedulerView,
         stats: &Mutex<LinkStats>,
     ) -> Result<(), Fault> {
-        let cores = 0..self.carried.len() as u32;
+        let cores = 0..self.core_ids.len() as u32;
         let mut accesses: Vec<Access> =
             cores.map(|core| Access::write(pid_core(core), 0)).collect();
         let ids = 0..self.size.pids as HwId;
         accesses.extend(ids.map(|id| Access::read(traffic(id))));
-        let result = self.exchange(registers, stats, &mut accesses);
-        self.carried.fill(0);
+        let result = self.run_batch(registers, stats, &mut accesses);
+        self.core_ids.fill(0);
         self.charge(scheduler);
         result
     }
@@ -261,10 +265,10 @@ mod tests {
     use super::*;
     use crate::{
         fake::{FakeController, FakeScheduler},
-        scheduler_view::Core,
+        scheduler_view::RunningTask,
     };
 
-    /// A forwarder that has greeted a fake controller.
+    /// A forwarder that is connected to a fake controller.
     fn begin(
         pids: u64,
         cores: u64,
@@ -276,17 +280,17 @@ mod tests {
         (forwarder, controller, FakeScheduler::default(), stats)
     }
 
-    fn core(pid: u32, vtime_slices: u64) -> Core {
-        Core {
+    fn core(pid: u32, vtime_slices: u64) -> RunningTask {
+        RunningTask {
             pid,
             vtime_ns: vtime_slices << 22,
         }
     }
 
     #[test]
-    fn the_registers_follow_what_runs() {
+    fn registers_change_only_with_the_running_task_or_its_slice() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 2);
-        scheduler.cores = vec![core(500_000, 7), core(0, 0)];
+        scheduler.running = vec![core(500_000, 7), core(0, 0)];
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
@@ -295,20 +299,20 @@ mod tests {
         assert_eq!(controller.peek(vtime_pid(id)), Ok(7));
         assert_eq!(controller.label(1).0, 0);
 
-        // Nothing has changed: nothing is written.
+        // Nothing changed, so nothing is written.
         let written = controller.writes;
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
         assert_eq!(controller.writes, written);
 
-        // Virtual time within a slice of the register is not written either.
-        scheduler.cores[0].vtime_ns += 5;
+        // A virtual time in the same unit of the register is not written either.
+        scheduler.running[0].vtime_ns += 5;
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
         assert_eq!(controller.writes, written);
-        scheduler.cores[0] = core(500_000, 8);
+        scheduler.running[0] = core(500_000, 8);
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
@@ -317,22 +321,22 @@ mod tests {
     }
 
     #[test]
-    fn traffic_is_charged_to_who_caused_it() {
+    fn traffic_is_charged_to_the_task_that_ran() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(64, 2);
-        scheduler.cores = vec![core(10, 1), core(20, 1)];
+        scheduler.running = vec![core(10, 1), core(20, 1)];
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
         controller.move_bytes(0, 100);
         controller.move_bytes(1, 7);
-        // The tasks change places; what was counted before is theirs.
-        scheduler.cores = vec![core(20, 1), core(30, 1)];
+        // The tasks swap cores; the bytes counted so far are still theirs.
+        scheduler.running = vec![core(20, 1), core(30, 1)];
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
         controller.move_bytes(0, 1);
         controller.move_bytes(1, 50);
-        scheduler.cores = vec![core(0, 0); 2];
+        scheduler.running = vec![core(0, 0); 2];
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
@@ -341,14 +345,14 @@ mod tests {
     }
 
     #[test]
-    fn devices_are_swept() {
+    fn traffic_of_a_task_that_does_not_run_is_found_within_a_sweep() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 1);
-        scheduler.cores = vec![core(10, 1)];
+        scheduler.running = vec![core(10, 1)];
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
         let id = forwarder.ids.get(10);
-        scheduler.cores = vec![core(11, 1)];
+        scheduler.running = vec![core(11, 1)];
         for _ in 0..2 {
             forwarder
                 .poll(&mut controller, &mut scheduler, &stats)
@@ -364,10 +368,10 @@ mod tests {
     }
 
     #[test]
-    fn more_tasks_than_ids_share_the_common_one() {
+    fn tasks_beyond_the_ids_share_one_and_are_not_charged() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(4, 1);
         for pid in 1..=20_000 {
-            scheduler.cores = vec![core(pid, pid.into())];
+            scheduler.running = vec![core(pid, pid.into())];
             forwarder
                 .poll(&mut controller, &mut scheduler, &stats)
                 .unwrap();
@@ -379,24 +383,28 @@ mod tests {
         let traffic = lock(&stats).traffic.clone();
         assert_eq!((traffic.by_pid.len(), traffic.shared), (2, 19_998));
         assert_eq!(traffic.total(), 20_000);
-        assert_eq!(scheduler.charged.len(), 2, "nobody pays for the others");
+        assert_eq!(
+            scheduler.charged.len(),
+            2,
+            "tasks that share an id are not charged"
+        );
     }
 
     #[test]
-    fn an_id_of_the_dead_is_read_before_it_is_reused() {
+    fn the_id_of_an_ended_task_is_read_before_it_is_reused() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(3, 1);
         scheduler.add_tasks(&[10, 20]);
-        scheduler.cores = vec![core(10, 1)];
+        scheduler.running = vec![core(10, 1)];
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
         controller.move_bytes(0, 5);
-        // 10 dies; the roll call notices a second later.
+        // 10 ends; the scan a second later notices.
         scheduler.tasks.retain(|task| task.pid != 10);
         let (past, _) = forwarder.before.as_mut().unwrap();
         *past -= REBALANCE_INTERVAL;
         forwarder.next_scan = Instant::now();
-        scheduler.cores = vec![core(20, 1)];
+        scheduler.running = vec![core(20, 1)];
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
@@ -416,12 +424,12 @@ mod tests {
     }
 
     #[test]
-    fn no_tasks_and_a_machine_larger_than_the_controller_are_fine() {
+    fn cores_beyond_the_controllers_get_no_id() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 2);
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
-        scheduler.cores = (1..=16).map(|pid| core(pid, 1)).collect();
+        scheduler.running = (1..=16).map(|pid| core(pid, 1)).collect();
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
@@ -429,9 +437,9 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_machine_is_left_alone() {
+    fn an_idle_machine_is_read_only_once_per_idle_interval() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(64, 1);
-        scheduler.cores = vec![core(0, 0)];
+        scheduler.running = vec![core(0, 0)];
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();
@@ -448,21 +456,20 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_dies_in_a_batch_loses_only_what_it_did_not_answer() {
+    fn a_batch_that_fails_half_way_loses_no_traffic() {
         for answered in 0..30 {
             let (mut forwarder, mut controller, mut scheduler, stats) = begin(8, 2);
-            scheduler.cores = vec![core(10, 1), core(20, 1)];
+            scheduler.running = vec![core(10, 1), core(20, 1)];
             forwarder
                 .poll(&mut controller, &mut scheduler, &stats)
                 .unwrap();
             controller.move_bytes(0, 100);
             controller.move_bytes(1, 10);
-            controller.dies_after = Some(answered);
-            scheduler.cores = vec![core(20, 9), core(10, 9)];
+            controller.fails_after = Some(answered);
+            scheduler.running = vec![core(20, 9), core(10, 9)];
             let _ = forwarder.poll(&mut controller, &mut scheduler, &stats);
-            // It comes back with its registers: another connection, or a host
-            // that was asleep.
-            controller.dies_after = None;
+            // The connection comes back, and the registers kept their content.
+            controller.fails_after = None;
             forwarder.connect(&mut controller, &stats).unwrap();
             forwarder
                 .poll(&mut controller, &mut scheduler, &stats)
@@ -481,9 +488,9 @@ mod tests {
     }
 
     #[test]
-    fn the_end_leaves_no_label_behind() {
+    fn shutdown_clears_every_core_and_charges_the_rest() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(64, 2);
-        scheduler.cores = vec![core(10, 1), core(20, 1)];
+        scheduler.running = vec![core(10, 1), core(20, 1)];
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
             .unwrap();

@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Who has which hardware id. Linux has up to 4 million thread ids, a controller
-//! at most 8191 registers: the heaviest tasks have one of their own, the others
-//! share [`SHARED_ID`].
+//! Which task has which hardware id. Linux has up to 4 million thread ids, but a
+//! controller has at most 8191 registers. The heaviest tasks get an id of their
+//! own; the others share [`SHARED_ID`].
 //!
-//! An id changes hands in three steps, so that no byte goes to the wrong task:
-//! it is taken from its task, no core carries it any more, its traffic is read;
-//! only then somebody else has it.
+//! An id is handed over in three steps, so that no byte goes to the wrong task.
+//! It is taken from its task; then no core carries it any more; then its traffic
+//! is read. Only now another task gets it.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::registers::HwId;
 
-/// The id of all tasks that have none of their own. Not 0: traffic of nobody is
-/// served before all other.
+/// The id of all tasks that have none of their own. It is not 0, because a
+/// controller serves traffic of id 0 before all other.
 pub const SHARED_ID: HwId = 1;
 
-/// A task takes an id from another if its load is this many times as large.
-/// Loads are of a second, in which they differ by chance.
+/// A task takes an id from another if its load is this many times as large. Loads
+/// are measured over a second and vary by chance.
 pub const HYSTERESIS: f64 = 2.0;
 
-/// A load below this (share of the scheduler) is worth no id of anybody.
+/// A task whose load is below this share of the machine takes no id.
 const LOAD_MIN: f64 = 1e-4;
 
 /// What an id is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Assignment {
-    /// Nothing.
+    /// No task.
     Free,
-    /// The traffic of this task.
+    /// The traffic of this task (thread id).
     Task(u32),
-    /// What is left of this task's traffic; then the other's, if there is one.
+    /// Traffic that this task left and that was not read yet. The other task gets
+    /// the id next, if there is one.
     Draining(u32, Option<u32>),
 }
 
 /// The hardware ids of one controller.
 #[derive(Debug)]
 pub struct IdTable {
-    /// Of every id; those of nobody and of all are never used.
+    /// By id. Ids 0 and `SHARED_ID` are never assigned.
     assignments: Vec<Assignment>,
     by_pid: HashMap<u32, HwId>,
-    /// Longest free first.
+    /// Free ids, longest free first.
     free: VecDeque<HwId>,
     draining: Vec<HwId>,
 }
@@ -55,12 +56,12 @@ impl IdTable {
         }
     }
 
-    /// The id of a task, without changing anything.
+    /// The id of a task; `SHARED_ID` if it has none of its own.
     pub fn get(&self, pid: u32) -> HwId {
         self.by_pid.get(&pid).copied().unwrap_or(SHARED_ID)
     }
 
-    /// The id of a task that runs; it gets one if one is free.
+    /// The id of a task that runs. The task gets one of its own if one is free.
     pub fn claim(&mut self, pid: u32) -> HwId {
         if let Some(&id) = self.by_pid.get(&pid) {
             return id;
@@ -72,7 +73,7 @@ impl IdTable {
         id
     }
 
-    /// Takes the id from a task that has ended, or that has to make room.
+    /// Takes the id from a task that has ended, or that makes room for `for_pid`.
     pub fn release(&mut self, pid: u32, for_pid: Option<u32>) {
         if let Some(id) = self.by_pid.remove(&pid) {
             self.assignments[usize::from(id)] = Assignment::Draining(pid, for_pid);
@@ -80,7 +81,7 @@ impl IdTable {
         }
     }
 
-    /// No core carries the id, and its traffic has been read.
+    /// Hands a draining id over: no core carries it, and its traffic was read.
     pub fn finish_drain(&mut self, id: HwId) {
         let Assignment::Draining(_, next) = self.assignment(id) else {
             return;
@@ -102,16 +103,16 @@ impl IdTable {
 
     /// What an id is used for.
     pub fn assignment(&self, id: HwId) -> Assignment {
-        let owner = self.assignments.get(usize::from(id));
-        owner.copied().unwrap_or(Assignment::Free)
+        let assignment = self.assignments.get(usize::from(id));
+        assignment.copied().unwrap_or(Assignment::Free)
     }
 
-    /// Ids that were taken from their tasks and have not been read since.
+    /// Ids that were taken from their tasks and not read since.
     pub fn draining(&self) -> &[HwId] {
         &self.draining
     }
 
-    /// Tasks with an id of their own, and it.
+    /// The (thread id, id) of tasks with an id of their own.
     pub fn holders(&self) -> impl Iterator<Item = (u32, HwId)> {
         self.by_pid.iter().map(|(&pid, &id)| (pid, id))
     }
@@ -121,21 +122,21 @@ impl IdTable {
         self.by_pid.len()
     }
 
-    /// No task has an id of its own.
+    /// Whether no task has an id of its own.
     pub fn is_empty(&self) -> bool {
         self.by_pid.is_empty()
     }
 
-    /// Moves ids to the heaviest tasks. `load`: the load of every task that
-    /// lives (share of the scheduler); others lose their ids.
+    /// Moves ids to the heaviest tasks. `load`: the share of the machine of every
+    /// task that is alive. Other tasks lose their ids.
     pub fn rebalance(&mut self, load: &HashMap<u32, f64>) {
-        let dead: Vec<u32> = self
+        let ended: Vec<u32> = self
             .by_pid
             .keys()
             .filter(|pid| !load.contains_key(pid))
             .copied()
             .collect();
-        for pid in dead {
+        for pid in ended {
             self.release(pid, None);
         }
         let heirs = self.draining.iter().map(|&id| match self.assignment(id) {
@@ -149,16 +150,16 @@ impl IdTable {
             .map(|(&pid, &load)| (pid, load))
             .filter(|(pid, _)| !heirs.contains(&Some(*pid)))
             .partition(|(pid, _)| self.by_pid.contains_key(pid));
-        for (from, to) in exchange(holders, others, room) {
+        for (from, to) in handovers(holders, others, room) {
             self.release(from, Some(to));
         }
     }
 }
 
 /// Which tasks give their id to which others: the lightest holders to the
-/// heaviest of the others, while they are `HYSTERESIS` times as heavy. The
-/// first `room` of the others need nobody's.
-pub fn exchange(
+/// heaviest of the others, as long as those are `HYSTERESIS` times as heavy. Free
+/// ids serve the first `room` of the others.
+pub fn handovers(
     mut holders: Vec<(u32, f64)>,
     mut others: Vec<(u32, f64)>,
     room: usize,
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_when_all_ids_are_taken_shares_the_common_one() {
+    fn a_task_that_finds_no_free_id_shares_one() {
         let mut ids = IdTable::new(4);
         assert_eq!([7, 8, 9].map(|pid| ids.claim(pid)), [2, 3, SHARED_ID]);
         assert_eq!([7, 8, 9].map(|pid| ids.get(pid)), [2, 3, SHARED_ID]);
@@ -199,13 +200,13 @@ mod tests {
         assert_eq!(ids.claim(8), SHARED_ID);
         ids.finish_drain(2);
         assert_eq!((ids.claim(8), ids.assignment(2)), (2, Assignment::Task(8)));
-        // To settle what is in use does nothing.
+        // An id in use is not draining.
         ids.finish_drain(2);
         assert_eq!(ids.assignment(2), Assignment::Task(8));
     }
 
     #[test]
-    fn the_heaviest_get_ids_and_chance_does_not_move_them() {
+    fn an_id_moves_to_a_task_that_is_twice_as_heavy() {
         let mut ids = IdTable::new(4);
         assert_eq!([1, 2].map(|pid| ids.claim(pid)), [2, 3]);
         ids.rebalance(&loads(&[(1, 0.3), (2, 0.1), (3, 0.19)]));
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_dead_leave_first() {
+    fn an_ended_task_gives_its_id_up_first() {
         let mut ids = IdTable::new(4);
         assert_eq!([1, 2].map(|pid| ids.claim(pid)), [2, 3]);
         ids.rebalance(&loads(&[(2, 0.0), (3, 0.9)]));
@@ -226,12 +227,12 @@ mod tests {
         assert_eq!(
             ids.assignment(3),
             Assignment::Task(2),
-            "3 gets the id of the dead"
+            "3 gets the id of the ended task"
         );
     }
 
     #[test]
-    fn an_heir_that_was_served_otherwise_leaves_it_free() {
+    fn an_id_becomes_free_if_its_next_task_got_another() {
         let mut ids = IdTable::new(4);
         assert_eq!([1, 2].map(|pid| ids.claim(pid)), [2, 3]);
         ids.release(1, Some(3));
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_and_many_are_served() {
+    fn with_more_tasks_than_ids_the_heaviest_hold_them() {
         let mut ids = IdTable::new(8192);
         ids.rebalance(&HashMap::new());
         assert!(ids.is_empty());
@@ -252,7 +253,7 @@ mod tests {
             ids.claim(pid);
         }
         assert_eq!(ids.len(), 8190);
-        // Each time the lightest holders give way to the heaviest of the rest.
+        // Each time the lightest holders make room for the heaviest others.
         for _ in 0..3 {
             ids.rebalance(&all);
             for id in ids.draining().to_vec() {
@@ -283,7 +284,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_id_has_one_use(steps in prop::collection::vec(step(), 0..80)) {
+        fn every_id_has_exactly_one_use(steps in prop::collection::vec(step(), 0..80)) {
             let mut ids = IdTable::new(6);
             for step in steps {
                 let before = ids.draining().to_vec();

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a link tells about itself and its controller.
+//! Statistics of a link and its controller.
 
 use std::collections::HashMap;
 
 use crate::traffic_accounting::TrafficAccounting;
 
-/// How a link is.
+/// State of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LinkState {
-    /// It was not asked for.
+    /// Not asked for.
     #[default]
     Off,
-    /// It works.
+    /// Connected.
     Connected,
-    /// It tries to reach the controller again; why it has to.
+    /// Lost, and trying to connect again; why it was lost.
     Lost(String),
 }
 
 /// Totals since the agent started.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStats {
-    /// The controller, as the user named it.
+    /// The controller as the user named it.
     pub target: String,
-    /// How the link is.
+    /// State of the link.
     pub state: LinkState,
-    /// Rounds of register accesses.
+    /// Polls.
     pub turns: u64,
-    /// Times that the controller was lost.
+    /// How often the controller was lost.
     pub losses: u64,
     /// Time of the controller's clock while it was connected (ps).
     pub time_ps: u64,
@@ -36,14 +36,15 @@ pub struct LinkStats {
     pub writes: u64,
     /// Tasks that have a hardware id of their own.
     pub ids: u64,
-    /// Whose the bytes are that the controller counted.
+    /// Bytes that the controller counted, by their cause.
     pub traffic: TrafficAccounting,
-    /// Shadow mode: what each task asks for (bytes per second).
+    /// Shadow mode: the rate that the model was asked to make for each task
+    /// (bytes per second, by thread id).
     pub demand_bytes_per_s: HashMap<u32, u64>,
 }
 
 impl LinkStats {
-    /// One word, or one clause.
+    /// The state in one word or one clause.
     pub fn state_text(&self) -> String {
         match &self.state {
             LinkState::Off => "off".into(),
@@ -53,20 +54,20 @@ impl LinkStats {
     }
 }
 
-/// Adds up the time of a clock that starts anew with its server.
+/// Measures intervals of the controller's clock, which restarts with its server.
 #[derive(Debug, Default)]
 pub struct Clock {
     last_ps: Option<u64>,
 }
 
 impl Clock {
-    /// The time since the last call (ps); 0 if the clock is new.
+    /// Time since the last call (ps); 0 after a restart.
     pub fn tick(&mut self, now_ps: u64) -> u64 {
         let last_ps = self.last_ps.replace(now_ps);
         last_ps.map_or(0, |last_ps| now_ps.saturating_sub(last_ps))
     }
 
-    /// The next reading is of another clock, or after a gap.
+    /// Makes the next reading the first of a new interval.
     pub fn restart(&mut self) {
         self.last_ps = None;
     }
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_goes_on_over_a_restart() {
+    fn a_restarted_clock_adds_no_time() {
         let mut clock = Clock::default();
         assert_eq!([5, 8, 8, 20].map(|ps| clock.tick(ps)), [0, 3, 0, 12]);
         clock.restart();

@@ -24,7 +24,7 @@ pub struct Mmio {
     base: *mut u64,
     pids: u64,
     cores: u64,
-    /// Such a controller has no clock of its own: it serves this machine.
+    /// The controller has no clock that can be read, so its time is this host's.
     since: Instant,
 }
 
@@ -32,7 +32,7 @@ pub struct Mmio {
 unsafe impl Send for Mmio {}
 
 impl Mmio {
-    /// Maps the registers. What they are is for `identify` to find out.
+    /// Maps the registers. `identify` checks what they are.
     ///
     /// # Errors
     /// The file cannot be mapped.
@@ -46,9 +46,9 @@ impl Mmio {
             .map_err(gone)?;
         let metadata = file.metadata().map_err(gone)?;
         if metadata.is_file() && metadata.len() < BYTES as u64 {
-            // Beyond the end a mapping would only fault when it is touched.
+            // A mapping beyond the end of a file faults only when it is touched.
             return Err(Fault::Gone(format!(
-                "{} has {} bytes, and the registers have {BYTES}",
+                "{} has {} bytes, but the registers take {BYTES}; name the file of the controller's registers",
                 path.display(),
                 metadata.len()
             )));
@@ -60,7 +60,7 @@ impl Mmio {
             cores: 0,
             since: Instant::now(),
         };
-        // Never more than there is room for, whatever the registers say.
+        // Never more than the map has room for, whatever the registers hold.
         mmio.pids = mmio.load(offset::PIDS).min(PIDS_MAX.into());
         mmio.cores = mmio.load(offset::CORES).min(limits::CORES_MAX);
         Ok(mmio)
@@ -76,7 +76,7 @@ impl Mmio {
         unsafe { ptr::write_volatile(self.base.add(offset as usize / 8), value.to_le()) };
     }
 
-    /// Where an access goes; none: there is no such register.
+    /// The offset that an access touches; none if there is no such register.
     fn address(&self, access: &Access) -> Option<u64> {
         let within = |base: u64, n: u64| (base..base + 8 * n).contains(&access.offset);
         let offset = access.offset;
@@ -107,13 +107,13 @@ impl Drop for Mmio {
 }
 
 impl Registers for Mmio {
-    /// The time is that of this machine since the registers were mapped.
+    /// Returns this host's time since the registers were mapped.
     fn batch(&mut self, accesses: &mut [Access]) -> Result<u64, Fault> {
         for access in accesses {
             let Some(address) = self.address(access) else {
                 let offset = access.offset;
                 return Err(Fault::Refused(format!(
-                    "register {offset:#x}: there is no such"
+                    "access to register {offset:#x}: no such register"
                 )));
             };
             match access.op {
@@ -128,7 +128,7 @@ impl Registers for Mmio {
 
 fn map_shared(file: &File) -> io::Result<*mut u64> {
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-    // SAFETY: a new mapping, where the kernel likes.
+    // SAFETY: a new mapping at an address that the kernel chooses.
     let base = unsafe { libc::mmap(ptr::null_mut(), BYTES, access, flags, file.as_raw_fd(), 0) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -136,19 +136,21 @@ fn map_shared(file: &File) -> io::Result<*mut u64> {
     Ok(base.cast())
 }
 
-/// Why the registers cannot be mapped, and what to do.
+/// Why the registers cannot be mapped, and what to do about it.
 fn explain(error: &io::Error, path: &Path) -> String {
     let path = path.display();
     match (error.kind(), error.raw_os_error()) {
-        (ErrorKind::NotFound, _) => format!("{path} does not exist"),
-        (_, Some(libc::EPERM)) => format!(
-            "not permitted to map {path} (a kernel that is locked down allows it to nobody)"
-        ),
+        (ErrorKind::NotFound, _) => format!("{path} does not exist; check the path after mmio:"),
+        (_, Some(libc::EPERM)) => {
+            format!("not permitted to map {path}; a locked-down kernel refuses this even to root")
+        }
         (ErrorKind::PermissionDenied, _) => {
-            format!("not permitted to open {path}; it must belong to the user of scx_drfq")
+            format!("not permitted to open {path}; run scx_drfq as the user that owns it")
         }
         (_, Some(libc::EINVAL | libc::ENODEV)) => {
-            format!("{path} cannot be mapped as {BYTES} bytes of registers")
+            format!(
+                "{path} cannot be mapped as {BYTES} bytes of registers; name a PCI resource file or a UIO device"
+            )
         }
         _ => format!("cannot map {path}: {error}"),
     }
@@ -162,7 +164,7 @@ mod tests {
         registers::{identify, traffic},
     };
 
-    /// A file that stands for registers: memory, in which nobody counts traffic.
+    /// A file that stands for registers; no controller counts traffic in it.
     fn pretended(pids: u64, cores: u64) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(BYTES as u64).unwrap();
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pretended_register_file_is_read_and_written() {
+    fn mapped_registers_are_read_and_written() {
         let file = pretended(8192, 4);
         let mut mmio = Mmio::map(file.path()).unwrap();
         let size = identify(&mut mmio).unwrap();
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn no_access_leaves_the_registers() {
+    fn an_access_outside_the_map_is_refused() {
         let file = pretended(8192, 4);
         let mut mmio = Mmio::map(file.path()).unwrap();
         for bad in [
@@ -212,7 +214,7 @@ mod tests {
         ] {
             assert!(matches!(mmio.one(bad), Err(Fault::Refused(_))), "{bad:?}");
         }
-        // A register file that claims to be larger than the map.
+        // Registers that claim more ids and cores than the map has room for.
         let file = pretended(u64::MAX, u64::MAX);
         let mut mmio = Mmio::map(file.path()).unwrap();
         assert!(matches!(identify(&mut mmio), Err(Fault::Protocol(_))));
@@ -220,11 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_is_explained() {
+    fn a_mapping_that_fails_says_why() {
         let missing = Mmio::map(Path::new("/nonexistent/resource2"))
             .err()
             .unwrap();
-        assert_eq!(missing.to_string(), "/nonexistent/resource2 does not exist");
+        assert_eq!(
+            missing.to_string(),
+            "/nonexistent/resource2 does not exist; check the path after mmio:"
+        );
         let short = tempfile::NamedTempFile::new().unwrap();
         let text = Mmio::map(short.path()).err().unwrap().to_string();
         assert!(text.contains("has 0 bytes"), "{text}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds the controller of the virtual machine among the PCI devices.
+//! Finds a controller among the PCI devices.
 
 use std::{
     fs,
@@ -27,11 +27,10 @@ const KNOWN: [Known; 1] = [Known {
     bar: virtual_machine::PCI_BAR,
 }];
 
-/// The resource file of the one controller that there is. `root` stands for
-/// `/`.
+/// The resource file of the only controller. `root` stands for `/`.
 ///
 /// # Errors
-/// There is none, or more than one.
+/// There is none, or there are several.
 pub fn find(root: &Path) -> Result<PathBuf, Fault> {
     let (found, failed) = candidates(root)
         .into_iter()
@@ -40,7 +39,8 @@ pub fn find(root: &Path) -> Result<PathBuf, Fault> {
     match (found.as_slice(), failed.as_slice()) {
         ([(_, path)], _) => Ok(path.clone()),
         ([], []) => Err(Fault::Gone(
-            "no PCI device of this machine is a memory controller; name one with mmio:PATH".into(),
+            "no PCI device here is a memory controller; name one with mmio:PATH or unix:PATH"
+                .into(),
         )),
         ([], [(Err(fault), path), ..]) => Err(Fault::Gone(format!("{}: {fault}", path.display()))),
         ([(_, first), (_, second), ..], _) => Err(Fault::Gone(format!(
@@ -56,7 +56,7 @@ fn probe(path: &Path) -> Result<(), Fault> {
     identify(&mut Mmio::map(path)?).map(drop)
 }
 
-/// Resource files of the devices that may be one, in the order of their names.
+/// Resource files of the devices that may be a controller, sorted by name.
 fn candidates(root: &Path) -> Vec<PathBuf> {
     let devices = fs::read_dir(root.join("sys/bus/pci/devices"));
     let devices = devices.into_iter().flatten().flatten();
@@ -99,7 +99,7 @@ mod tests {
     const IVSHMEM: (&str, &str) = ("0x1af4\n", "0x1110\n");
 
     #[test]
-    fn a_pretended_controller_is_found_among_others() {
+    fn the_only_controller_among_the_devices_is_found() {
         let root = tempfile::tempdir().unwrap();
         let why = |root: &Path| find(root).unwrap_err().to_string();
         assert!(why(root.path()).contains("no PCI device"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Keeps a driver going whatever becomes of its controller: connects, does a turn
-//! per interval, and when the controller goes tries again with growing pauses.
-//! It runs in a thread of its own, so that nobody waits for a controller.
+//! Runs a driver in a thread of its own, so that a slow controller delays nothing
+//! else. It polls at each interval, and connects again with growing pauses when
+//! the controller is lost.
 
 use std::{
     path::PathBuf,
@@ -20,24 +20,24 @@ use crate::{
     pci,
     registers::{Fault, Registers},
     scheduler_view::SchedulerView,
-    socket::{PATIENCE, Socket},
+    socket::{REPLY_TIMEOUT, Socket},
     target::Target,
 };
 
-/// The first pause before it tries again, and the longest.
+/// The shortest and the longest pause before it connects again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
-/// A controller that stayed for this long was not lost for the old reason.
+/// After this time the pauses start again with the shortest.
 const HEALTHY: Duration = Duration::from_secs(5);
 
-/// A turn is followed by this many times the CPU time that it took, so that a
-/// link takes a fifth of a CPU at most, however slow the machine.
+/// The pause after a poll, in multiples of the CPU time that the poll took. A
+/// link thus takes at most a fifth of a CPU.
 const PAUSE_PER_CPU_TIME: u32 = 4;
 
-/// How often it looks whether the agent wants to end.
+/// How often it checks whether the agent is ending.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Where a link finds its controller, and whom it tells.
+/// Where the controller is, and how to reach it.
 #[derive(Clone)]
 pub struct Endpoint {
     /// The controller.
@@ -45,25 +45,25 @@ pub struct Endpoint {
     /// The directory that stands for `/`.
     pub root: PathBuf,
     /// How long a server may take to answer.
-    pub patience: Duration,
-    /// Says a line to the user.
-    pub say: fn(&str),
+    pub timeout: Duration,
+    /// Shows a line to the user when the controller is lost or back.
+    pub notify: fn(&str),
 }
 
 impl Endpoint {
-    /// With the usual patience.
-    pub fn new(target: Target, root: PathBuf, say: fn(&str)) -> Self {
+    /// An endpoint with the usual timeout.
+    pub fn new(target: Target, root: PathBuf, notify: fn(&str)) -> Self {
         Self {
             target,
             root,
-            patience: PATIENCE,
-            say,
+            timeout: REPLY_TIMEOUT,
+            notify,
         }
     }
 
     fn connect(&self, stop: &Arc<AtomicBool>) -> Result<Box<dyn Registers>, Fault> {
         Ok(match &self.target {
-            Target::Unix(path) => Box::new(Socket::connect(path, self.patience, Arc::clone(stop))?),
+            Target::Unix(path) => Box::new(Socket::connect(path, self.timeout, Arc::clone(stop))?),
             Target::Mmio(path) => Box::new(Mmio::map(path)?),
             Target::MmioAuto => Box::new(Mmio::map(&pci::find(&self.root)?)?),
         })
@@ -82,16 +82,16 @@ pub struct Reconnector<J> {
     stop: Arc<AtomicBool>,
 }
 
-/// The pause after one of `pause`.
+/// The pause after one of this length.
 fn longer(pause: Duration) -> Duration {
     (pause * 2).min(PAUSES.1)
 }
 
 impl<J: Driver> Reconnector<J> {
-    /// Makes the first contact.
+    /// Connects for the first time.
     ///
     /// # Errors
-    /// The controller is not there, or is none.
+    /// The controller cannot be reached, or it is no memory controller.
     pub fn open(endpoint: Endpoint, driver: J) -> Result<Self, Fault> {
         let now = Instant::now();
         let stats = LinkStats {
@@ -113,12 +113,12 @@ impl<J: Driver> Reconnector<J> {
         Ok(link)
     }
 
-    /// Its stats, which change while it runs.
+    /// Its statistics, which change while it runs.
     pub fn stats(&self) -> Arc<Mutex<LinkStats>> {
         Arc::clone(&self.stats)
     }
 
-    /// Set to true it ends `run`.
+    /// A flag that ends `run` when it is set.
     pub fn stop(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
@@ -128,7 +128,7 @@ impl<J: Driver> Reconnector<J> {
         &self.driver
     }
 
-    /// Does the driver until it is told to stop, and leaves the controller clean.
+    /// Polls until the `stop` flag is set, then shuts the driver down.
     pub fn run(&mut self, scheduler: &mut dyn SchedulerView) {
         let mut cpu_ns = thread_cpu_ns();
         let mut next = Instant::now();
@@ -137,7 +137,7 @@ impl<J: Driver> Reconnector<J> {
             let spent_ns = thread_cpu_ns().saturating_sub(cpu_ns);
             lock(&self.stats).cpu_ns += spent_ns;
             cpu_ns += spent_ns;
-            // Turns that came too late are not made up for.
+            // A late poll is not made up for.
             let pause = Duration::from_nanos(spent_ns) * PAUSE_PER_CPU_TIME;
             next = (next + self.driver.interval()).max(Instant::now() + pause);
             self.sleep_until(next);
@@ -146,7 +146,7 @@ impl<J: Driver> Reconnector<J> {
         self.stop.store(false, Ordering::Relaxed);
     }
 
-    /// One turn, or one try to connect if it is time for it.
+    /// Polls once, or tries to connect if that is due.
     pub fn poll(&mut self, scheduler: &mut dyn SchedulerView) {
         if self.registers.is_none() {
             if Instant::now() < self.retry_at {
@@ -166,13 +166,13 @@ impl<J: Driver> Reconnector<J> {
         }
     }
 
-    /// Ends the driver: the last contact, as far as there is one.
+    /// Shuts the driver down, if it is connected.
     pub fn shutdown(&mut self, scheduler: &mut dyn SchedulerView) {
         if let Some(registers) = &mut self.registers {
-            let settled = self
+            let result = self
                 .driver
                 .shutdown(registers.as_mut(), scheduler, &self.stats);
-            if let Err(fault) = settled {
+            if let Err(fault) = result {
                 self.on_error(&fault);
             }
         }
@@ -186,7 +186,7 @@ impl<J: Driver> Reconnector<J> {
         Ok(())
     }
 
-    /// A turn went well.
+    /// After a poll that worked.
     fn on_success(&mut self) {
         if self.connected_at.elapsed() >= HEALTHY {
             self.pause = PAUSES.0;
@@ -194,11 +194,14 @@ impl<J: Driver> Reconnector<J> {
         let mut stats = lock(&self.stats);
         let lost = std::mem::replace(&mut stats.state, LinkState::Connected);
         if matches!(lost, LinkState::Lost(_)) {
-            (self.endpoint.say)(&format!("{} is back", stats.target));
+            (self.endpoint.notify)(&format!(
+                "memory controller {}: connected again",
+                stats.target
+            ));
         }
     }
 
-    /// Something went wrong: says so once, and tries again later.
+    /// After a fault: tells the user once, and schedules the next try.
     fn on_error(&mut self, fault: &Fault) {
         self.registers = None;
         self.retry_at = Instant::now() + self.pause;
@@ -206,8 +209,8 @@ impl<J: Driver> Reconnector<J> {
         let mut stats = lock(&self.stats);
         if !matches!(stats.state, LinkState::Lost(_)) {
             stats.losses += 1;
-            (self.endpoint.say)(&format!(
-                "lost {}: {fault}; trying again until it is back",
+            (self.endpoint.notify)(&format!(
+                "memory controller {}: lost, because {fault}; scx_drfq goes on without it and keeps trying to connect",
                 stats.target
             ));
         }
@@ -241,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_a_second() {
+    fn pauses_double_up_to_one_second() {
         let mut pause = PAUSES.0;
         let mut total = Duration::ZERO;
         for _ in 0..10 {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the registers hold, as far as we know: only what changed is written.
+//! The last known content of the registers, so that only changes are written.
 
 use std::collections::HashMap;
 
 use crate::registers::{Access, Op};
 
-/// Values that the controller is known to have.
+/// Known values by register offset.
 #[derive(Debug, Default)]
 pub struct RegisterCache(HashMap<u64, u64>);
 
 impl RegisterCache {
-    /// The writes that bring the registers to these values, in their order. Of
-    /// several values of one register the last counts.
+    /// The writes that bring the registers to these (offset, value) pairs, in
+    /// order. If a register occurs twice, its last value counts.
     pub fn changes(&self, wanted: &[(u64, u64)]) -> Vec<Access> {
         let mut last: HashMap<u64, usize> = HashMap::new();
         for (at, (offset, _)) in wanted.iter().enumerate() {
@@ -27,7 +27,8 @@ impl RegisterCache {
             .collect()
     }
 
-    /// Remembers the writes that were done; of the others nobody knows.
+    /// Remembers the writes that were done. A write that was not confirmed may have
+    /// happened, so its register becomes unknown.
     pub fn learn(&mut self, accesses: &[Access]) {
         for access in accesses.iter().filter(|access| access.op == Op::Write) {
             if access.done {
@@ -38,7 +39,7 @@ impl RegisterCache {
         }
     }
 
-    /// The controller may be another one.
+    /// Forgets everything, because the controller may be another one.
     pub fn forget(&mut self) {
         self.0.clear();
     }
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_written() {
+    fn only_changed_registers_are_written() {
         let mut cache = RegisterCache::default();
         let first = cache.changes(&[(8, 1), (16, 2)]);
         assert_eq!(first, [Access::write(8, 1), Access::write(16, 2)]);
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_have_arrived_is_written_again() {
+    fn an_unconfirmed_write_is_repeated() {
         let mut cache = RegisterCache::default();
         cache.learn(&done(vec![Access::write(8, 1), Access::write(16, 2)]));
         cache.learn(&[Access::write(8, 9)]);

@@ -1,52 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The running scheduler as the jobs of a controller see it.
+//! What a driver sees of the running scheduler.
 
 use std::collections::HashMap;
 
-/// What a CPU does.
+/// What runs on a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Core {
-    /// Thread that runs; 0: none of the scheduler's.
+pub struct RunningTask {
+    /// Thread id; 0: no task of this scheduler.
     pub pid: u32,
-    /// Virtual time up to which it is charged (ns).
+    /// Virtual time up to which the task is charged (ns).
     pub vtime_ns: u64,
 }
 
-/// A task at a roll call.
+/// What a task has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskUsage {
     /// Thread id.
     pub pid: u32,
     /// CPU time since the scheduler was loaded (ns).
     pub cpu_ns: u64,
-    /// Memory traffic since then (bytes), however it was measured.
+    /// Memory traffic since then (bytes), from whichever source.
     pub bytes: u64,
-    /// S: its virtual time (ns).
+    /// S: virtual start time of its next packet (ns).
     pub vtime_ns: u64,
 }
 
 /// The running scheduler.
 pub trait SchedulerView {
-    /// What each CPU does, by number.
-    fn cores(&mut self) -> &[Core];
+    /// What runs on each CPU, by CPU number.
+    fn running(&mut self) -> &[RunningTask];
 
-    /// Every task. Costs more than the CPUs.
+    /// Every task. This costs far more than `running`.
     ///
     /// # Errors
-    /// The scheduler does not tell; in one line.
+    /// Why the tasks cannot be read, in one line.
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String>;
 
-    /// Charges memory traffic to a task, which may have ended.
+    /// Charges memory traffic (bytes) to a task. A task that has ended is skipped.
     fn charge(&mut self, pid: u32, bytes: u64);
 
-    /// The part of the machine that this CPU time (ns) and traffic (bytes) are
-    /// of an interval (ns): the larger of both, 0 to 1.
-    fn share(&self, cpu_ns: u64, bytes: u64, interval_ns: u64) -> f64;
+    /// The dominant share, 0 to 1 of the machine, that this CPU time (ns) and
+    /// traffic (bytes) make in an interval (ns).
+    fn machine_share(&self, cpu_ns: u64, bytes: u64, interval_ns: u64) -> f64;
 }
 
-/// What each task used since an earlier roll call: (CPU ns, bytes). A count
-/// that went back is that of another task with the same id.
-pub fn used(before: &HashMap<u32, TaskUsage>, now: &[TaskUsage]) -> HashMap<u32, (u64, u64)> {
+/// The (CPU time in ns, traffic in bytes) of each task since an earlier scan. A
+/// counter that went back belongs to another task with the same thread id.
+pub fn usage_since(
+    before: &HashMap<u32, TaskUsage>,
+    now: &[TaskUsage],
+) -> HashMap<u32, (u64, u64)> {
     let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
     now.iter()
         .map(|now| {
@@ -72,7 +75,7 @@ mod tests {
         let before = [(1, task(1, 10, 100)), (2, task(2, 50, 500))].into();
         let now = [task(1, 15, 100), task(2, 5, 7), task(3, 1, 2)];
         assert_eq!(
-            used(&before, &now),
+            usage_since(&before, &now),
             [(1, (5, 0)), (2, (5, 7)), (3, (1, 2))].into()
         );
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a driver knows of the controller that it talks to, and how it talks.
+//! What a driver knows about its connected controller.
 
 use std::sync::Mutex;
 
@@ -11,28 +11,31 @@ use crate::{
     registers::{Access, Fault, Registers},
 };
 
-/// One driver's knowledge of its controller.
+/// State of one connection.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// What its registers hold.
+    /// The last known content of its registers.
     pub cache: RegisterCache,
-    /// Its time.
+    /// Its clock.
     pub clock: Clock,
-    /// The ids in the registers are of our table; before that all traffic is
+    /// Whether the registers hold ids of our table. Until then all traffic is
     /// inherited from an earlier agent.
-    pub labelled: bool,
+    pub ids_written: bool,
 }
 
 impl Session {
-    /// The controller may be another one than before.
+    /// Starts anew, because the controller may be another one.
     pub fn restart(&mut self) {
         self.cache.forget();
         self.clock.restart();
     }
 
-    /// Carries out a batch and books what came of it, also if only part of it
-    /// was done. `booked` gets the (pid, bytes) that tasks moved.
-    pub fn exchange(
+    /// Carries out a batch and books the traffic that it read, even if the batch
+    /// failed half-way. Appends the (thread id, bytes) to charge to `booked`.
+    ///
+    /// # Errors
+    /// As for [`Registers::batch`].
+    pub fn run_batch(
         &mut self,
         registers: &mut dyn Registers,
         stats: &Mutex<LinkStats>,
@@ -43,7 +46,7 @@ impl Session {
         let result = registers.batch(accesses);
         self.cache.learn(accesses);
         let mut stats = lock(stats);
-        if self.labelled {
+        if self.ids_written {
             booked.extend(stats.traffic.book(accesses, ids));
         } else {
             stats.traffic.inherit(accesses);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver of `--shadow`: what each task moved on this machine is asked of a
-//! model of the controller, with the task's virtual time; what the model gives
-//! it is what the task would have been given.
+//! The driver of `--shadow`. A model of the controller replays each task's
+//! measured rate as a separate stream, with the task's virtual time. The
+//! bandwidth that the model gives a stream is what the controller would have
+//! given the task.
 //!
-//! Of a task only the rate is known. Each is modelled as a stream of
-//! [`OUTSTANDING_LINES`] outstanding lines, a third of them writes (a copy after RFO).
+//! Only a task's rate is known. The model therefore makes a stream with
+//! [`OUTSTANDING_LINES`], a third of them writes, like a copy that reads lines
+//! before it writes them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,34 +22,34 @@ use crate::{
     registers::{
         Access, Demand, Fault, HwId, Registers, identify, register_vtime, traffic, vtime_pid,
     },
-    scheduler_view::{SchedulerView, TaskUsage, used},
+    scheduler_view::{SchedulerView, TaskUsage, usage_since},
     session::Session,
     traffic_accounting::traffic_read,
 };
 
-/// Ids in use, nobody's included: a server knows 256 owners of demands.
+/// Ids in use, including 0. A server knows 256 ids with a demand.
 const IDS: u32 = 256;
 
-/// Time between two turns.
+/// Time between two polls.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Simulated time of a turn (ps), if the model waits for us. A model takes some
-/// ten times as long as the memory it models, so only a sample is simulated.
+/// Simulated time per poll (ps) of a model that waits for us. A model takes some
+/// ten times as long as the memory that it models, so it simulates a sample.
 const SAMPLE_PS: u64 = 1_000_000_000;
 
-/// Outstanding lines of a task.
+/// Cache lines that a task's stream keeps outstanding.
 pub const OUTSTANDING_LINES: u32 = 8;
 
-/// Part of a task's traffic that is writes (percent).
+/// Share of writes in a task's stream (percent).
 pub const WRITE_PERCENT: u32 = 33;
 
 /// Asks a model for what the tasks of this machine move.
 pub struct Shadow {
     ids: IdTable,
     session: Session,
-    /// What the model was told of each id (bytes per second).
-    told: BTreeMap<HwId, u64>,
-    /// The roll call that rates are since.
+    /// The rate that was last sent for each id (bytes per second).
+    sent: BTreeMap<HwId, u64>,
+    /// The last scan, which rates are measured from, and its time.
     before: Option<(Instant, HashMap<u32, TaskUsage>)>,
 }
 
@@ -56,22 +58,22 @@ impl Default for Shadow {
         Self {
             ids: IdTable::new(IDS),
             session: Session::default(),
-            told: BTreeMap::new(),
+            sent: BTreeMap::new(),
             before: None,
         }
     }
 }
 
-/// Whether a rate differs enough from the one that the model was told: by more
-/// than a tenth, because to replace a demand starts its stream anew.
-fn differs(told: Option<u64>, wanted: u64) -> bool {
-    match told {
+/// Whether a rate differs by more than a tenth from the one that was sent.
+/// Smaller changes are not sent, because a new demand restarts its stream.
+fn differs(sent: Option<u64>, wanted: u64) -> bool {
+    match sent {
         None | Some(0) => wanted > 0,
-        Some(told) => wanted == 0 || wanted.abs_diff(told) > told / 10,
+        Some(sent) => wanted == 0 || wanted.abs_diff(sent) > sent / 10,
     }
 }
 
-/// The rates of an interval, of those who moved anything (bytes per second).
+/// The rates (bytes per second) of the tasks that moved anything in an interval.
 fn rates(used: HashMap<u32, (u64, u64)>, interval: Duration) -> HashMap<u32, u64> {
     let seconds = interval.as_secs_f64().max(1e-3);
     let rate = |bytes: u64| ((bytes as f64 / seconds) as u64).min(DEMAND_BYTES_PER_S_MAX);
@@ -80,8 +82,8 @@ fn rates(used: HashMap<u32, (u64, u64)>, interval: Duration) -> HashMap<u32, u64
 }
 
 impl Shadow {
-    /// Gives ids to the heaviest, and takes them from who has ended.
-    fn allot(&mut self, tasks: &[TaskUsage], rates: &HashMap<u32, u64>) {
+    /// Gives ids to the heaviest tasks, and takes them from those that have ended.
+    fn assign_ids(&mut self, tasks: &[TaskUsage], rates: &HashMap<u32, u64>) {
         let total: u64 = rates.values().sum();
         let share = |pid| rates.get(&pid).copied().unwrap_or(0) as f64 / total.max(1) as f64;
         let loads = tasks.iter().map(|m| (m.pid, share(m.pid))).collect();
@@ -93,7 +95,7 @@ impl Shadow {
         }
     }
 
-    /// The virtual times, of the others the mean.
+    /// The virtual times of the tasks' ids. The shared id gets the mean.
     fn vtimes(&self, tasks: &[TaskUsage], rates: &HashMap<u32, u64>) -> Vec<(u64, u64)> {
         let mut wanted = Vec::new();
         let (mut sum, mut n) = (0u64, 0u64);
@@ -109,52 +111,56 @@ impl Shadow {
         wanted
     }
 
-    /// What the model should be told: changes only.
+    /// The demands that changed.
     fn demands(&self, rates: &HashMap<u32, u64>) -> Vec<Demand> {
-        let mut wanted: BTreeMap<HwId, u64> = self.told.keys().map(|&id| (id, 0)).collect();
+        let mut wanted: BTreeMap<HwId, u64> = self.sent.keys().map(|&id| (id, 0)).collect();
         for (&pid, &rate) in rates {
             let sum = wanted.entry(self.ids.get(pid)).or_default();
             *sum = (*sum + rate).min(DEMAND_BYTES_PER_S_MAX);
         }
         wanted
             .into_iter()
-            .filter(|(id, rate)| differs(self.told.get(id).copied(), *rate))
+            .filter(|(id, rate)| differs(self.sent.get(id).copied(), *rate))
             .map(|(id, rate)| demand(id, rate))
             .collect()
     }
 
-    fn tell(&mut self, registers: &mut dyn Registers, demands: &[Demand]) -> Result<(), Fault> {
+    fn send_demands(
+        &mut self,
+        registers: &mut dyn Registers,
+        demands: &[Demand],
+    ) -> Result<(), Fault> {
         if demands.is_empty() {
             return Ok(());
         }
         registers.demand(demands)?;
-        let told = demands.iter().map(|demand| (demand.id, demand.bytes_per_s));
-        self.told.extend(told);
+        let sent = demands.iter().map(|demand| (demand.id, demand.bytes_per_s));
+        self.sent.extend(sent);
         Ok(())
     }
 
-    fn exchange(
+    fn run_batch(
         &mut self,
         registers: &mut dyn Registers,
         stats: &Mutex<LinkStats>,
         accesses: &mut [Access],
     ) -> Result<(), Fault> {
-        // Only measured: nobody pays for it.
+        // A shadow only measures; it charges no task.
         let booked = &mut Vec::new();
         self.session
-            .exchange(registers, stats, &self.ids, accesses, booked)
+            .run_batch(registers, stats, &self.ids, accesses, booked)
     }
 
-    /// Frees the ids whose demand had ended before they were read, and ends
-    /// demands that an earlier agent left behind.
-    fn clean(&mut self, accesses: &[Access]) {
+    /// Frees the ids whose demand had ended before they were read, and marks the
+    /// demands that an earlier agent left behind to be ended.
+    fn finish_reads(&mut self, accesses: &[Access]) {
         for (id, bytes) in traffic_read(accesses) {
-            let silent = self.told.get(&id).is_none_or(|&rate| rate == 0);
+            let silent = self.sent.get(&id).is_none_or(|&rate| rate == 0);
             match self.ids.assignment(id) {
                 Assignment::Draining(..) if silent => self.ids.finish_drain(id),
                 Assignment::Free if id > SHARED_ID && silent && bytes > 0 => {
-                    // Any rate that was not 0: then 0 is news.
-                    self.told.insert(id, 1);
+                    // Any rate but 0, so that 0 is sent next.
+                    self.sent.insert(id, 1);
                 }
                 _ => {}
             }
@@ -188,16 +194,16 @@ impl Driver for Shadow {
         let size = identify(registers)?;
         if size.pids < IDS {
             return Err(Fault::Refused(format!(
-                "to be a shadow: it has {} ids, and {IDS} are needed",
+                "to serve --shadow: it has {} hardware ids and --shadow needs {IDS}",
                 size.pids
             )));
         }
         self.session.restart();
-        self.exchange(registers, stats, &mut reads().collect::<Vec<_>>())?;
-        self.session.labelled = true;
-        // Whatever it was told before, it is told again: 0 where nothing is wanted.
-        let old: Vec<Demand> = self.told.keys().map(|&id| demand(id, 0)).collect();
-        self.tell(registers, &old)
+        self.run_batch(registers, stats, &mut reads().collect::<Vec<_>>())?;
+        self.session.ids_written = true;
+        // Ends all earlier demands; the next poll sends the present ones.
+        let old: Vec<Demand> = self.sent.keys().map(|&id| demand(id, 0)).collect();
+        self.send_demands(registers, &old)
     }
 
     fn poll(
@@ -207,23 +213,23 @@ impl Driver for Shadow {
         stats: &Mutex<LinkStats>,
     ) -> Result<(), Fault> {
         let now = Instant::now();
-        // Without an answer nobody has ended; the next turn may have one.
+        // If the tasks cannot be read now, no task counts as ended.
         let Ok(tasks) = scheduler.tasks() else {
             return Ok(());
         };
-        let roll = tasks.iter().map(|m| (m.pid, *m)).collect();
-        let Some((since, before)) = self.before.replace((now, roll)) else {
+        let scan = tasks.iter().map(|m| (m.pid, *m)).collect();
+        let Some((since, before)) = self.before.replace((now, scan)) else {
             return Ok(());
         };
-        let rates = rates(used(&before, &tasks), now.duration_since(since));
-        self.allot(&tasks, &rates);
+        let rates = rates(usage_since(&before, &tasks), now.duration_since(since));
+        self.assign_ids(&tasks, &rates);
         let mut accesses = self.session.cache.changes(&self.vtimes(&tasks, &rates));
         let writes = accesses.len() as u64;
         accesses.extend(reads());
-        self.exchange(registers, stats, &mut accesses)?;
-        self.clean(&accesses);
+        self.run_batch(registers, stats, &mut accesses)?;
+        self.finish_reads(&accesses);
         let demands = self.demands(&rates);
-        self.tell(registers, &demands)?;
+        self.send_demands(registers, &demands)?;
         registers.advance(SAMPLE_PS)?;
         let mut stats = lock(stats);
         stats.turns += 1;
@@ -241,9 +247,9 @@ impl Driver for Shadow {
         _: &mut dyn SchedulerView,
         stats: &Mutex<LinkStats>,
     ) -> Result<(), Fault> {
-        let quiet: Vec<Demand> = self.told.keys().map(|&id| demand(id, 0)).collect();
-        self.tell(registers, &quiet)?;
-        self.exchange(registers, stats, &mut reads().collect::<Vec<_>>())
+        let quiet: Vec<Demand> = self.sent.keys().map(|&id| demand(id, 0)).collect();
+        self.send_demands(registers, &quiet)?;
+        self.run_batch(registers, stats, &mut reads().collect::<Vec<_>>())
     }
 }
 
@@ -259,7 +265,7 @@ mod tests {
         (shadow, controller, FakeScheduler::default(), stats)
     }
 
-    /// A turn that thinks that the last one was a second ago.
+    /// A poll that takes the last one to have been a second ago.
     fn poll(
         shadow: &mut Shadow,
         controller: &mut FakeController,
@@ -273,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_moved_is_asked_of_the_model() {
+    fn the_model_is_asked_for_what_each_task_moved() {
         let (mut shadow, mut controller, mut scheduler, stats) = begin();
         scheduler.add_tasks(&[10, 20, 30]);
         scheduler.tasks[0].vtime_ns = 9 << 22;
@@ -295,8 +301,8 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_is_no_news() {
-        for (told, wanted, news) in [
+    fn a_rate_is_sent_again_if_it_changed_by_more_than_a_tenth() {
+        for (sent, wanted, expected) in [
             (None, 0, false),
             (None, 1, true),
             (Some(0), 0, false),
@@ -306,12 +312,12 @@ mod tests {
             (Some(100), 89, true),
             (Some(5), 0, true),
         ] {
-            assert_eq!(differs(told, wanted), news, "{told:?} {wanted}");
+            assert_eq!(differs(sent, wanted), expected, "{sent:?} {wanted}");
         }
     }
 
     #[test]
-    fn more_tasks_than_a_server_knows_share_a_demand() {
+    fn tasks_beyond_the_ids_share_one_demand() {
         let (mut shadow, mut controller, mut scheduler, stats) = begin();
         let pids: Vec<u32> = (1..=9000).collect();
         scheduler.add_tasks(&pids);
@@ -326,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ends_asks_for_nothing_and_gives_its_id_back() {
+    fn an_ended_task_ends_its_demand_and_frees_its_id() {
         let (mut shadow, mut controller, mut scheduler, stats) = begin();
         scheduler.add_tasks(&[10]);
         poll(&mut shadow, &mut controller, &mut scheduler, &stats);
@@ -344,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn demands_that_another_agent_left_are_ended() {
+    fn demands_of_an_earlier_agent_are_ended() {
         let (mut shadow, mut controller, mut scheduler, stats) = begin();
         controller.demands.insert(77, demand(77, 5));
         controller.count(77, 64);
@@ -356,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_starts_again_is_told_everything() {
+    fn a_restarted_server_gets_all_demands_again() {
         let (mut shadow, mut controller, mut scheduler, stats) = begin();
         scheduler.add_tasks(&[10]);
         poll(&mut shadow, &mut controller, &mut scheduler, &stats);

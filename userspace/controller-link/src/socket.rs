@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A controller behind a Unix socket: `drfq-mc serve`, gem5, or any other server
-//! of the protocol.
+//! A controller behind a Unix socket: `drfq-mc serve`, gem5, or another server of
+//! the protocol.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -19,32 +19,32 @@ use crate::{
     wire::{self, BATCH_MAX, Call, DEMANDS_MAX, Reply},
 };
 
-/// How long a server may take to answer. It is no reason to hurry: only the
-/// thread that talks to it waits, and what it did not answer is lost.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server may take to answer. It may be long, because only the link's
+/// own thread waits.
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The same once the agent wants to end.
-const LAST_PATIENCE: Duration = Duration::from_millis(500);
+/// How long a server may take to answer while the agent is ending.
+const STOPPING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How often it looks whether the agent wants to end.
+/// How often it checks whether the agent is ending.
 const POLL: Duration = Duration::from_millis(50);
 
-/// A connection as the writer.
+/// A connection with the role of the writer.
 pub struct Socket {
     stream: UnixStream,
     lock_step: bool,
     tag: u32,
     time_ps: u64,
-    patience: Duration,
+    timeout: Duration,
     stop: Arc<AtomicBool>,
 }
 
 impl Socket {
-    /// Connects as the writer. `stop`: the agent wants to end.
+    /// Connects as the writer. `stop` is set when the agent is ending.
     ///
     /// # Errors
-    /// Nothing listens there, not for us, or there is a writer already.
-    pub fn connect(path: &Path, patience: Duration, stop: Arc<AtomicBool>) -> Result<Self, Fault> {
+    /// No server listens there, it does not admit this user, or it has a writer.
+    pub fn connect(path: &Path, timeout: Duration, stop: Arc<AtomicBool>) -> Result<Self, Fault> {
         let gone = |error| Fault::Gone(explain(&error, path));
         let stream = UnixStream::connect(path).map_err(gone)?;
         stream.set_read_timeout(Some(POLL)).map_err(gone)?;
@@ -54,7 +54,7 @@ impl Socket {
             lock_step: false,
             tag: 0,
             time_ps: 0,
-            patience,
+            timeout,
             stop,
         };
         let (hello, _) = socket.call(Call::Hello, protocol::VERSION, role::WRITER, &[])?;
@@ -62,7 +62,10 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Sends a request and waits for its reply, which must not be a refusal.
+    /// Sends a request and waits for its reply.
+    ///
+    /// # Errors
+    /// The connection failed, or the server refused the request.
     fn call(
         &mut self,
         call: Call,
@@ -112,13 +115,13 @@ impl Socket {
     }
 
     fn wait_or_give_up(&self, error: &io::Error, since: Instant) -> Result<(), Fault> {
-        let patience = match self.stop.load(Ordering::Relaxed) {
-            true => self.patience.min(LAST_PATIENCE),
-            false => self.patience,
+        let timeout = match self.stop.load(Ordering::Relaxed) {
+            true => self.timeout.min(STOPPING_TIMEOUT),
+            false => self.timeout,
         };
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                if since.elapsed() < patience =>
+                if since.elapsed() < timeout =>
             {
                 Ok(())
             }
@@ -158,24 +161,24 @@ impl Registers for Socket {
 
 fn name(call: Call) -> &'static str {
     match call {
-        Call::Hello => "to be written to",
+        Call::Hello => "this agent as its writer",
         Call::Batch => "accesses to its registers",
-        Call::Advance => "to advance its time",
-        Call::Demand => "to make traffic",
+        Call::Advance => "an advance of its time",
+        Call::Demand => "a demand for synthetic traffic",
     }
 }
 
-/// Why there is no connection, and what to do.
+/// Why there is no connection, and what to do about it.
 fn explain(error: &io::Error, path: &Path) -> String {
     let path = path.display();
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
             format!(
-                "nothing serves {path}; start a server, for example: drfq-mc serve --socket {path}"
+                "no server listens on {path}; start one, for example: drfq-mc serve --socket {path}"
             )
         }
         ErrorKind::PermissionDenied => format!(
-            "not permitted to connect to {path}: the server must run as the same user as scx_drfq"
+            "not permitted to connect to {path}; run the server as the same user as scx_drfq"
         ),
         _ => format!("cannot connect to {path}: {error}"),
     }

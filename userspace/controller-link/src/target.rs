@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Where a memory controller is: `mmio:PATH`, `mmio:auto` or `unix:PATH`.
+//! Names of memory controllers: `mmio:PATH`, `mmio:auto` or `unix:PATH`.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -8,14 +8,14 @@ use serde::{Serialize, Serializer};
 /// The longest path of a Unix socket (sun_path without its terminator).
 const SOCKET_PATH_MAX: usize = 107;
 
-/// How a controller is reached.
+/// Where a controller is, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Registers that are mapped: a PCI resource file or a UIO device.
+    /// Memory-mapped registers: a PCI resource file or a UIO device.
     Mmio(PathBuf),
-    /// The PCI device that has them, to be looked for.
+    /// Memory-mapped registers of a PCI device that is searched for.
     MmioAuto,
-    /// A server of `gem5-backend/PROTOCOL.md`.
+    /// The Unix socket of a server of the protocol (gem5-backend/PROTOCOL.md).
     Unix(PathBuf),
 }
 
@@ -23,10 +23,10 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = "not mmio:PATH, mmio:auto or unix:PATH";
+        let form = "expected mmio:PATH, mmio:auto or unix:PATH";
         match text.split_once(':').ok_or(form)? {
             ("mmio", "auto") => Ok(Self::MmioAuto),
-            (_, "") => Err("the path is missing".into()),
+            (_, "") => Err("the path is missing after the colon".into()),
             ("mmio", path) => Ok(Self::Mmio(path.into())),
             ("unix", path) if path.len() > SOCKET_PATH_MAX => Err(format!(
                 "the path of a socket has at most {SOCKET_PATH_MAX} bytes"
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_read_and_shown_alike() {
+    fn a_target_is_shown_as_it_was_written() {
         for text in [
             "mmio:auto",
             "mmio:/dev/uio0",
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_refused() {
+    fn other_texts_are_refused() {
         let long = format!("unix:{}", "x".repeat(108));
         for text in [
             "",

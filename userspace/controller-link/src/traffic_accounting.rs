@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Whose the bytes are that the controller counted. Every byte that is read is
-//! booked exactly once.
+//! Which task caused the bytes that the controller counted. Every byte that is
+//! read is booked exactly once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,24 +10,24 @@ use crate::{
     registers::{Access, HwId, Op, PIDS_MAX},
 };
 
-/// Bytes read so far.
+/// Bytes read since the agent started, by their cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrafficAccounting {
-    /// Of tasks with an id of their own, that live as far as we know.
+    /// Tasks that have, or had, an id of their own and have not ended, by thread id.
     pub by_pid: HashMap<u32, u64>,
-    /// Of tasks that have ended.
+    /// Tasks that have ended.
     pub ended: u64,
-    /// Of the tasks that share an id.
+    /// Tasks that share an id.
     pub shared: u64,
-    /// Of nobody: hardware id 0.
+    /// Traffic that the controller attributed to no task (hardware id 0).
     pub unattributed: u64,
-    /// Of ids that were nobody's here: counted before this agent came, or for
-    /// an earlier one.
+    /// Traffic of ids that this agent had not assigned: counted before it
+    /// started, or for an earlier agent.
     pub inherited: u64,
 }
 
 impl TrafficAccounting {
-    /// Books the traffic that was read; returns what each task has to pay.
+    /// Books the traffic that was read. Returns the (thread id, bytes) to charge.
     pub fn book(&mut self, accesses: &[Access], ids: &IdTable) -> Vec<(u32, u64)> {
         let mut charges = Vec::new();
         for (id, bytes) in traffic_read(accesses) {
@@ -45,12 +45,12 @@ impl TrafficAccounting {
         charges
     }
 
-    /// Books traffic from before this agent, whosever it was.
+    /// Books traffic that was counted before this agent wrote any id.
     pub fn inherit(&mut self, accesses: &[Access]) {
         self.inherited += traffic_read(accesses).map(|(_, bytes)| bytes).sum::<u64>();
     }
 
-    /// Forgets tasks that have ended, but not their bytes.
+    /// Moves the bytes of tasks that are not `alive` to `ended`.
     pub fn prune(&mut self, alive: &HashSet<u32>) {
         let ended = &mut self.ended;
         self.by_pid.retain(|pid, bytes| {
@@ -61,14 +61,14 @@ impl TrafficAccounting {
         });
     }
 
-    /// Every byte that was read.
+    /// All bytes that were read.
     pub fn total(&self) -> u64 {
         let tasks: u64 = self.by_pid.values().sum();
         tasks + self.ended + self.shared + self.unattributed + self.inherited
     }
 }
 
-/// (id, bytes) of every traffic register that was read.
+/// The (id, bytes) of every traffic register that was read.
 pub fn traffic_read(accesses: &[Access]) -> impl Iterator<Item = (HwId, u64)> {
     let registers = TRAFFIC..TRAFFIC + 8 * u64::from(PIDS_MAX);
     let read = accesses.iter().filter(move |access| {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_booked_once() {
+    fn every_byte_read_is_booked_once() {
         let mut ids = IdTable::new(8);
         assert_eq!([70, 71].map(|pid| ids.claim(pid)), [2, 3]);
         ids.release(71, Some(72));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The agent's link against servers that misbehave. They are FAKE: a register
-//! file of zeros, which answers well until it does its misdeed, once.
+//! The agent's link against servers that misbehave. They are FAKE: all registers
+//! but the identity are zero. A server answers well except for one misdeed.
 
 mod common;
 
@@ -41,10 +41,11 @@ enum Misdeed {
     Bytes(Vec<u8>),
 }
 
-/// Frames of a greeting: hello, four of the identity, one of the traffic.
-const GREETING: usize = 6;
+/// Frames of a connection before its first poll: hello, four for the identity,
+/// one for the traffic.
+const CONNECT_FRAMES: usize = 6;
 
-/// Serves, and does the misdeed instead of answering frame number `at`.
+/// Serves clients, and does the misdeed instead of answering frame number `at`.
 struct FakeServer {
     path: PathBuf,
     frames: Arc<AtomicUsize>,
@@ -95,7 +96,7 @@ fn serve(
         match misdo(misdeed, good) {
             Some(bytes) => stream.write_all(&bytes)?,
             None if matches!(misdeed, Misdeed::Silence) => {
-                // Until the client gives up.
+                // Waits until the client gives up.
                 let _ = stream.read(&mut [0]);
                 return Ok(());
             }
@@ -104,7 +105,7 @@ fn serve(
     }
 }
 
-/// What a good server answers: 64 hardware ids, 2 cores, nothing else.
+/// What a good server with 64 hardware ids and 2 cores answers.
 fn answer(mut frame: Vec<u8>) -> Vec<u8> {
     frame[5] = 0x80;
     if frame[4] == 1 {
@@ -127,7 +128,7 @@ fn answer(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// What is sent instead; none: nothing.
+/// The bytes that the misdeed sends; none if it sends nothing.
 fn misdo(misdeed: &Misdeed, mut frame: Vec<u8>) -> Option<Vec<u8>> {
     match misdeed {
         Misdeed::Close | Misdeed::Silence => return None,
@@ -146,16 +147,16 @@ fn misdo(misdeed: &Misdeed, mut frame: Vec<u8>) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-fn endpoint(path: &Path, patience: Duration) -> Endpoint {
+fn endpoint(path: &Path, timeout: Duration) -> Endpoint {
     Endpoint {
-        patience,
+        timeout,
         ..Endpoint::new(Target::Unix(path.to_owned()), "/".into(), |_| {})
     }
 }
 
-fn open(path: &Path, patience: Duration) -> Result<Reconnector<Forwarder>, Fault> {
+fn open(path: &Path, timeout: Duration) -> Result<Reconnector<Forwarder>, Fault> {
     let driver = Forwarder::new(Duration::from_millis(1));
-    Reconnector::open(endpoint(path, patience), driver)
+    Reconnector::open(endpoint(path, timeout), driver)
 }
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -176,12 +177,12 @@ fn misdeeds() -> Vec<(Misdeed, &'static str)> {
 }
 
 #[test]
-fn a_link_survives_every_misdeed_and_comes_back() {
+fn a_link_reports_every_misdeed_and_connects_again() {
     for (misdeed, word) in misdeeds() {
-        // One turn goes well.
-        let server = FakeServer::start(misdeed.clone(), GREETING + 1);
+        // The first poll succeeds.
+        let server = FakeServer::start(misdeed.clone(), CONNECT_FRAMES + 1);
         let mut link = open(&server.path, SHORT).unwrap();
-        let mut scheduler = FakeScheduler::running(&[10, 20]);
+        let mut scheduler = FakeScheduler::with_running(&[10, 20]);
         let stats = link.stats();
         let state = || stats.lock().unwrap().state.clone();
         link.poll(&mut scheduler);
@@ -205,10 +206,10 @@ fn a_link_survives_every_misdeed_and_comes_back() {
 }
 
 #[test]
-fn at_the_start_a_misdeed_is_an_error_of_one_line() {
-    for at in 0..GREETING {
+fn a_misdeed_at_the_start_is_an_error_of_one_line() {
+    for at in 0..CONNECT_FRAMES {
         for (misdeed, _) in misdeeds() {
-            // A greeting is no batch.
+            // The reply to hello is no batch.
             if at == 0 && matches!(misdeed, Misdeed::ShortBatch) {
                 continue;
             }
@@ -222,13 +223,13 @@ fn at_the_start_a_misdeed_is_an_error_of_one_line() {
 }
 
 #[test]
-fn an_agent_that_wants_to_end_waits_for_nobody() {
-    let server = FakeServer::start(Misdeed::Silence, GREETING + 1);
+fn an_ending_agent_does_not_wait_for_a_silent_server() {
+    let server = FakeServer::start(Misdeed::Silence, CONNECT_FRAMES + 1);
     let mut link = open(&server.path, Duration::from_secs(1_000_000)).unwrap();
     let stop = link.stop();
     thread::scope(|scope| {
-        scope.spawn(|| link.run(&mut FakeScheduler::running(&[10, 20])));
-        while server.served() < GREETING + 2 {
+        scope.spawn(|| link.run(&mut FakeScheduler::with_running(&[10, 20])));
+        while server.served() < CONNECT_FRAMES + 2 {
             thread::sleep(Duration::from_millis(1));
         }
         stop.store(true, Ordering::Relaxed);
@@ -236,14 +237,14 @@ fn an_agent_that_wants_to_end_waits_for_nobody() {
 }
 
 #[test]
-fn who_is_not_there_is_named() {
+fn a_missing_server_is_named_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("nobody");
+    let path = dir.path().join("missing");
     let why = |path: &Path| open(path, SHORT).err().unwrap().to_string();
     assert!(why(&path).contains("drfq-mc serve --socket"));
-    // A socket that nobody listens on any more.
+    // A socket without a listener.
     drop(UnixListener::bind(&path).unwrap());
-    assert!(why(&path).contains("nothing serves"));
+    assert!(why(&path).contains("no server listens"));
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert!(why(&file).contains(file.to_str().unwrap()));
@@ -252,11 +253,11 @@ fn who_is_not_there_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
     #[test]
-    fn random_bytes_are_no_controller(
-        at in 0usize..GREETING,
+    fn random_bytes_are_refused(
+        at in 0usize..CONNECT_FRAMES,
         bytes in prop::collection::vec(any::<u8>(), 40..300),
     ) {
-        // The length of a frame, so that the client does not wait for more.
+        // A correct length, so that the client does not wait for more bytes.
         let mut bytes = bytes;
         let length = bytes.len() as u32;
         bytes[..4].copy_from_slice(&length.to_le_bytes());

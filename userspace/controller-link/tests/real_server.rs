@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The agent's link against a real `drfq-mc serve`: what is counted is booked,
-//! whoever is killed in between. The scheduler is a FAKE one (`FakeScheduler`).
+//! even if the agent or the server is killed. The scheduler is a FAKE one.
 //!
 //! The binary is $DRFQ_MC, or gem5-backend/drfq-mc of the target directory,
 //! which `just test-rust` builds.
@@ -21,23 +21,24 @@ fn forwarder() -> Forwarder {
     Forwarder::new(MS)
 }
 
-/// What was booked to tasks; before the agent comes, the cores are nobody's.
+/// The bytes that were booked to tasks. Before the agent writes its ids, the
+/// server counts the cores' traffic for no task.
 fn of_tasks(traffic: &TrafficAccounting) -> u64 {
     traffic.by_pid.values().sum::<u64>() + traffic.ended + traffic.shared
 }
 
-/// Every byte that the server counted for anybody is in one of the ledgers.
+/// The agent has booked every byte that the server counted for an id.
 #[test]
-fn no_byte_is_lost_while_both_live() {
+fn every_counted_byte_is_booked_while_both_run() {
     if no_server() {
         return;
     }
     let server = Server::start(&["--free-running", "--rate", "0.05"]);
     server.load_cores(&[400_000_000, 1_600_000_000]);
     let mut link = link_to(&server, forwarder);
-    let mut scheduler = FakeScheduler::running(&[1000, 2000]);
-    for turn in 0..300 {
-        if turn == 150 {
+    let mut scheduler = FakeScheduler::with_running(&[1000, 2000]);
+    for poll in 0..300 {
+        if poll == 150 {
             scheduler.swap();
         }
         link.poll(&mut scheduler);
@@ -45,23 +46,23 @@ fn no_byte_is_lost_while_both_live() {
     }
     link.shutdown(&mut scheduler);
     let traffic = link.stats().lock().unwrap().traffic.clone();
-    // The cores go on, but for nobody.
+    // The cores' traffic goes on, but is now counted for id 0.
     let counted = server.observe().bytes_of_pids();
     assert!(counted > 0 && scheduler.charged[&1000] > 0 && scheduler.charged[&2000] > 0);
     assert_eq!(of_tasks(&traffic), counted);
 }
 
-/// In lock-step all that the server counted before it is killed was read but
-/// the traffic of the last turn: that is the window.
+/// In lock-step the agent has read everything that the server counted before it
+/// is killed, except the traffic since the last poll.
 #[test]
-fn a_killed_server_takes_one_turn_with_it() {
+fn a_killed_server_loses_the_traffic_of_one_poll() {
     if no_server() {
         return;
     }
     let mut server = Server::start(&[]);
     server.load_cores(&[1_000_000_000, 1_000_000_000]);
     let mut link = link_to(&server, forwarder);
-    let mut scheduler = FakeScheduler::running(&[1000, 2000]);
+    let mut scheduler = FakeScheduler::with_running(&[1000, 2000]);
     let booked = |link: &Reconnector<Forwarder>| link.stats().lock().unwrap().traffic.total();
     for _ in 0..20 {
         link.poll(&mut scheduler);
@@ -96,16 +97,16 @@ fn a_killed_server_takes_one_turn_with_it() {
     assert_eq!(link.stats().lock().unwrap().losses, 1);
 }
 
-/// What an agent had not read when it was killed is there for the next one,
-/// as bytes that nobody knows the owner of any more.
+/// What an agent had not read when it was killed is there for the next one, as
+/// bytes whose task is not known any more.
 #[test]
-fn a_killed_agent_loses_nothing_that_it_had_not_read() {
+fn unread_traffic_of_a_killed_agent_is_inherited_by_the_next() {
     if no_server() {
         return;
     }
     let server = Server::start(&[]);
     server.load_cores(&[1_000_000_000, 1_000_000_000]);
-    let mut scheduler = FakeScheduler::running(&[1000, 2000]);
+    let mut scheduler = FakeScheduler::with_running(&[1000, 2000]);
     let mut link = link_to(&server, forwarder);
     for _ in 0..20 {
         link.poll(&mut scheduler);
@@ -125,10 +126,10 @@ fn a_killed_agent_loses_nothing_that_it_had_not_read() {
     assert_eq!(first + second, server.observe().bytes());
 }
 
-/// The thread that runs a link ends at once when it is told to, leaves no
-/// label behind, and goes on later.
+/// A link ends at once when it is told to, clears the cores' ids, and can run
+/// again.
 #[test]
-fn a_link_runs_until_it_is_stopped() {
+fn a_stopped_link_clears_its_labels_and_can_run_again() {
     if no_server() {
         return;
     }
@@ -139,7 +140,7 @@ fn a_link_runs_until_it_is_stopped() {
         let (stop, stats) = (link.stop(), link.stats());
         let turns = stats.lock().unwrap().turns;
         std::thread::scope(|scope| {
-            scope.spawn(|| link.run(&mut FakeScheduler::running(&[1000, 2000])));
+            scope.spawn(|| link.run(&mut FakeScheduler::with_running(&[1000, 2000])));
             wait(|| stats.lock().unwrap().turns > turns + 200);
             wait(|| server.observe().peek(pid_core(0)) != 0);
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -150,7 +151,7 @@ fn a_link_runs_until_it_is_stopped() {
     assert_eq!(of_tasks(&stats.traffic), server.observe().bytes_of_pids());
     assert!(stats.cpu_ns > 0 && stats.time_ps > 0);
     println!(
-        "CPU time of a turn: {:.1} us, of {} turns",
+        "CPU time per poll: {:.1} us, over {} polls",
         stats.cpu_ns as f64 / 1e3 / stats.turns as f64,
         stats.turns
     );
@@ -158,17 +159,17 @@ fn a_link_runs_until_it_is_stopped() {
 
 /// More tasks than registers, on a real server.
 #[test]
-fn more_tasks_than_registers_share_them() {
+fn tasks_beyond_the_registers_share_one() {
     if no_server() {
         return;
     }
     let server = Server::start(&[]);
-    // Little, because a model takes its time.
+    // Little traffic, because the model is slow.
     server.load_cores(&[10_000_000]);
     let mut link = link_to(&server, forwarder);
-    let mut scheduler = FakeScheduler::running(&[1]);
+    let mut scheduler = FakeScheduler::with_running(&[1]);
     for pid in 1..=8300 {
-        scheduler.cores[0].pid = pid;
+        scheduler.running[0].pid = pid;
         link.poll(&mut scheduler);
     }
     link.shutdown(&mut scheduler);
@@ -179,10 +180,10 @@ fn more_tasks_than_registers_share_them() {
     assert_eq!(rest, 0, "all was read");
 }
 
-/// Shadow mode: two tasks ask for more than there is, a third for little; the
-/// one of the lower virtual time is given what it asks for.
+/// Two tasks ask for more than the model has, a third for little. The model
+/// prefers the task with the earlier virtual time.
 #[test]
-fn the_shadow_gives_by_virtual_time() {
+fn a_shadow_gives_more_to_the_earlier_virtual_time() {
     if no_server() {
         return;
     }
@@ -193,7 +194,7 @@ fn the_shadow_gives_by_virtual_time() {
         scheduler.add_tasks(pid, vtime_slices << 22);
     }
     for _ in 0..12 {
-        // 100 ms of wall clock are claimed to have moved 300 MB and 10 MB.
+        // The tasks claim 300 MB and 10 MB in 100 ms of wall clock.
         link.poll(&mut scheduler);
         scheduler.use_bytes_at(&[(10, 3_000_000_000), (20, 3_000_000_000), (30, 100_000_000)]);
     }
@@ -213,7 +214,10 @@ fn the_shadow_gives_by_virtual_time() {
 fn wait(done: impl Fn() -> bool) {
     let begun = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never came");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "no success within 60 s"
+        );
         std::thread::sleep(MS);
     }
 }
@@ -223,14 +227,17 @@ fn wait_connected(link: &mut Reconnector<Forwarder>, scheduler: &mut FakeSchedul
     let begun = Instant::now();
     let stats = link.stats();
     while stats.lock().unwrap().state != LinkState::Connected {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it never came");
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "no success within 60 s"
+        );
         link.poll(scheduler);
         std::thread::sleep(MS);
     }
 }
 
 #[test]
-fn observers_do_not_disturb() {
+fn readers_leave_the_traffic_registers_alone() {
     if no_server() {
         return;
     }

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What each task would get if the machine were shared ideally: weighted
+//! The ideal fair allocation of CPU time and memory bandwidth: weighted
 //! dominant resource fairness by progressive filling (Ghodsi et al., "Dominant
 //! Resource Fairness", section 4). Without memory traffic, or without a known
 //! bandwidth, it is weighted max-min fairness of CPU time by water-filling.
 //!
-//! A reference in floating point, for showing and for tests; the scheduler
-//! itself never computes it.
+//! It is a floating-point reference for displays and tests. The scheduler itself
+//! does not compute it.
 
 /// What a task asks for over an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// w, positive; 1 is nice 0.
     pub weight: f64,
-    /// CPUs that it could use, 0 to 1: a task runs on one CPU at a time.
+    /// CPU time that it could use (CPUs), 0 to 1, as a task runs on one CPU at a time.
     pub cpus: f64,
-    /// Memory traffic that a CPU of running it causes (bytes per second).
+    /// Memory traffic while it runs (bytes per second of CPU time).
     pub bytes_per_s: f64,
 }
 
-/// What there is to share.
+/// The capacity of the machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Capacity {
-    /// c.
+    /// c: CPUs.
     pub cpus: f64,
-    /// m (bytes per second); none: unknown, and not shared.
+    /// m: memory bandwidth (bytes per second); none if unknown, so it is not shared.
     pub bytes_per_s: Option<f64>,
 }
 
 impl Capacity {
-    /// The part of the machine that a task takes of its dominant resource,
-    /// 0 to 1, for `cpus` of running time and `bytes_per_s` of traffic.
+    /// The dominant share, 0 to 1 of the machine, of a task that uses `cpus` CPUs
+    /// and moves `bytes_per_s`.
     pub fn dominant_share(&self, cpus: f64, bytes_per_s: f64) -> f64 {
         let memory = self
             .bytes_per_s
@@ -40,8 +40,8 @@ impl Capacity {
 
 /// The CPUs (0 to 1) that each demand gets in the fair allocation.
 ///
-/// The level, which is the dominant share at weight 1, rises for all together;
-/// a task stops at its demand, and the users of a resource stop when it is full.
+/// The level, which is the dominant share at weight 1, rises for all tasks together.
+/// A task stops at its demand. When a resource is full, all its users stop.
 pub fn fair_cpus(demands: &[Demand], capacity: Capacity) -> Vec<f64> {
     let mut filling = Filling::new(demands, capacity);
     // Each step stops at least one task.
@@ -53,7 +53,7 @@ pub fn fair_cpus(demands: &[Demand], capacity: Capacity) -> Vec<f64> {
     filling.got
 }
 
-/// Below this part of a resource, nothing is left of it.
+/// A resource with less than this part left counts as full.
 const NOTHING: f64 = 1e-12;
 
 struct Filling<'a> {
@@ -90,8 +90,8 @@ impl<'a> Filling<'a> {
         }
     }
 
-    /// Raises the level until a task or a resource is satisfied; false if no
-    /// task can grow.
+    /// Raises the level until a demand is met or a resource is full. Returns false
+    /// if no task can grow.
     fn step(&mut self) -> bool {
         let growing = || (0..self.demands.len()).filter(|&i| self.growing[i]);
         let cpu_rate: f64 = growing().map(|i| self.rates[i]).sum();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_divide_the_cpus() {
+    fn cpu_time_is_divided_by_weight() {
         assert_shares(&[hog(1.0), hog(1.0), hog(1.0)], cpus(2.0), &[2.0 / 3.0; 3]);
         assert_shares(
             &[hog(1.0), hog(2.0), hog(3.0)],
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn no_task_gets_more_than_a_cpu() {
+    fn no_task_gets_more_than_one_cpu() {
         // 1:3 on two CPUs: the heavy one is full, the light one gets the rest.
         assert_shares(&[hog(1.0), hog(3.0)], cpus(2.0), &[1.0, 1.0]);
         assert_shares(
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sleeper_leaves_is_shared() {
+    fn time_that_a_sleeping_task_leaves_is_shared() {
         let sleeper = Demand {
             cpus: 0.1,
             ..hog(1.0)
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_memory_does_not_stop_those_who_use_none() {
+    fn full_memory_does_not_stop_tasks_without_traffic() {
         let stream = Demand {
             weight: 1.0,
             cpus: 1.0,
@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_overcommitted_or_wasted(
+        fn no_resource_is_overcommitted_or_wasted(
             demands in demands(), cpus in 1u32..64, bytes in 1e8f64..1e11,
         ) {
             let capacity = Capacity { cpus: cpus.into(), bytes_per_s: Some(bytes) };
@@ -261,7 +261,7 @@ mod tests {
         }
 
         #[test]
-        fn nobody_envies_a_larger_weighted_dominant_share(
+        fn hungry_memory_users_have_equal_weighted_dominant_shares(
             demands in demands(), cpus in 1u32..64, bytes in 1e8f64..1e11,
         ) {
             let capacity = Capacity { cpus: cpus.into(), bytes_per_s: Some(bytes) };

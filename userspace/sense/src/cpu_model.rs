@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Which CPU this is, and which of its events comes closest to memory traffic.
+//! The CPU model, and which of its events comes closest to memory traffic.
 
 use std::{fs, path::Path};
 
 use crate::perf_event::{EventKind, PerfEvent};
 
-/// Bytes that a miss moves where the kernel does not tell the line size.
+/// Size of a cache line if the kernel does not tell it (bytes).
 const CACHE_LINE_BYTES: u32 = 64;
 
-/// The CPU model, as /proc/cpuinfo names it. Zero and empty where it does not.
+/// The CPU model as /proc/cpuinfo names it. Unknown fields are zero or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuModel {
     /// `vendor_id`: `GenuineIntel`, `AuthenticAMD`, `HygonGenuine`.
@@ -44,24 +44,24 @@ impl CpuModel {
 
     /// The event that comes closest to the memory traffic of a task.
     ///
-    /// None of them sees write-backs, and not all see hardware prefetches. Source of the
-    /// encodings: the event lists of perf(1), tools/perf/pmu-events of the
-    /// Linux kernel; of the generalized events: arch/x86/events and
-    /// drivers/perf/arm_pmuv3.c.
+    /// No such event counts write-backs, and not all count hardware prefetches.
+    /// The encodings are from the event lists of perf(1) (tools/perf/pmu-events of
+    /// the Linux kernel). The generalized events are defined in arch/x86/events
+    /// and drivers/perf/arm_pmuv3.c.
     pub fn traffic_event(&self) -> PerfEvent {
         let raw = |name: &str, config| PerfEvent {
             name: name.into(),
             kind: EventKind::Raw(config),
         };
         match (self.vendor.as_str(), self.family) {
-            // Zen 1 and 2: their generalized cache-misses are those of L2.
-            // Demand fills only, from local (0x08) and remote (0x40) memory.
+            // Zen 1 and 2 count L2 misses as cache-misses. This event counts
+            // demand fills only, from local (0x08) and remote (0x40) memory.
             ("AuthenticAMD", 0x17) | ("HygonGenuine", 0x18) => {
                 raw("ls_refills_from_sys.dram", 0x4843)
             }
-            // Zen 3 to 5: fills of any kind from any memory.
+            // Zen 3 to 5: all fills from any memory.
             ("AuthenticAMD", 0x19 | 0x1a) => raw("ls_any_fills_from_sys.dram_io_all", 0x4844),
-            // PMUv3: the generalized cache-misses are those of L1 here.
+            // PMUv3 counts L1 misses as cache-misses.
             _ if cfg!(target_arch = "aarch64") => raw("ll_cache_miss_rd", 0x37),
             // Intel: LONGEST_LAT_CACHE.MISS, architectural since Core.
             _ => PerfEvent::cache_misses(),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_the_first_cpu() {
+    fn the_first_cpu_of_cpuinfo_is_read() {
         let model = cpuinfo("GenuineIntel", 6);
         assert_eq!((model.vendor.as_str(), model.family), ("GenuineIntel", 6));
         assert_eq!(model.flags, ["fpu", "rdt_a", "mba"]);
@@ -105,7 +105,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn each_vendor_has_its_event() {
+    fn each_cpu_model_has_its_event() {
         for (vendor, family, name) in [
             ("GenuineIntel", 6, "cache-misses"),
             ("AuthenticAMD", 0x17, "ls_refills_from_sys.dram"),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_size_has_a_default() {
+    fn an_unreadable_line_size_becomes_64() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(cache_line_bytes(root.path()), 64);
         let dir = root.path().join("sys/devices/system/cpu/cpu0/cache/index0");

@@ -8,14 +8,14 @@ use serde::{Serialize, Serializer};
 /// `PERF_TYPE_*` and the config of perf_event_open(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Generalized hardware event; the kernel knows its encoding.
+    /// Generalized hardware event, whose encoding the kernel knows.
     Hardware(u64),
     /// Generalized cache event: cache | operation << 8 | result << 16.
     Cache(u64),
-    /// Encoding of this CPU model.
+    /// Encoding that is specific to the CPU model.
     Raw(u64),
-    /// Counted by the kernel, on any machine. It moves no memory itself: a
-    /// stand-in where there is no PMU.
+    /// Software event, which the kernel counts on any machine. It is no memory
+    /// traffic, but a stand-in for trials without a PMU.
     Software(u64),
 }
 
@@ -48,7 +48,7 @@ const NAMES: &[(&str, EventKind)] = &[
 ];
 
 impl PerfEvent {
-    /// Whether its count says nothing of memory traffic in itself.
+    /// Whether the event is only a stand-in for memory traffic.
     pub fn is_stand_in(&self) -> bool {
         matches!(self.kind, EventKind::Software(_))
     }
@@ -84,7 +84,7 @@ impl FromStr for PerfEvent {
             None => {
                 let names: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
                 Err(format!(
-                    "not one of auto, none, raw:0x..., {}",
+                    "expected one of auto, none, raw:0x..., {}",
                     names.join(", ")
                 ))
             }
@@ -92,14 +92,14 @@ impl FromStr for PerfEvent {
     }
 }
 
-/// Which event is to count memory traffic.
+/// How the event that counts memory traffic is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventChoice {
-    /// The best known event of the CPU model; none if it cannot be had.
+    /// The best known event of the CPU model, or none if it cannot be counted.
     Auto,
-    /// No event: memory traffic of tasks is not measured.
+    /// No event, so memory traffic of tasks is not measured.
     None,
-    /// This one; it is an error if it cannot be had.
+    /// This event. It is an error if it cannot be counted.
     Event(PerfEvent),
 }
 
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_become_encodings() {
+    fn a_name_becomes_its_encoding() {
         for (text, kind) in [
             ("cache-misses", EventKind::Hardware(3)),
             ("LLC-load-misses", EventKind::Cache(0x10002)),
@@ -161,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn only_software_events_stand_in() {
+    fn only_a_software_event_is_a_stand_in() {
         assert!("page-faults".parse::<PerfEvent>().unwrap().is_stand_in());
         assert!(!"cache-misses".parse::<PerfEvent>().unwrap().is_stand_in());
         assert!(!"raw:0x1".parse::<PerfEvent>().unwrap().is_stand_in());
     }
 
     #[test]
-    fn unknown_names_are_refused_with_the_known_ones() {
+    fn an_unknown_name_is_refused_with_the_known_ones() {
         for text in [
             "", "cache", "raw:", "raw:0x", "raw:0x0", "raw:12", "raw:0xfg", "raw:0x+1",
         ] {
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_reads_back() {
+    fn a_choice_is_shown_as_it_was_written() {
         for text in ["auto", "none", "page-faults"] {
             assert_eq!(text.parse::<EventChoice>().unwrap().to_string(), text);
         }

@@ -13,18 +13,18 @@ pub enum MbaUnit {
     Percent,
     /// AMD: absolute, 1/8 GB/s per step.
     EighthGbPerS,
-    /// Mount option `mba_MBps`: MiB/s, kept by a loop in the kernel.
+    /// Mount option `mba_MBps`: MiB/s, which a loop in the kernel enforces.
     MibPerS,
 }
 
-/// resctrl as it is now.
+/// State of resctrl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resctrl {
     /// The kernel was built without it.
     NotInKernel,
     /// The CPU can neither monitor nor throttle bandwidth.
     NotInCpu,
-    /// Both have it, and nobody mounted it.
+    /// The kernel and the CPU have it, but it is not mounted.
     NotMounted,
     /// It is mounted.
     Mounted {
@@ -54,7 +54,7 @@ impl Resctrl {
         let in_kernel = read("proc/filesystems")
             .lines()
             .any(|line| line.ends_with("\tresctrl"));
-        // arm64 has no such flags; there the kernel registers it only if the
+        // arm64 has no such flags. There the kernel registers resctrl only if the
         // machine has MPAM.
         let flags = CpuModel::read(root).flags;
         let in_cpu = cfg!(not(target_arch = "x86_64"))
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_may_offer_nothing() {
+    fn a_mount_without_features_offers_nothing() {
         let mounts = mounts("rw");
         let root = fake_root(&[INTEL, ("proc/mounts", &mounts)]);
         let found = Resctrl::detect(root.path());
@@ -147,7 +147,7 @@ mod tests {
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn what_is_missing_is_told_apart() {
+    fn a_missing_cpu_feature_kernel_option_or_mount_is_told_apart() {
         let filesystems = ("proc/filesystems", "nodev\tsysfs\nnodev\tresctrl\n");
         let plain = (
             "proc/cpuinfo",

@@ -10,14 +10,15 @@ use std::{
 /// sched_ext in the running kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchedExt {
-    /// It is there; the name of the scheduler that is loaded, if one is.
+    /// The kernel has it.
     Available {
-        /// What /sys/kernel/sched_ext/root/ops says.
+        /// Name of the loaded scheduler, if one is loaded.
         loaded: Option<String>,
     },
-    /// It is not built in; what the kernel's configuration says about it.
+    /// The kernel was built without it.
     Missing {
-        /// The line of CONFIG_SCHED_CLASS_EXT, if the configuration is readable.
+        /// The line about CONFIG_SCHED_CLASS_EXT, if the kernel's configuration is
+        /// readable.
         config: Option<String>,
     },
 }
@@ -53,7 +54,7 @@ pub fn release(root: &Path) -> String {
     }
 }
 
-/// What the kernel's configuration says about an option: `CONFIG_X=y` or
+/// The line about an option in the kernel's configuration, `CONFIG_X=y` or
 /// `# CONFIG_X is not set`.
 fn config_line(root: &Path, option: &str) -> Option<String> {
     let config = config_gz(root)
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_tells_why_it_is_missing() {
+    fn a_missing_sched_ext_comes_with_its_line_of_the_configuration() {
         let missing = |line: &str| SchedExt::Missing {
             config: Some(line.into()),
         };

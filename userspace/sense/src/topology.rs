@@ -13,13 +13,13 @@ pub const MAX_LLCS: u32 = 64;
 
 const CPU_DIR: &str = "sys/devices/system/cpu";
 
-/// The CPUs of the machine as they are now.
+/// The CPUs of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// CPUs that are online, ascending, at least one.
     pub online: Vec<u32>,
-    /// Number of the last-level cache of each possible CPU, counted from 0;
-    /// that of an offline CPU is 0.
+    /// Number of the last-level cache of each possible CPU, counted from 0. An
+    /// offline CPU has 0.
     pub cpu_llc: Vec<u32>,
     /// Last-level caches of the CPUs that are online, at least 1.
     pub nr_llcs: u32,
@@ -42,7 +42,8 @@ impl Topology {
         ensure!(!online.is_empty(), "sysfs lists no CPU that is online");
         ensure!(
             *last < MAX_CPUS,
-            "this machine numbers {} CPUs; scx_drfq manages {MAX_CPUS} at most",
+            "this machine numbers {} CPUs, but scx_drfq manages at most {MAX_CPUS}; limit them with the \
+             kernel parameter nr_cpus",
             last + 1
         );
 
@@ -52,7 +53,7 @@ impl Topology {
             // Two CPUs have the same cache if the same CPUs share it.
             let cache = shared_cpus(&dir.join(format!("cpu{cpu}/cache")));
             let next = caches.len() as u32;
-            // Past the last queue, caches share one with another.
+            // Caches beyond the last queue share queues.
             cpu_llc[cpu as usize] = *caches.entry(cache).or_insert(next) % MAX_LLCS;
         }
         Ok(Self {
@@ -67,7 +68,7 @@ impl Topology {
         self.cpu_llc.len() as u32
     }
 
-    /// The same machine as if all CPUs shared one cache.
+    /// The same CPUs as if all shared one cache.
     pub fn flattened(&self) -> Self {
         Self {
             online: self.online.clone(),
@@ -77,8 +78,8 @@ impl Topology {
     }
 }
 
-/// The CPUs that share the last cache under `dir`; all do where there is none,
-/// as in many virtual machines.
+/// The CPUs that share the last cache under `dir`. Without a cache, as in many
+/// virtual machines, the list is empty, so all CPUs share one queue.
 fn shared_cpus(dir: &Path) -> String {
     let level = |index: &Path| -> Option<u32> {
         fs::read_to_string(index.join("level"))
@@ -112,7 +113,10 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>> {
     for range in text.trim().split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse()?, last.parse()?);
-        ensure!(first <= last && last < 1 << 20, "no range: {range}");
+        ensure!(
+            first <= last && last < 1 << 20,
+            "not a range of CPUs: {range}"
+        );
         cpus.extend(first..=last);
     }
     Ok(cpus)
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_are_grouped_by_their_last_cache() {
+    fn cpus_of_one_last_cache_share_a_queue() {
         let low: &[(u32, &str)] = &[(1, "0"), (3, "0-1"), (2, "0")];
         let high: &[(u32, &str)] = &[(1, "2"), (2, "2"), (3, "2-3")];
         let root = sysfs("0-3\n", "0-7\n", &[low, low, high, high]);
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_sysfs_is_an_error_of_one_line() {
+    fn a_bad_sysfs_is_an_error_of_one_line() {
         let error = format!(
             "{:#}",
             Topology::read(Path::new("/nonexistent")).unwrap_err()

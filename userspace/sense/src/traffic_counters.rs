@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Counters of memory traffic: one event, one counter per CPU, owned here and
-//! read by the BPF scheduler at each context switch.
+//! Counters of memory traffic, one per CPU. The agent owns them, and the BPF
+//! scheduler reads them at each context switch.
 
 use std::{
     fs,
@@ -23,42 +23,40 @@ use crate::{
     topology::{Topology, parse_cpu_list},
 };
 
-/// PMUs that a hybrid CPU splits its cores between.
+/// PMUs of the two kinds of cores of a hybrid CPU.
 const HYBRID_PMUS: [&str; 2] = ["cpu_core", "cpu_atom"];
 
-/// Where figures of memory traffic come from.
+/// The counters of memory traffic.
 #[derive(Default)]
 pub struct TrafficCounters {
-    /// Names the event wherever its figures show; why there is none otherwise.
+    /// What the traffic statistics are from, or why there are none.
     pub source: String,
     /// The event is a software event that stands in for memory traffic.
     pub stand_in: bool,
-    /// Bytes that one event stands for; 0: there is no counter.
+    /// Bytes that one event stands for; 0 if there is no counter.
     pub event_bytes: u32,
-    /// One line about what is missing.
+    /// One line about what is missing, if something is.
     pub degraded: Option<String>,
     counters: Vec<(u32, Counter)>,
 }
 
 impl TrafficCounters {
-    /// Opens the event that `traffic` asks for on every CPU.
+    /// Opens the event that `source` asks for on every CPU.
     ///
     /// # Errors
     /// An event that was asked for by name cannot be counted. The automatic
-    /// choice never fails: it leaves memory traffic unmeasured and says so.
-    pub fn open(traffic: &TrafficSource, machine: &Topology, root: &Path) -> Result<Self> {
-        let event = match &traffic.event {
+    /// choice never fails; it leaves memory traffic unmeasured and sets `degraded`.
+    pub fn open(source: &TrafficSource, topology: &Topology, root: &Path) -> Result<Self> {
+        let event = match &source.event {
             EventChoice::None => return Ok(Self::none("switched off (--perf-event none)", None)),
             EventChoice::Auto => CpuModel::read(root).traffic_event(),
             EventChoice::Event(event) => event.clone(),
         };
-        let event_bytes = traffic
-            .event_bytes
-            .unwrap_or_else(|| cache_line_bytes(root));
+        let event_bytes = source.event_bytes.unwrap_or_else(|| cache_line_bytes(root));
         let opened = if bpf_reads_counters(&sched_ext::release(root)) {
-            open_all(&event, &machine.online, root)
+            open_all(&event, &topology.online, root)
         } else {
-            let reason = "schedulers read counters since kernel 6.15";
+            let reason = "BPF schedulers can read counters since kernel 6.15";
             Err(io::Error::new(ErrorKind::Unsupported, reason))
         };
         match opened {
@@ -69,10 +67,10 @@ impl TrafficCounters {
                 degraded: None,
                 counters,
             }),
-            Err(error) if traffic.event == EventChoice::Auto => Ok(Self::none(
+            Err(error) if source.event == EventChoice::Auto => Ok(Self::none(
                 "no PMU",
                 Some(format!(
-                    "{}: memory traffic of tasks is not measured; CPU-only DRFQ",
+                    "{}, so the memory traffic of tasks is not measured and only CPU time is shared",
                     explain(&event, &error)
                 )),
             )),
@@ -88,7 +86,7 @@ impl TrafficCounters {
         }
     }
 
-    /// (CPU, descriptor of its counter). The descriptors live as long as `self`.
+    /// The (CPU, descriptor of its counter), valid as long as `self`.
     pub fn fds(&self) -> impl Iterator<Item = (u32, RawFd)> {
         self.counters
             .iter()
@@ -103,19 +101,19 @@ fn bpf_reads_counters(release: &str) -> bool {
         .split(['.', '-', '+'])
         .map(|number| number.parse::<u32>().ok());
     let version = (numbers.next().flatten(), numbers.next().flatten());
-    // A release that makes no sense is not held against the kernel.
+    // An unreadable release counts as new enough.
     !matches!(version, (Some(major), Some(minor)) if (major, minor) < (6, 15))
 }
 
-/// Whether the kernel opens counters only for CAP_SYS_ADMIN: Debian and others
-/// patch it so for values above 2, which is as far as the sysctl goes upstream.
+/// Whether the kernel opens counters only for CAP_SYS_ADMIN. Debian and others
+/// patch it so for values above 2 of the sysctl, which ends at 2 upstream.
 pub fn needs_sys_admin(root: &Path) -> bool {
     let text = fs::read_to_string(root.join("proc/sys/kernel/perf_event_paranoid"));
     let value = text.ok().and_then(|text| text.trim().parse::<i32>().ok());
     value.is_some_and(|value| value > 2)
 }
 
-/// Why an event cannot be counted, in words that say what is missing.
+/// Why an event cannot be counted.
 fn explain(event: &PerfEvent, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
@@ -134,8 +132,8 @@ fn open_all(event: &PerfEvent, cpus: &[u32], root: &Path) -> io::Result<Vec<(u32
         .collect()
 }
 
-/// A counter that is always on its CPU if the PMU has room for it, and takes
-/// turns with others (the scheduler scales it) otherwise.
+/// A counter that is always active if the PMU has room for it. Otherwise it is
+/// multiplexed with others, and the scheduler scales its count.
 fn open_one(event: &PerfEvent, cpu: u32, root: &Path) -> io::Result<Counter> {
     let pmu = pmu_type(cpu, root);
     let open = |pinned| {
@@ -150,7 +148,7 @@ fn open_one(event: &PerfEvent, cpu: u32, root: &Path) -> io::Result<Counter> {
         .pinned(pinned)
         .enabled(true)
         .build()?;
-        // A pinned counter without room reads as end of file.
+        // A pinned counter for which the PMU has no room reads as end of file.
         counter.read().map(|_| counter)
     };
     match open(true) {
@@ -159,7 +157,7 @@ fn open_one(event: &PerfEvent, cpu: u32, root: &Path) -> io::Result<Counter> {
     }
 }
 
-/// The type number of the PMU that `cpu` has on a hybrid machine.
+/// The type number of the PMU of `cpu` on a hybrid machine.
 fn pmu_type(cpu: u32, root: &Path) -> Option<u32> {
     let devices = root.join("sys/bus/event_source/devices");
     HYBRID_PMUS.iter().find_map(|pmu| {
@@ -170,7 +168,7 @@ fn pmu_type(cpu: u32, root: &Path) -> Option<u32> {
     })
 }
 
-/// An event as perf_event_open(2) wants it.
+/// An event in the encoding of perf_event_open(2).
 struct Encoded {
     kind: EventKind,
     pmu: Option<u32>,
@@ -199,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn hybrid_cpus_name_their_pmu() {
+    fn an_event_of_a_hybrid_cpu_names_its_pmu() {
         assert_eq!(
             encode(EventKind::Hardware(3), None),
             (PERF_TYPE_HARDWARE, 3)
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pmu_of_a_cpu_is_found() {
+    fn each_cpu_of_a_hybrid_machine_has_its_pmu() {
         let root = tempfile::tempdir().unwrap();
         for (pmu, number, cpus) in [("cpu_core", "4\n", "0-3\n"), ("cpu_atom", "10\n", "4-5\n")] {
             let dir = root.path().join("sys/bus/event_source/devices").join(pmu);
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_say_what_is_missing() {
+    fn an_error_says_what_is_missing() {
         let event: PerfEvent = "cache-misses".parse().unwrap();
         for (errno, text) in [
             (libc::ENOENT, "no PMU that counts cache-misses"),
@@ -246,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_that_read_counters_are_told_apart() {
+    fn kernels_before_6_15_do_not_read_counters() {
         for (release, reads) in [
             ("6.12.107+deb13-cloud-amd64", false),
             ("6.14-rc7", false),
@@ -261,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn patched_kernels_are_told_apart() {
+    fn paranoia_above_2_needs_sys_admin() {
         let root = tempfile::tempdir().unwrap();
         assert!(!needs_sys_admin(root.path()));
         let dir = root.path().join("proc/sys/kernel");
@@ -278,17 +276,17 @@ mod tests {
     }
 
     #[test]
-    fn no_event_is_no_counter() {
-        let machine = Topology {
+    fn without_an_event_no_counter_is_opened() {
+        let topology = Topology {
             online: vec![0],
             cpu_llc: vec![0],
             nr_llcs: 1,
         };
-        let traffic = TrafficSource {
+        let source = TrafficSource {
             event: EventChoice::None,
             event_bytes: None,
         };
-        let counters = TrafficCounters::open(&traffic, &machine, Path::new("/")).unwrap();
+        let counters = TrafficCounters::open(&source, &topology, Path::new("/")).unwrap();
         assert_eq!(counters.event_bytes, 0);
         assert_eq!(counters.fds().count(), 0);
         assert!(counters.degraded.is_none());

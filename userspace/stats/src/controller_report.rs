@@ -1,46 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The figures of a memory controller that the agent drives or asks.
+//! Statistics of a memory controller that scx_drfq drives or asks.
 
 use drfq_controller_link::link_stats::{LinkState, LinkStats};
 use scx_stats_derive::Stats;
 use serde::{Deserialize, Serialize};
 
-/// A link to a memory controller. The descriptions of the fields are their
-/// documentation.
+/// A link to a memory controller. `--help-stats` prints the descriptions.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
 #[stat(desc = "scx_drfq: a memory controller")]
 pub struct Controller {
-    #[stat(desc = "off, or the controller and how the link to it is", _om_skip)]
+    #[stat(
+        desc = "off, or the controller and the state of the link to it",
+        _om_skip
+    )]
     pub state: String,
-    #[stat(desc = "1: connected")]
+    #[stat(desc = "1 if connected")]
     pub connected: u32,
-    #[stat(desc = "traffic of all over the interval (bytes per second of its time)")]
+    #[stat(desc = "traffic over the interval (bytes per second of its time)")]
     pub bytes_per_s: f64,
-    #[stat(desc = "traffic of all that was read since the agent started (bytes)")]
+    #[stat(desc = "traffic that was read since the agent started (bytes)")]
     pub bytes: u64,
-    #[stat(desc = "part of it that tasks without a hardware id of their own share (bytes)")]
+    #[stat(desc = "part of that traffic for tasks that share a hardware id (bytes)")]
     pub shared_bytes: u64,
-    #[stat(desc = "part of it that is of no task (bytes)")]
+    #[stat(desc = "part of that traffic that is attributed to no task (bytes)")]
     pub unattributed_bytes: u64,
-    #[stat(desc = "part of it that was there before this agent (bytes)")]
+    #[stat(desc = "part of that traffic that was counted before this agent started (bytes)")]
     pub inherited_bytes: u64,
     #[stat(desc = "tasks that have a hardware id of their own")]
     pub ids: u64,
     #[stat(desc = "time of its own clock while it was connected (ps)")]
     pub time_ps: u64,
-    #[stat(desc = "rounds of register accesses since the agent started")]
+    #[stat(desc = "polls of the registers since the agent started")]
     pub turns: u64,
     #[stat(desc = "registers written since the agent started")]
     pub writes: u64,
-    #[stat(desc = "times that it was lost")]
+    #[stat(desc = "times that the connection was lost")]
     pub losses: u64,
     #[stat(desc = "CPU time that the link took since the agent started (ns)")]
     pub cpu_ns: u64,
 }
 
 impl Controller {
-    /// A link between two samples.
+    /// A link over the interval between two samples.
     pub fn over(prev: &LinkStats, cur: &LinkStats) -> Self {
         let bytes = cur.traffic.total();
         Self {
@@ -61,11 +63,11 @@ impl Controller {
     }
 }
 
-/// Traffic that was counted for a task between two samples (bytes per second
-/// of the controller's time).
+/// Traffic that was counted for a task between two samples (bytes per second of
+/// the controller's time).
 pub fn rate(prev: &LinkStats, cur: &LinkStats, pid: u32) -> f64 {
     let bytes = |link: &LinkStats| link.traffic.by_pid.get(&pid).copied().unwrap_or(0);
-    // A count that went back is that of another task with the same id.
+    // A count that went back belongs to another task with the same thread id.
     let since = bytes(cur).checked_sub(bytes(prev));
     per_s(since.unwrap_or_else(|| bytes(cur)), prev, cur)
 }

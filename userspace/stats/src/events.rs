@@ -4,7 +4,7 @@
 /// An event that the scheduler counts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SchedulerEvent {
-    /// Its name in the figures.
+    /// Its name in the statistics.
     pub name: &'static str,
     /// What it counts.
     pub text: &'static str,

@@ -15,11 +15,11 @@ use crate::{
 /// The weight of nice 0 in a sample (DRFQ_WEIGHT_ONE).
 pub const WEIGHT_ONE: u32 = 1 << 20;
 
-/// A task that ran or waited for this part of an interval wanted a CPU all the
-/// time; one that blocked for longer wanted what it got.
+/// A task that ran or waited for at least this part of an interval wanted a CPU all
+/// the time. A task that blocked for longer wanted what it got.
 const BACKLOGGED_MIN: f64 = 0.95;
 
-/// The system between two samples.
+/// The system over the interval between two samples.
 pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
     let names = EVENTS.iter().map(|event| event.name.to_owned());
     System {
@@ -39,11 +39,11 @@ pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
     }
 }
 
-/// The tasks between two samples; `limit` of them are listed.
+/// The tasks over the interval between two samples. At most `limit` are listed.
 pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks {
     let interval_ns = interval_ns(prev, cur) as f64;
     let before: HashMap<u32, &TaskSample> = prev.tasks.iter().map(|t| (t.pid, t)).collect();
-    // Not every kernel tells how long a task waited.
+    // Some kernels do not record how long a task waited.
     let waits_known = cur.tasks.iter().any(|task| task.wait_ns > 0);
     let uses: Vec<Use> = cur
         .tasks
@@ -81,7 +81,7 @@ pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks 
     }
 }
 
-/// At least 1, so that rates are finite.
+/// Length of the interval (ns), at least 1 so that rates are finite.
 fn interval_ns(prev: &Sample, cur: &Sample) -> u64 {
     cur.at_ns.saturating_sub(prev.at_ns).max(1)
 }
@@ -90,7 +90,7 @@ fn interval_ns(prev: &Sample, cur: &Sample) -> u64 {
 struct Use<'a> {
     now: &'a TaskSample,
     cpus: f64,
-    /// It wanted a CPU all the time.
+    /// Whether it wanted a CPU all the time.
     backlogged: bool,
     bytes_per_s: f64,
     dma_bytes_per_s: f64,
@@ -100,7 +100,7 @@ impl<'a> Use<'a> {
     fn over(before: Option<&TaskSample>, now: &'a TaskSample, interval_ns: f64) -> Self {
         let zero = TaskSample::default();
         let before = before.unwrap_or(&zero);
-        // A count that went back is that of another task with the same id.
+        // A count that went back belongs to another task with the same thread id.
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now) as f64;
         let per_s = |bytes: f64| bytes * 1e9 / interval_ns;
         let wanted = since(now.cpu_ns, before.cpu_ns) + since(now.wait_ns, before.wait_ns);

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{controller_report::Controller, events::EVENTS};
 
-/// State of the system. The descriptions of the fields are their documentation.
+/// State of the system.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
 #[stat(desc = "scx_drfq: the system", top, _om_prefix = "drfq_")]
 pub struct System {
-    #[stat(desc = "length of the interval that rates and shares are of (ns)")]
+    #[stat(desc = "length of the interval that rates and shares cover (ns)")]
     pub interval_ns: u64,
-    #[stat(desc = "c: CPUs that are managed")]
+    #[stat(desc = "c: CPUs that the scheduler manages")]
     pub nr_cpus: u32,
     #[stat(desc = "CPUs that run a packet now")]
     pub busy_cpus: u32,
@@ -27,17 +27,22 @@ pub struct System {
     pub vtime_ns: u64,
     #[stat(desc = "advance of V over the interval (ns)")]
     pub vtime_advance_ns: u64,
-    #[stat(desc = "m: memory bandwidth (bytes per second); 0: unknown, traffic is not charged")]
+    #[stat(
+        desc = "m: memory bandwidth (bytes per second); 0 if unknown, so traffic is not charged"
+    )]
     pub mem_bytes_per_s: u64,
     #[stat(desc = "what counts memory traffic, or why nothing does", _om_skip)]
     pub mem_source: String,
-    #[stat(desc = "1: a software event stands in for memory traffic")]
+    #[stat(desc = "1 if a software event stands in for memory traffic")]
     pub mem_stand_in: u32,
-    #[stat(desc = "1: memory traffic of tasks is measured")]
+    #[stat(desc = "1 if memory traffic of tasks is measured")]
     pub mem_measured: u32,
-    #[stat(desc = "the memory controller that is driven (--controller)", _om_skip)]
+    #[stat(
+        desc = "the memory controller that scx_drfq drives (--controller)",
+        _om_skip
+    )]
     pub controller: Controller,
-    #[stat(desc = "the model that is asked (--shadow)", _om_skip)]
+    #[stat(desc = "the model that replays the traffic (--shadow)", _om_skip)]
     pub shadow: Controller,
     /// Counts of `EVENTS` by name, since the scheduler was loaded.
     #[serde(flatten)]
@@ -45,7 +50,7 @@ pub struct System {
 }
 
 impl System {
-    /// Its description, with one field for each event.
+    /// The description of the fields, with one for each event.
     pub fn described() -> StatsMeta {
         let mut meta = Self::meta();
         meta.fields.remove("events");
@@ -81,20 +86,20 @@ pub struct Task {
     pub nice: i32,
     #[stat(desc = "running, queued, held or blocked")]
     pub state: String,
-    #[stat(desc = "1: a kernel thread")]
+    #[stat(desc = "1 for a kernel thread")]
     pub kthread: u32,
     #[stat(desc = "CPU time over the interval (percent of one CPU)")]
     pub cpu_pct: f64,
-    #[stat(desc = "CPU time that the ideal fair allocation gives (percent of one CPU)")]
+    #[stat(desc = "CPU time in the ideal fair allocation (percent of one CPU)")]
     pub fair_pct: f64,
     #[stat(
-        desc = "1: it wanted a CPU all the time, so that fair_pct is an entitlement; \
-                   0: it blocked, and fair_pct is at most what it used"
+        desc = "1 if it wanted a CPU all the time, so that fair_pct is an entitlement; \
+                   0 if it blocked, so that fair_pct is at most what it used"
     )]
     pub backlogged: u32,
     #[stat(desc = "memory traffic over the interval, DMA included (bytes per second)")]
     pub mem_bytes_per_s: f64,
-    #[stat(desc = "part of it that DMA moved (bytes per second)")]
+    #[stat(desc = "part of that traffic that DMA moved (bytes per second)")]
     pub dma_bytes_per_s: f64,
     #[stat(
         desc = "traffic that the memory controller counted for it (bytes per second of the \
@@ -102,27 +107,27 @@ pub struct Task {
     )]
     pub controller_bytes_per_s: f64,
     #[stat(
-        desc = "shadow mode: traffic that the model gave it, beside mem_bytes_per_s that it got \
-                here (bytes per second of the model's time)"
+        desc = "shadow mode: traffic that the model gave it, to compare with mem_bytes_per_s \
+                (bytes per second of the model's time)"
     )]
     pub shadow_bytes_per_s: f64,
-    #[stat(desc = "shadow mode: what the model was asked for (bytes per second)")]
+    #[stat(desc = "shadow mode: traffic that the model was asked to replay (bytes per second)")]
     pub shadow_demand_bytes_per_s: f64,
     #[stat(desc = "dominant share over the interval (percent of the machine)")]
     pub dominant_pct: f64,
-    #[stat(desc = "S - V (ns of virtual time); negative: behind, runs before others")]
+    #[stat(desc = "S - V (ns of virtual time); a negative value runs before others")]
     pub lag_ns: i64,
     #[stat(desc = "bits of enum drfq_task_flags of bpf/intf.h")]
     pub flags: u32,
-    #[stat(desc = "CPU time since the task was born (ns)")]
+    #[stat(desc = "CPU time since the task was created (ns)")]
     pub cpu_ns: u64,
     #[stat(desc = "CPU time charged since the scheduler was loaded (ns)")]
     pub charged_ns: u64,
-    #[stat(desc = "time that it waited for a CPU since it was born (ns); 0: unknown")]
+    #[stat(desc = "time that it waited for a CPU since it was created (ns); 0 if unknown")]
     pub wait_ns: u64,
     #[stat(desc = "memory traffic charged since the scheduler was loaded, DMA included (bytes)")]
     pub bytes: u64,
-    #[stat(desc = "part of it that DMA moved (bytes)")]
+    #[stat(desc = "part of that traffic that DMA moved (bytes)")]
     pub dma_bytes: u64,
     #[stat(
         desc = "traffic that the memory controller counted for it since the agent started (bytes)"
@@ -138,14 +143,14 @@ pub struct Task {
     pub max_held_ns: u64,
 }
 
-/// The system and its tasks, those of the largest dominant share first.
+/// The system and its tasks, largest dominant share first.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
 #[stat(desc = "scx_drfq: the system and its tasks (target \"tasks\"; argument \"limit\")")]
 pub struct Tasks {
     #[stat(desc = "the system")]
     pub system: System,
-    #[stat(desc = "tasks that there are; more than are listed if a limit was given")]
+    #[stat(desc = "number of tasks, which is larger than the list if a limit was given")]
     pub nr_tasks: u64,
     #[stat(desc = "tasks, largest dominant share first")]
     pub tasks: Vec<Task>,

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use drfq_controller_link::link_stats::LinkStats;
 
-/// One task as the scheduler knows it: `struct drfq_task_stat` of bpf/intf.h,
-/// which gives the meaning of the fields.
+/// One task as the scheduler accounts for it. `struct drfq_task_stat` of bpf/intf.h
+/// explains the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct TaskSample {
@@ -30,7 +30,7 @@ pub struct TaskSample {
 }
 
 impl TaskSample {
-    /// S: the later of its virtual times, across a wrap (drfq_start).
+    /// S: the later of its two virtual times, even across a wrap (drfq_start).
     pub fn start_ns(&self) -> u64 {
         let memory_is_later = (self.cpu_vt_ns.wrapping_sub(self.mem_vt_ns) as i64) < 0;
         if memory_is_later {
@@ -41,22 +41,22 @@ impl TaskSample {
     }
 }
 
-/// What a task does.
+/// State of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskState {
-    /// It waits for something else than a CPU.
+    /// It waits for something other than a CPU.
     #[default]
     Blocked,
     /// It waits for a CPU.
     Queued,
-    /// Its debt holds it (delayed wake-up).
+    /// Delayed wake-up holds it because of its debt.
     Held,
     /// It runs.
     Running,
 }
 
 impl TaskState {
-    /// The word that is shown.
+    /// The word that users see.
     pub fn word(self) -> &'static str {
         match self {
             Self::Blocked => "blocked",
@@ -74,7 +74,7 @@ pub struct Sample {
     pub at_ns: u64,
     /// V (ns of virtual time).
     pub vtime_ns: u64,
-    /// CPUs that run a packet.
+    /// CPUs that run a packet now.
     pub busy_cpus: u32,
     /// Counts of `EVENTS` since the scheduler was loaded.
     pub events: Vec<u64>,
@@ -86,24 +86,24 @@ pub struct Sample {
     pub shadow: LinkStats,
 }
 
-/// What does not change while the scheduler is loaded.
+/// Facts that do not change while the scheduler is loaded.
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// When the scheduler was loaded, CLOCK_MONOTONIC (ns).
     pub loaded_at_ns: u64,
     /// c.
     pub nr_cpus: u32,
-    /// m (bytes per second); none: unknown, memory traffic is not charged.
+    /// m (bytes per second); none if unknown, so memory traffic is not charged.
     pub mem_bytes_per_s: Option<u64>,
     /// What counts memory traffic, or why nothing does.
     pub mem_source: String,
-    /// A software event stands in for memory traffic.
+    /// Whether a software event stands in for memory traffic.
     pub mem_stand_in: bool,
-    /// Memory traffic is measured at all.
+    /// Whether memory traffic is measured.
     pub mem_measured: bool,
 }
 
-/// Marks the tasks that run now.
+/// Sets the state of the tasks whose thread ids are in `running`.
 pub fn mark_running(tasks: &mut [TaskSample], running: &HashSet<u32>) {
     for task in tasks.iter_mut().filter(|task| running.contains(&task.pid)) {
         task.state = TaskState::Running;

@@ -19,11 +19,11 @@ use drfq_controller_link::{
     driver::Driver,
     reconnector::{Endpoint, Reconnector},
     registers::Fault,
-    scheduler_view::{Core, SchedulerView, TaskUsage},
+    scheduler_view::{RunningTask, SchedulerView, TaskUsage},
     target::Target,
 };
 
-/// The server's binary; none: it is not built, and this is not CI.
+/// The server's binary; none if it is not built and this is not CI.
 pub fn server_binary() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let path = env::var_os("DRFQ_MC").map(PathBuf::from);
@@ -48,19 +48,18 @@ pub fn no_server() -> bool {
     server_binary().is_none()
 }
 
-/// A link to a server; `driver` makes its driver.
+/// A link to a server with a driver that `driver` makes.
 pub fn link_to<J: Driver>(server: &Server, driver: impl Fn() -> J) -> Reconnector<J> {
     let target = Target::Unix(server.path.clone());
     let endpoint = Endpoint {
-        patience: Duration::from_secs(30),
+        timeout: Duration::from_secs(30),
         ..Endpoint::new(target, "/".into(), |line| println!("{line}"))
     };
     let begun = Instant::now();
     loop {
         match Reconnector::open(endpoint.clone(), driver()) {
             Ok(link) => return link,
-            // The endpoint of a writer whose connection has just ended may not be
-            // free yet.
+            // The server may not have noticed yet that the last writer left.
             Err(Fault::Refused(why)) if begun.elapsed() < Duration::from_secs(30) => {
                 println!("{why}");
             }
@@ -70,7 +69,7 @@ pub fn link_to<J: Driver>(server: &Server, driver: impl Fn() -> J) -> Reconnecto
     }
 }
 
-/// A server that listens in a directory of its own.
+/// A server whose socket is in a directory of its own.
 pub struct Server {
     child: RefCell<Child>,
     pub path: PathBuf,
@@ -89,20 +88,20 @@ impl Server {
         }
     }
 
-    /// SIGKILL.
+    /// Kills the server with SIGKILL.
     pub fn kill(&mut self) {
         let mut child = self.child.borrow_mut();
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    /// Another one in its endpoint.
+    /// Starts another server on the same socket.
     pub fn restart(&mut self, arguments: &[&str]) {
         *self.child.borrow_mut() = spawn(&self.path, arguments);
     }
 
-    /// Gives each core traffic (bytes per second of simulated time), as the
-    /// writer, and leaves.
+    /// Connects as the writer, gives each core traffic (bytes per second of
+    /// simulated time), and disconnects.
     pub fn load_cores(&self, rates: &[u64]) {
         let begun = Instant::now();
         let mut client = loop {
@@ -125,7 +124,7 @@ impl Server {
 
     pub fn observe(&self) -> Observer {
         Observer(RefCell::new(
-            Client::connect(&self.path, 0).expect("readers are welcome"),
+            Client::connect(&self.path, 0).expect("a server admits readers"),
         ))
     }
 }
@@ -155,7 +154,7 @@ impl Drop for Server {
     }
 }
 
-/// A client written after PROTOCOL.md alone, beside the agent's own.
+/// A client written after PROTOCOL.md alone, to check the agent's own.
 pub struct Client(UnixStream);
 
 impl Client {
@@ -181,7 +180,7 @@ impl Client {
     }
 }
 
-/// A reader.
+/// A client with the role of a reader.
 pub struct Observer(RefCell<Client>);
 
 impl Observer {
@@ -191,7 +190,7 @@ impl Observer {
         value
     }
 
-    /// (pid, bytes) since the server started.
+    /// The (hardware id, bytes) since the server started.
     fn pids(&self) -> Vec<(u64, u64)> {
         let (_, _, _, payload) = self.0.borrow_mut().call(8, 0, 0, &[]);
         let stats: serde_json::Value = serde_json::from_slice(&payload).unwrap();
@@ -208,27 +207,27 @@ impl Observer {
             .collect()
     }
 
-    /// Everything that was counted since the server started.
+    /// All bytes that were counted since the server started.
     pub fn bytes(&self) -> u64 {
         self.pids().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// The same without the traffic of nobody.
+    /// The same without the traffic of id 0.
     pub fn bytes_of_pids(&self) -> u64 {
         let pids = self.pids().into_iter().filter(|(pid, _)| *pid != 0);
         pids.map(|(_, bytes)| bytes).sum()
     }
 
-    /// What the traffic registers hold.
+    /// The sum of the traffic registers.
     pub fn unread(&self) -> u64 {
         (0..8192).map(|id| self.peek(0x20000 + 8 * id)).sum()
     }
 }
 
-/// FAKE tasks, of which the test decides everything.
+/// FAKE tasks and CPUs that a test sets as it likes.
 #[derive(Default)]
 pub struct FakeScheduler {
-    pub cores: Vec<Core>,
+    pub running: Vec<RunningTask>,
     pub tasks: Vec<TaskUsage>,
     pub charged: HashMap<u32, u64>,
     asked: Option<Instant>,
@@ -237,19 +236,19 @@ pub struct FakeScheduler {
 
 impl FakeScheduler {
     /// One task on each core.
-    pub fn running(pids: &[u32]) -> Self {
-        let cores = pids.iter().map(|&pid| Core {
+    pub fn with_running(pids: &[u32]) -> Self {
+        let running = pids.iter().map(|&pid| RunningTask {
             pid,
             vtime_ns: 1 << 40,
         });
         Self {
-            cores: cores.collect(),
+            running: running.collect(),
             ..Self::default()
         }
     }
 
     pub fn swap(&mut self) {
-        self.cores.reverse();
+        self.running.reverse();
     }
 
     pub fn add_tasks(&mut self, pid: u32, vtime_ns: u64) {
@@ -267,8 +266,8 @@ impl FakeScheduler {
 }
 
 impl SchedulerView for FakeScheduler {
-    fn cores(&mut self) -> &[Core] {
-        &self.cores
+    fn running(&mut self) -> &[RunningTask] {
+        &self.running
     }
 
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {
@@ -286,7 +285,7 @@ impl SchedulerView for FakeScheduler {
         *self.charged.entry(pid).or_default() += bytes;
     }
 
-    fn share(&self, cpu_ns: u64, _: u64, interval_ns: u64) -> f64 {
+    fn machine_share(&self, cpu_ns: u64, _: u64, interval_ns: u64) -> f64 {
         cpu_ns as f64 / interval_ns.max(1) as f64
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tests of the figures.
+//! Tests of what happened between two samples.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn sample(at_ns: u64, tasks: Vec<TaskSample>) -> Sample {
 }
 
 #[test]
-fn shares_are_of_the_interval() {
+fn shares_and_rates_cover_the_interval() {
     let prev = sample(
         SECOND,
         vec![task(1, 1, 5 * SECOND, 100), task(2, 1, SECOND, 0)],
@@ -63,7 +63,7 @@ fn shares_are_of_the_interval() {
 }
 
 #[test]
-fn the_fair_share_of_a_sleeper_is_what_it_used() {
+fn the_fair_share_of_a_sleeping_task_is_what_it_used() {
     let mut sleeper = task(3, 1, 0, 0);
     let prev = sample(0, vec![task(1, 1, 0, 0), task(2, 3, 0, 0), sleeper.clone()]);
     sleeper.charged_ns = SECOND / 10;
@@ -104,7 +104,7 @@ fn a_new_task_is_not_entitled_to_time_before_it_was_born() {
 }
 
 #[test]
-fn a_reused_pid_starts_again() {
+fn a_reused_pid_counts_from_zero() {
     let prev = sample(0, vec![task(1, 1, 9 * SECOND, 900)]);
     let cur = sample(SECOND, vec![task(1, 1, SECOND / 2, 100)]);
     let tasks = tasks(&facts(), &prev, &cur, 10);
@@ -115,7 +115,7 @@ fn a_reused_pid_starts_again() {
 }
 
 #[test]
-fn the_heaviest_are_listed() {
+fn a_limit_keeps_the_heaviest_tasks() {
     let cur = sample(
         SECOND,
         (1..=9).map(|pid| task(pid, 1, pid.into(), 0)).collect(),
@@ -140,7 +140,7 @@ fn lag_is_signed_across_a_wrap() {
 }
 
 #[test]
-fn samples_of_one_moment_give_finite_figures() {
+fn two_samples_of_one_moment_give_finite_shares() {
     let cur = sample(SECOND, vec![task(1, 1, SECOND, 100)]);
     for task in tasks(&facts(), &cur, &cur, 9).tasks {
         assert!(task.cpu_pct.is_finite() && task.fair_pct.is_finite());
@@ -166,7 +166,7 @@ fn every_event_is_described_and_served() {
 }
 
 #[test]
-fn what_a_controller_counted_is_of_its_own_time() {
+fn controller_rates_use_the_controllers_time() {
     let mut prev = sample(0, vec![task(1, 1, 0, 0), task(2, 1, 0, 0)]);
     prev.controller.traffic.by_pid = [(1, 500)].into();
     let mut cur = prev.clone();
