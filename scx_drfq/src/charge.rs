@@ -38,7 +38,9 @@ pub fn run(pid: u32, bytes: Option<u64>) -> Result<()> {
     }
     let program = ProgInfoIter::default()
         .find(|program| program.ty == ProgramType::Syscall && program.name == PROGRAM)
-        .context("no scx_drfq is running (its program drfq_charge_mem is not loaded)")?;
+        .context(
+            "no scx_drfq is running (its program drfq_charge_mem is not loaded); start it first",
+        )?;
     let fd = Program::fd_from_id(program.id).context("cannot open the scheduler's program")?;
     let one = |bytes| match charge(fd.as_fd(), pid, Mover::Device, bytes)
         .context("cannot charge the traffic")?

@@ -64,7 +64,7 @@ pub enum Command {
     /// status is 0 if it can
     Doctor,
 
-    /// Charge memory traffic to a task that the kernel does not report, such as
+    /// Charge a task for memory traffic that the kernel does not report, such as
     /// that of a driver in user space
     ChargeTraffic(ChargeTraffic),
 }

@@ -41,7 +41,7 @@ impl Client {
             .map_err(
                 |error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
                     Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                        anyhow!("no scx_drfq is running, because nothing serves {SOCKET}; start it first")
+                        anyhow!("no scx_drfq is running (nothing serves {SOCKET}); start it first")
                     }
                     Some(ErrorKind::PermissionDenied) => {
                         anyhow!("not permitted to connect to {SOCKET}; run this command with sudo")

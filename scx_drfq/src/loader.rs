@@ -74,7 +74,10 @@ impl<'a> Scheduler<'a> {
         let result = Self::try_load(config, counters, storage);
         result.map_err(|error| match preflight::explain_refusal(root) {
             Some(reason) => anyhow!(reason),
-            None => error.context("cannot load the scheduler; run it with -v for the messages of libbpf and the verifier"),
+            None => error.context(
+                "cannot load the scheduler; run it with -v for the messages of libbpf and the \
+                 verifier",
+            ),
         })
     }
 

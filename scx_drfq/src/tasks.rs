@@ -46,7 +46,8 @@ fn parse(bytes: &[u8]) -> Result<Vec<TaskSample>> {
     let records = bytes.chunks_exact(size_of::<drfq_task_stat>());
     ensure!(
         records.remainder().is_empty(),
-        "the task iterator ended within a record; this command and the loaded scheduler differ in version"
+        "the task iterator ended within a record; this command and the loaded scheduler \
+         differ in version"
     );
     Ok(records.map(sample).collect())
 }

@@ -98,8 +98,8 @@ def main():
     wait("the registers are written again", lambda: register(path, PID_CORE) and register(path, PID_CORE + 8))
     after = stats()["system"]["controller"]
     assert after["bytes"] >= lost["bytes"] and after["losses"] == 1, after
-    link = after["cpu_ns"] / max(after["turns"], 1)
-    print(f"CPU time of the link: {link / 1000:.1f} us a turn, {after['turns']} turns (in this VM)")
+    link = after["cpu_ns"] / max(after["polls"], 1)
+    print(f"CPU time of the link: {link / 1000:.1f} us a poll, {after['polls']} polls (in this VM)")
 
     agent.send_signal(signal.SIGINT)
     assert agent.wait(timeout=PATIENCE_S) == 0

@@ -235,7 +235,7 @@ impl Driver for Forwarder {
         }
         self.charge(scheduler);
         let mut stats = lock(stats);
-        stats.turns += 1;
+        stats.polls += 1;
         stats.writes += writes;
         stats.ids = self.ids.len() as u64;
         drop(stats);

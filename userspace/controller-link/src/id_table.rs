@@ -268,7 +268,7 @@ mod tests {
     enum Step {
         Claim(u32),
         Release(u32, Option<u32>),
-        Settle,
+        FinishDrain,
         Rebalance(Vec<(u32, f64)>),
     }
 
@@ -277,7 +277,7 @@ mod tests {
         prop_oneof![
             4 => pid().prop_map(Step::Claim),
             2 => (pid(), prop::option::of(pid())).prop_map(|(a, b)| Step::Release(a, b)),
-            2 => Just(Step::Settle),
+            2 => Just(Step::FinishDrain),
             1 => prop::collection::vec((pid(), 0.0f64..1.0), 0..12).prop_map(Step::Rebalance),
         ]
     }
@@ -294,7 +294,9 @@ mod tests {
                         prop_assert!(id != 0 && !before.contains(&id));
                     }
                     Step::Release(pid, next) => ids.release(pid, next),
-                    Step::Settle => before.first().copied().into_iter().for_each(|id| ids.finish_drain(id)),
+                    Step::FinishDrain => {
+                        before.first().into_iter().for_each(|&id| ids.finish_drain(id));
+                    }
                     Step::Rebalance(list) => ids.rebalance(&loads(&list)),
                 }
                 let mut used: Vec<HwId> = ids.holders().map(|(_, id)| id).collect();

@@ -25,7 +25,7 @@ pub struct LinkStats {
     /// State of the link.
     pub state: LinkState,
     /// Polls.
-    pub turns: u64,
+    pub polls: u64,
     /// How often the controller was lost.
     pub losses: u64,
     /// Time of the controller's clock while it was connected (ps).

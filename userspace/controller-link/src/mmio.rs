@@ -48,7 +48,8 @@ impl Mmio {
         if metadata.is_file() && metadata.len() < BYTES as u64 {
             // A mapping beyond the end of a file faults only when it is touched.
             return Err(Fault::Gone(format!(
-                "{} has {} bytes, but the registers take {BYTES}; name the file of the controller's registers",
+                "{} has {} bytes, but the registers take {BYTES}; name the file of the \
+                 controller's registers",
                 path.display(),
                 metadata.len()
             )));
@@ -149,7 +150,8 @@ fn explain(error: &io::Error, path: &Path) -> String {
         }
         (_, Some(libc::EINVAL | libc::ENODEV)) => {
             format!(
-                "{path} cannot be mapped as {BYTES} bytes of registers; name a PCI resource file or a UIO device"
+                "{path} cannot be mapped as {BYTES} bytes of registers; name a PCI resource file \
+                 or a UIO device"
             )
         }
         _ => format!("cannot map {path}: {error}"),

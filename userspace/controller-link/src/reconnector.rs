@@ -210,7 +210,8 @@ impl<J: Driver> Reconnector<J> {
         if !matches!(stats.state, LinkState::Lost(_)) {
             stats.losses += 1;
             (self.endpoint.notify)(&format!(
-                "memory controller {}: lost, because {fault}; scx_drfq goes on without it and keeps trying to connect",
+                "memory controller {}: lost, because {fault}; scx_drfq goes on without it and \
+                 keeps trying to connect",
                 stats.target
             ));
         }

@@ -232,7 +232,7 @@ impl Driver for Shadow {
         self.send_demands(registers, &demands)?;
         registers.advance(SAMPLE_PS)?;
         let mut stats = lock(stats);
-        stats.turns += 1;
+        stats.polls += 1;
         stats.writes += writes;
         stats.ids = self.ids.len() as u64;
         stats.demand_bytes_per_s = rates;
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(controller.demands.len(), 2, "30 moved nothing");
         let rate = controller.demands[&twenty].bytes_per_s;
         assert!((4_900_000..=5_000_000).contains(&rate), "{rate}");
-        // The virtual times follow with the first turn that knows the id.
+        // The virtual times follow with the first poll that knows the id.
         poll(&mut shadow, &mut controller, &mut scheduler, &stats);
         assert_eq!(controller.peek(vtime_pid(ten)), Ok(9));
         controller.count(ten, 640);

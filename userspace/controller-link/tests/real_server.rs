@@ -138,10 +138,10 @@ fn a_stopped_link_clears_its_labels_and_can_run_again() {
     let mut link = link_to(&server, forwarder);
     for _ in 0..2 {
         let (stop, stats) = (link.stop(), link.stats());
-        let turns = stats.lock().unwrap().turns;
+        let polls = stats.lock().unwrap().polls;
         std::thread::scope(|scope| {
             scope.spawn(|| link.run(&mut FakeScheduler::with_running(&[1000, 2000])));
-            wait(|| stats.lock().unwrap().turns > turns + 200);
+            wait(|| stats.lock().unwrap().polls > polls + 200);
             wait(|| server.observe().peek(pid_core(0)) != 0);
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
@@ -152,8 +152,8 @@ fn a_stopped_link_clears_its_labels_and_can_run_again() {
     assert!(stats.cpu_ns > 0 && stats.time_ps > 0);
     println!(
         "CPU time per poll: {:.1} us, over {} polls",
-        stats.cpu_ns as f64 / 1e3 / stats.turns as f64,
-        stats.turns
+        stats.cpu_ns as f64 / 1e3 / stats.polls as f64,
+        stats.polls
     );
 }
 

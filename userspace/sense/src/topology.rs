@@ -42,8 +42,8 @@ impl Topology {
         ensure!(!online.is_empty(), "sysfs lists no CPU that is online");
         ensure!(
             *last < MAX_CPUS,
-            "this machine numbers {} CPUs, but scx_drfq manages at most {MAX_CPUS}; limit them with the \
-             kernel parameter nr_cpus",
+            "this machine numbers {} CPUs, but scx_drfq manages at most {MAX_CPUS}; limit them \
+             with the kernel parameter nr_cpus",
             last + 1
         );
 

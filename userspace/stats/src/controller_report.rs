@@ -32,7 +32,7 @@ pub struct Controller {
     #[stat(desc = "time of its own clock while it was connected (ps)")]
     pub time_ps: u64,
     #[stat(desc = "polls of the registers since the agent started")]
-    pub turns: u64,
+    pub polls: u64,
     #[stat(desc = "registers written since the agent started")]
     pub writes: u64,
     #[stat(desc = "times that the connection was lost")]
@@ -55,7 +55,7 @@ impl Controller {
             inherited_bytes: cur.traffic.inherited,
             ids: cur.ids,
             time_ps: cur.time_ps,
-            turns: cur.turns,
+            polls: cur.polls,
             writes: cur.writes,
             losses: cur.losses,
             cpu_ns: cur.cpu_ns,
