@@ -144,7 +144,7 @@ section_cat() {
 
 # A copier and a reader under scx_drfq: what it charges them by its perf event, beside the ground truth of their cores.
 section_scheduler() {
-	python3 -B "$(dirname "$0")/../guest/misses.py" "$DRFQ_SCX"
+	python3 -B "$(dirname "$0")/../vm/guest/misses.py" "$DRFQ_SCX"
 }
 
 section_registers() {

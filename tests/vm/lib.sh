@@ -36,11 +36,17 @@ build() {
 	export DRFQ_BUILT=1
 }
 
-# Runs an experiment in full: publish NAME. Its table becomes a page of docs, whatever the verdict.
+# Sets `provenance`: options that tell drfq-exp which commit is measured, and when. The VM has neither git nor the date.
+find_provenance() {
+	# shellcheck disable=SC2034  # of the scripts that source this
+	provenance=(--commit "$(git rev-parse --short HEAD)" --date "$(date -u +%F)")
+}
+
+# Runs a scenario in full and takes over its rows into docs/results, whatever the verdict: publish NAME.
 publish() {
 	local status=0
 	# shellcheck disable=SC2086  # a word or none
-	tests/vm/experiment "tests/scenarios/$1.toml" ${DRFQ_TEST_RESUME-} || status=$?
-	[[ ! -s $out/table.md ]] || cp "$out/table.md" "docs/results-$1.md"
+	tests/vm/scenario "tests/scenarios/$1.toml" ${DRFQ_TEST_RESUME-} || status=$?
+	[[ ! -s $out/rows.csv ]] || tools/results --add "$out/rows.csv"
 	return "$status"
 }

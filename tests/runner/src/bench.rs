@@ -2,165 +2,136 @@
 //! What scheduling costs: perf's scheduler benchmarks, and the run time of the
 //! BPF programs, side by side in one session.
 
-use crate::experiment::Program as Scheduler;
-use crate::programs::{self, Program};
+use crate::bpf_programs::{self, BpfProgram};
+use crate::rows::{self, Provenance, Row};
 use crate::run::kernel_release;
-use crate::scheduler::{Loaded, Programs};
-use crate::statistic::{half_range, median};
+use crate::scenario::SchedulerProgram;
+use crate::scheduler::{Executables, LoadedScheduler};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// The columns, in order.
-const SCHEDULERS: [(&str, Scheduler); 3] = [
-    ("EEVDF", Scheduler::Eevdf),
-    ("scx_drfq", Scheduler::ScxDrfq),
-    ("scx_rusty", Scheduler::ScxRusty),
+/// Schedulers by their name in the rows.
+const SCHEDULERS: [(&str, SchedulerProgram); 3] = [
+    ("EEVDF", SchedulerProgram::Eevdf),
+    ("scx_drfq", SchedulerProgram::ScxDrfq),
+    ("scx_rusty", SchedulerProgram::ScxRusty),
 ];
 
 /// Round trips of `perf bench sched pipe`.
 const PIPE_LOOPS: u32 = 20_000;
 
-const BPF_STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+const BPF_STATS_FILE: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// Row, column, one value for each repeat.
-type Values = BTreeMap<(String, usize), Vec<f64>>;
+/// What a value is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Series(&'static str);
 
-/// All measurements.
-#[derive(Default)]
-struct Results {
-    /// Benchmarks, us or ms as their name says.
-    bench: Values,
-    /// ns of BPF per run, by program.
-    program: Values,
-}
+const BENCH: Series = Series("bench");
+const BPF_PROGRAMS: Series = Series("bench-programs");
+
+/// Series, what, index of the scheduler, unit: one value for each repeat.
+type Values = BTreeMap<(Series, String, usize, &'static str), Vec<f64>>;
 
 /// Runs everything `repeats` times, schedulers interleaved, and writes
-/// bench.md into `dir`.
-pub fn run(repeats: u32, dir: &Path) -> Result<()> {
-    let programs = Programs::find()?;
-    let mut results = Results::default();
+/// rows.csv into `dir`.
+pub fn run(repeats: u32, dir: &Path, provenance: &Provenance) -> Result<()> {
+    let executables = Executables::find()?;
+    let mut values = Values::new();
     for repeat in 1..=repeats {
-        for (column, (name, scheduler)) in SCHEDULERS.into_iter().enumerate() {
-            if !programs.has(scheduler) {
-                eprintln!("{name} is not there and left out; to install a peer: tools/peers");
+        for (index, (name, scheduler)) in SCHEDULERS.into_iter().enumerate() {
+            if !executables.has(scheduler) {
+                eprintln!(
+                    "{name} is left out: it is not installed; to install a peer, run: tools/peers"
+                );
                 continue;
             }
             eprintln!("repeat {repeat} of {repeats}: {name}");
-            results
-                .session(&programs, scheduler, column, dir)
-                .with_context(|| name.to_string())?;
+            let session =
+                session(&executables, scheduler, dir).with_context(|| name.to_string())?;
+            for ((series, what, unit), value) in session {
+                let key = (series, what, index, unit);
+                values.entry(key).or_default().push(value);
+            }
         }
     }
-    let page = results.render(repeats, &programs);
-    std::fs::write(dir.join("bench.md"), &page)?;
-    println!("{page}");
+    let all = to_rows(&values, provenance);
+    rows::write(dir, &all)?;
+    println!("kernel {}, {repeats} repeats", kernel_release());
+    println!("{}", rows::table(&all));
     Ok(())
 }
 
-impl Results {
-    fn session(
-        &mut self,
-        programs: &Programs,
-        scheduler: Scheduler,
-        column: usize,
-        dir: &Path,
-    ) -> Result<()> {
-        let before = programs::loaded();
-        let loaded = Loaded::start(programs, scheduler, &[], &dir.join("scheduler.log"))?;
-        let pipe_us = pipe_s()? * 1e6 / f64::from(PIPE_LOOPS);
-        self.add_bench("sched pipe, us per round trip", column, pipe_us);
-        self.add_bench(
-            "sched messaging -g 4 -l 50, ms",
-            column,
-            messaging_s()? * 1e3,
-        );
-        if scheduler != Scheduler::Eevdf {
-            self.bpf_time(&before, column)?;
-        }
-        loaded.stop()
-    }
-
-    fn add_bench(&mut self, row: &str, column: usize, value: f64) {
-        self.bench
-            .entry((row.into(), column))
-            .or_default()
-            .push(value);
-    }
-
-    /// A second pipe run, because the kernel's accounting of BPF time costs
-    /// time itself.
-    fn bpf_time(&mut self, before: &BTreeMap<u32, Program>, column: usize) -> Result<()> {
-        std::fs::write(BPF_STATS, "1").with_context(|| format!("cannot write {BPF_STATS}"))?;
-        let (first, switches) = (programs::since(before), context_switches()?);
-        pipe_s()?;
-        let (last, switches) = (programs::since(before), context_switches()? - switches);
-        std::fs::write(BPF_STATS, "0").with_context(|| format!("cannot write {BPF_STATS}"))?;
-        let mut total_ns = 0;
-        for program in last {
-            let Some(old) = first.iter().find(|old| old.id == program.id) else {
-                continue;
+fn to_rows(values: &Values, provenance: &Provenance) -> Vec<Row> {
+    let row =
+        |((series, what, index, unit), found): (&(Series, String, usize, &str), &Vec<f64>)| {
+            let row = Row {
+                series: series.0.into(),
+                what: what.clone(),
+                variant: SCHEDULERS[*index].0.into(),
+                unit: (*unit).into(),
+                n: found.len().to_string(),
+                commit: provenance.commit.clone(),
+                date: provenance.date.clone(),
+                ..Row::default()
             };
-            let runs = program.run_count - old.run_count;
-            let time_ns = program.run_time_ns - old.run_time_ns;
-            total_ns += time_ns;
-            // What ran a few times by chance has no mean worth showing.
-            if runs >= u64::from(PIPE_LOOPS) / 100 {
-                let mean_ns = time_ns as f64 / runs as f64;
-                self.program
-                    .entry((program.name, column))
-                    .or_default()
-                    .push(mean_ns);
-            }
-        }
-        let per_switch = total_ns as f64 / switches as f64;
-        self.add_bench(
-            "BPF time, ns per context switch (sched pipe)",
-            column,
-            per_switch,
-        );
-        Ok(())
-    }
-
-    fn render(&self, repeats: u32, programs: &Programs) -> String {
-        let measured = [Scheduler::ScxDrfq, Scheduler::ScxRusty].map(|s| programs.version(s));
-        // SAFETY: sysconf has no preconditions.
-        let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        let mut text = format!(
-            "# What scheduling costs\n\n\
-             `./justw bench` on kernel {}, {cpus} CPUs, {repeats} repeats with the schedulers \
-             interleaved; median ± half range. Default options everywhere. In the VM the CPU is \
-             emulated: compare the columns, not the figures with those of hardware. \
-             Measured: {}.\n\n",
-            kernel_release(),
-            measured.join(", ")
-        );
-        let names = SCHEDULERS.map(|(name, _)| name);
-        table(&mut text, "benchmark", &names, &self.bench, 0);
-        text += "\nBPF run time per call in `sched pipe`, ns:\n\n";
-        table(&mut text, "program", &names[1..], &self.program, 1);
-        text
-    }
+            row.with_values(found, 1)
+        };
+    values.iter().map(row).collect()
 }
 
-fn table(text: &mut String, corner: &str, names: &[&str], values: &Values, first: usize) {
-    let mut rows: Vec<&String> = values.keys().map(|(row, _)| row).collect();
-    rows.dedup();
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "| {corner} | {} |", names.join(" | "));
-    let _ = writeln!(text, "|---|{}", "--:|".repeat(names.len()));
-    for row in rows {
-        let _ = write!(text, "| {row} |");
-        for column in first..first + names.len() {
-            let _ = match values.get(&(row.clone(), column)) {
-                Some(v) => write!(text, " {:.1} ± {:.1} |", median(v), half_range(v)),
-                None => write!(text, " |"),
-            };
-        }
-        text.push('\n');
+/// Series, what, unit and value.
+type Found = Vec<((Series, String, &'static str), f64)>;
+
+/// One round of all benchmarks under one scheduler.
+fn session(executables: &Executables, scheduler: SchedulerProgram, dir: &Path) -> Result<Found> {
+    let before = bpf_programs::loaded();
+    let log = dir.join("scheduler.log");
+    let loaded = LoadedScheduler::start(executables, scheduler, &[], &log)?;
+    let pipe_us = pipe_s()? * 1e6 / f64::from(PIPE_LOOPS);
+    let messaging_ms = messaging_s()? * 1e3;
+    let bench = |what: &str, unit| (BENCH, what.to_string(), unit);
+    let mut found = vec![
+        (bench("sched pipe, one round trip", "us"), pipe_us),
+        (bench("sched messaging -g 4 -l 50", "ms"), messaging_ms),
+    ];
+    if scheduler != SchedulerProgram::Eevdf {
+        found.extend(bpf_time(&before)?);
     }
+    loaded.stop()?;
+    Ok(found)
+}
+
+/// A second pipe run, because the kernel's accounting of BPF time costs time
+/// itself.
+fn bpf_time(before: &BTreeMap<u32, BpfProgram>) -> Result<Found> {
+    std::fs::write(BPF_STATS_FILE, "1")
+        .with_context(|| format!("cannot write {BPF_STATS_FILE}"))?;
+    let (first, switches) = (bpf_programs::since(before), context_switches()?);
+    pipe_s()?;
+    let (last, switches) = (bpf_programs::since(before), context_switches()? - switches);
+    std::fs::write(BPF_STATS_FILE, "0")
+        .with_context(|| format!("cannot write {BPF_STATS_FILE}"))?;
+    let mut total_ns = 0;
+    let mut found = Found::new();
+    for program in last {
+        let Some(old) = first.iter().find(|old| old.id == program.id) else {
+            continue;
+        };
+        let runs = program.run_count - old.run_count;
+        let time_ns = program.run_time_ns - old.run_time_ns;
+        total_ns += time_ns;
+        // A program that ran a few times has no meaningful mean.
+        if runs >= u64::from(PIPE_LOOPS) / 100 {
+            let mean_ns = time_ns as f64 / runs as f64;
+            found.push(((BPF_PROGRAMS, program.name, "ns"), mean_ns));
+        }
+    }
+    let per_switch_ns = total_ns as f64 / switches as f64;
+    let what = "BPF time per context switch in sched pipe".to_string();
+    found.push(((BENCH, what, "ns"), per_switch_ns));
+    Ok(found)
 }
 
 /// Seconds of the pipe benchmark.

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A whole experiment: every case under every scheduler, repeated, judged.
+//! A whole scenario: every case under every scheduler, repeated, judged.
 
-use crate::experiment::{Case, Expect, Experiment, Extent, Scheduler};
-use crate::judge::{Figure, Limit, Setting, verdict};
+use crate::judge::Setting;
 use crate::record::Record;
-use crate::run::{Bench, kernel_release};
-use crate::scheduler::Programs;
-use crate::table::{Group, Heading, render};
+use crate::rows::{self, Provenance, Row};
+use crate::run::{Runner, kernel_release};
+use crate::scenario::{Case, Clock, Extent, Scenario, Scheduler};
+use crate::scheduler::Executables;
+use crate::verdict::{Group, verdict};
 use anyhow::{Context, Result, ensure};
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// How an experiment is run.
+/// How a scenario is run.
 #[derive(clap::Args)]
 pub struct Plan {
     /// A file of tests/scenarios.
@@ -26,13 +26,14 @@ pub struct Plan {
     /// Only this scheduler (may be repeated).
     #[arg(long = "scheduler", value_name = "NAME")]
     pub schedulers: Vec<String>,
-    /// Keep the results that DIR/results.jsonl has, and run what is missing: after an interruption, or after
-    /// lines of one scheduler were deleted because it changed.
+    /// Keep the results in DIR/results.jsonl and run only what is missing, for example after an interruption.
     #[arg(long)]
     pub resume: bool,
-    /// Directory for table.md, results.jsonl and logs.
+    /// Directory for rows.csv, results.jsonl and logs.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    #[command(flatten)]
+    provenance: Provenance,
 }
 
 impl Plan {
@@ -40,72 +41,66 @@ impl Plan {
         list.is_empty() || list.iter().any(|wanted| wanted == name)
     }
 
-    fn extent(&self, experiment: &Experiment) -> Result<Extent> {
+    fn extent(&self, scenario: &Scenario) -> Result<Extent> {
         if !self.short {
-            return Ok(experiment.extent);
+            return Ok(scenario.extent);
         }
-        experiment
+        scenario
             .short
-            .with_context(|| format!("{} has no short form", experiment.name))
+            .with_context(|| format!("{} has no short form", scenario.name))
     }
 
     /// The command that repeats one case under one scheduler.
     fn command(&self, case: &str, scheduler: &str) -> String {
         let short = if self.short { " --short" } else { "" };
         let file = self.file.display();
-        format!("tests/vm/experiment {file}{short} --case '{case}' --scheduler '{scheduler}'")
+        format!("tests/vm/scenario {file}{short} --case '{case}' --scheduler '{scheduler}'")
     }
 }
 
 /// Runs `plan`; whether everything that is judged was as expected.
 pub fn run(plan: &Plan) -> Result<bool> {
-    let experiment = Experiment::read(&plan.file)?;
-    let programs = Programs::find()?;
-    let extent = plan.extent(&experiment)?;
-    check_machine(&experiment)?;
+    let scenario = Scenario::read(&plan.file)?;
+    let executables = Executables::find()?;
+    let extent = plan.extent(&scenario)?;
+    check_cpus(&scenario)?;
     std::fs::create_dir_all(&plan.out)
         .with_context(|| format!("cannot make {}", plan.out.display()))?;
-    let bench = Bench {
-        experiment: &experiment,
+    let runner = Runner {
+        scenario: &scenario,
         extent,
-        programs: &programs,
+        executables: &executables,
         dir: &plan.out,
+        provenance: &plan.provenance,
     };
-    let pairs = pairs(plan, &experiment, &programs)?;
-    let records = measure(plan, &bench, &pairs)?;
+    let pairs = pairs(plan, &scenario, &executables)?;
+    let records = measure(plan, &runner, &pairs)?;
     let setting = Setting {
-        cpus: f64::from(experiment.cpus),
+        cpus: f64::from(scenario.cpus),
         duration_s: extent.duration_s,
         short: plan.short,
     };
-    let (groups, good) = judge(plan, &pairs, &records, &setting)?;
-    let line = format!(
-        "Kernel {}, {} CPUs, {} runs of {} s each. {}",
-        kernel_release(),
-        experiment.cpus,
-        extent.repeats,
-        extent.duration_s,
-        versions(&records)
-    );
-    let heading = Heading {
-        name: &experiment.name,
-        title: &experiment.title,
-        setting: &line,
-    };
-    let page = render(&heading, &groups);
-    std::fs::write(plan.out.join("table.md"), &page)?;
-    println!("{page}");
-    Ok(good)
-}
-
-/// The schedulers that were measured, in a sentence.
-fn versions(records: &[Record]) -> String {
-    let known: BTreeSet<&str> = records.iter().map(|r| r.version.as_str()).collect();
-    let known: Vec<&str> = known.into_iter().filter(|v| !v.is_empty()).collect();
-    match known[..] {
-        [] => String::new(),
-        _ => format!("Measured: {}.", known.join(", ")),
+    let mut groups = Vec::new();
+    for (case, scheduler) in &pairs {
+        groups.extend(judge(&scenario.name, case, scheduler, &records, &setting)?);
     }
+    let all: Vec<Row> = groups.iter().flat_map(Group::rows).collect();
+    rows::write(&plan.out, &all)?;
+    println!("{}", scenario.title);
+    println!(
+        "kernel {}, {} CPUs, {} runs of {} s each",
+        kernel_release(),
+        scenario.cpus,
+        extent.repeats,
+        extent.duration_s
+    );
+    println!("{}", rows::table(&all));
+    let failures = failures(&pairs, &records, &groups);
+    for (case, scheduler, why) in &failures {
+        let command = plan.command(case, scheduler);
+        println!("FAILED {case}, {scheduler}: {why}; run: {command}");
+    }
+    Ok(failures.is_empty())
 }
 
 type Pair<'a> = (&'a Case, &'a Scheduler);
@@ -114,11 +109,11 @@ type Pair<'a> = (&'a Case, &'a Scheduler);
 /// installed is left out, and said to be.
 fn pairs<'a>(
     plan: &Plan,
-    experiment: &'a Experiment,
-    programs: &Programs,
+    scenario: &'a Scenario,
+    executables: &Executables,
 ) -> Result<Vec<Pair<'a>>> {
     let mut pairs = Vec::new();
-    for case in experiment
+    for case in scenario
         .case
         .iter()
         .filter(|c| Plan::wants(&plan.cases, &c.name))
@@ -128,28 +123,30 @@ fn pairs<'a>(
             .iter()
             .filter(|n| Plan::wants(&plan.schedulers, n))
         {
-            let scheduler = experiment
+            let scheduler = scenario
                 .scheduler(name)
                 .context("checked when it was read")?;
-            if programs.has(scheduler.program) {
+            if executables.has(scheduler.program) {
                 pairs.push((case, scheduler));
             } else if scheduler.program.is_judged() {
                 anyhow::bail!("{name} is not built; run: cargo build --workspace");
             } else {
-                eprintln!("{name} is not installed and left out; to install it: tools/peers");
+                eprintln!(
+                    "{name} is left out: it is not installed; to install it, run: tools/peers"
+                );
             }
         }
     }
     ensure!(
         !pairs.is_empty(),
-        "no case is left: see --case and --scheduler"
+        "no case is left; change --case or --scheduler"
     );
     Ok(pairs)
 }
 
 /// All runs, repeats outermost so that slow changes of the host meet all
 /// schedulers alike. Each record is written as soon as it is there.
-fn measure(plan: &Plan, bench: &Bench, pairs: &[Pair]) -> Result<Vec<Record>> {
+fn measure(plan: &Plan, runner: &Runner, pairs: &[Pair]) -> Result<Vec<Record>> {
     let path = plan.out.join("results.jsonl");
     let kept = if plan.resume {
         Record::read_all(&path)?
@@ -158,21 +155,21 @@ fn measure(plan: &Plan, bench: &Bench, pairs: &[Pair]) -> Result<Vec<Record>> {
     };
     let mut file =
         std::fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    let (mut records, total) = (Vec::new(), pairs.len() * bench.extent.repeats as usize);
-    for repeat in 1..=bench.extent.repeats {
+    let (mut records, total) = (Vec::new(), pairs.len() * runner.extent.repeats as usize);
+    for repeat in 1..=runner.extent.repeats {
         for (case, scheduler) in pairs {
             let (n, names) = (
                 records.len() + 1,
                 format!("{}, {}", case.name, scheduler.name),
             );
-            let same = |r: &&Record| bench.is_of(r, case, scheduler, repeat);
+            let same = |r: &&Record| runner.is_of(r, case, scheduler, repeat);
             if let Some(record) = kept.iter().find(same) {
                 writeln!(file, "{}", serde_json::to_string(record)?)?;
                 records.push(record.clone());
                 continue;
             }
             eprintln!("[{n}/{total}] {names}, repeat {repeat}");
-            let record = bench.run(case, scheduler, repeat).with_context(|| {
+            let record = runner.run(case, scheduler, repeat).with_context(|| {
                 format!(
                     "{names}; run: {}",
                     plan.command(&case.name, &scheduler.name)
@@ -185,82 +182,87 @@ fn measure(plan: &Plan, bench: &Bench, pairs: &[Pair]) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-fn judge(
-    plan: &Plan,
-    pairs: &[Pair],
+/// The measurements of one case under one scheduler, and their verdicts.
+fn judge<'a>(
+    series: &'a str,
+    case: &'a Case,
+    scheduler: &'a Scheduler,
     records: &[Record],
     setting: &Setting,
-) -> Result<(Vec<Group>, bool)> {
-    let (mut groups, mut good) = (Vec::new(), true);
-    for (case, scheduler) in pairs {
-        let ours = |r: &&Record| r.case == case.name && r.scheduler == scheduler.name;
-        let mine: Vec<&Record> = records.iter().filter(ours).collect();
-        let mut failures: Vec<String> = mine
-            .iter()
-            .flat_map(|record| record.trouble.clone())
-            .collect();
-        for expect in &case.expect {
-            let mut figures: Vec<Figure> = Vec::new();
-            for record in &mine {
-                figures.extend(expect.figures(case, scheduler, record, setting)?);
-            }
-            let limit: Limit = expect.limit();
-            let one_sided = matches!(limit, Limit::AtMost(_)) && !matches!(expect, Expect::Hold(_));
-            let verdict = scheduler
-                .program
-                .is_judged()
-                .then(|| verdict(&figures, limit));
-            if let Some(Err(why)) = &verdict {
-                failures.push(why.clone());
-            }
-            let (case, scheduler) = (case.name.clone(), scheduler.name.clone());
-            groups.push(Group {
-                case,
-                scheduler,
-                figures,
-                one_sided,
-                verdict,
-            });
+) -> Result<Vec<Group<'a>>> {
+    let of_pair = |r: &&Record| r.case == case.name && r.scheduler == scheduler.name;
+    let mine: Vec<&Record> = records.iter().filter(of_pair).collect();
+    let oldest = mine.first().context("a case was not measured")?;
+    let mut groups = Vec::new();
+    for expect in &case.expect {
+        let mut measurements = Vec::new();
+        for record in &mine {
+            measurements.extend(expect.measurements(case, scheduler, record, setting)?);
         }
-        for why in &failures {
-            good = false;
-            println!(
-                "FAILED {}, {}: {why}; run: {}",
-                case.name,
-                scheduler.name,
-                plan.command(&case.name, &scheduler.name)
-            );
-        }
+        let limit = expect.limit();
+        let judged = scheduler.program.is_judged();
+        groups.push(Group {
+            series,
+            case: &case.name,
+            scheduler: &scheduler.name,
+            verdict: judged.then(|| verdict(&measurements, limit)),
+            measurements,
+            limit,
+            runs: mine.len(),
+            provenance: oldest.provenance(),
+        });
     }
-    Ok((groups, good))
+    Ok(groups)
 }
 
-/// An experiment for another number of CPUs would give other fair shares.
-fn check_machine(experiment: &Experiment) -> Result<()> {
+/// Case, scheduler and reason of everything that failed.
+fn failures(pairs: &[Pair], records: &[Record], groups: &[Group]) -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    for (case, scheduler) in pairs {
+        let mut add = |why: &String| {
+            found.push((case.name.clone(), scheduler.name.clone(), why.clone()));
+        };
+        let of_pair = |r: &&Record| r.case == case.name && r.scheduler == scheduler.name;
+        let mine = records.iter().filter(of_pair);
+        mine.flat_map(|record| &record.trouble).for_each(&mut add);
+        let of_pair = |g: &&Group| g.case == case.name && g.scheduler == scheduler.name;
+        let verdicts = groups
+            .iter()
+            .filter(of_pair)
+            .filter_map(|g| g.verdict.as_ref());
+        verdicts
+            .filter_map(|verdict| verdict.as_ref().err())
+            .for_each(&mut add);
+    }
+    found
+}
+
+/// A scenario for another number of CPUs would give other fair shares.
+fn check_cpus(scenario: &Scenario) -> Result<()> {
     // SAFETY: sysconf has no preconditions.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     ensure!(
-        online == i64::from(experiment.cpus),
-        "{} is for {} CPUs, this machine has {online}; run: tests/vm/experiment",
-        experiment.name,
-        experiment.cpus
+        online == i64::from(scenario.cpus),
+        "{} is for {} CPUs, this machine has {online}; run: tests/vm/scenario",
+        scenario.name,
+        scenario.cpus
     );
     Ok(())
 }
 
-/// The machine that the experiment is for, as words for tests/vm/experiment.
+/// The VM that the scenario is for, as words for tests/vm/scenario.
 pub fn describe(file: &Path) -> Result<String> {
-    let experiment = Experiment::read(file)?;
+    let scenario = Scenario::read(file)?;
     Ok(format!(
         "kernel={} cpus={} llcs={} disk_mib={} clock={} icount_shift={}",
-        experiment.kernel,
-        experiment.cpus,
-        experiment.llcs,
-        experiment.disk_mib,
-        match experiment.clock {
-            crate::experiment::Clock::Real => "real",
-            crate::experiment::Clock::Icount => "icount",
+        scenario.kernel,
+        scenario.cpus,
+        scenario.llcs,
+        scenario.disk_mib,
+        match scenario.clock {
+            Clock::Real => "real",
+            Clock::Icount => "icount",
         },
-        experiment.icount_shift
+        scenario.icount_shift
     ))
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Loading and unloading again and again, and what that leaves behind.
 
-use crate::experiment::Program;
 use crate::kmsg::Kmsg;
-use crate::scheduler::{Loaded, Programs, wait_state};
-use crate::statistic::median;
+use crate::scenario::SchedulerProgram;
+use crate::scheduler::{Executables, LoadedScheduler, wait_for_state};
+use crate::summary::median;
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use std::path::Path;
@@ -66,13 +66,13 @@ fn kernel_memory() -> Result<f64> {
 
 /// Loads and unloads `count` times; whether nothing is left behind.
 pub fn run(count: usize, dir: &Path) -> Result<bool> {
-    let programs = Programs::find()?;
+    let executables = Executables::find()?;
     let log = dir.join("scheduler.log");
     let mut kmsg = Kmsg::from_now()?;
     let before = Objects::count();
     let mut memory = Vec::with_capacity(count);
     for cycle in 1..=count {
-        let loaded = Loaded::start(&programs, Program::ScxDrfq, &[], &log)
+        let loaded = LoadedScheduler::start(&executables, SchedulerProgram::ScxDrfq, &[], &log)
             .with_context(|| format!("cycle {cycle}"))?;
         loaded.stop().with_context(|| format!("cycle {cycle}"))?;
         memory.push(kernel_memory()?);
@@ -115,15 +115,15 @@ fn growth_per_cycle(memory: &[f64]) -> Option<f64> {
 /// Kills the agent (SIGKILL) `count` times; whether the kernel was back at its
 /// own scheduler within `limit` each time.
 pub fn kill(count: usize, limit: Duration, dir: &Path) -> Result<bool> {
-    let programs = Programs::find()?;
+    let executables = Executables::find()?;
     let mut good = true;
     for round in 1..=count {
         let log = dir.join("scheduler.log");
-        let loaded = Loaded::start(&programs, Program::ScxDrfq, &[], &log)?;
+        let loaded = LoadedScheduler::start(&executables, SchedulerProgram::ScxDrfq, &[], &log)?;
         std::thread::sleep(Duration::from_millis(500));
         let start = Instant::now();
         loaded.kill()?;
-        wait_state("disabled", Duration::from_secs(60))?;
+        wait_for_state("disabled", Duration::from_secs(60))?;
         let took = start.elapsed();
         println!(
             "kill {round}: disabled after {:.0} ms",

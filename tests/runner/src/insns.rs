@@ -2,10 +2,10 @@
 //! Sizes of the BPF programs, per kernel: recorded in a file, so that growth
 //! is seen.
 
-use crate::experiment::Program as Scheduler;
-use crate::programs;
+use crate::bpf_programs;
 use crate::run::kernel_release;
-use crate::scheduler::{Loaded, Programs};
+use crate::scenario::SchedulerProgram;
+use crate::scheduler::{Executables, LoadedScheduler};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,11 +45,16 @@ pub type Sizes = BTreeMap<String, BTreeMap<String, Size>>;
 
 /// Loads scx_drfq and writes the sizes of its programs on this kernel.
 pub fn show(out: &Path) -> Result<()> {
-    let before = programs::loaded();
+    let before = bpf_programs::loaded();
     let args = ARGS.map(String::from);
     let log = out.with_extension("log");
-    let loaded = Loaded::start(&Programs::find()?, Scheduler::ScxDrfq, &args, &log)?;
-    let found = programs::since(&before);
+    let loaded = LoadedScheduler::start(
+        &Executables::find()?,
+        SchedulerProgram::ScxDrfq,
+        &args,
+        &log,
+    )?;
+    let found = bpf_programs::since(&before);
     loaded.stop()?;
     let kernel = kernel_version(&kernel_release());
     let mut sizes = Sizes::new();

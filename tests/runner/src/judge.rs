@@ -1,44 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! From what was measured to figures, and from figures to a verdict. Pure.
+//! From what one run recorded to measurements. Pure.
 
-use crate::experiment::{Case, Expect, Hold, Scheduler, Within};
-use crate::fair::{Claim, max_min};
+use crate::fair_share::{Claim, max_min};
+use crate::measurement::{Goal, Limit, Measurement};
 use crate::predict::{Alternation, charge_rate};
 use crate::record::{Record, TaskRecord};
-use crate::statistic::{median, worst};
+use crate::scenario::{Case, Expect, Hold, Scheduler};
 use anyhow::{Context, Result, bail, ensure};
 
 /// The longest packet, ms: a slice that a tick of 250 Hz ends late.
 const PACKET_MAX_MS: f64 = 8.0;
 
-/// One measured value beside what was expected of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
-    /// Which task, or what.
-    pub what: String,
-    /// Unit of both values.
-    pub unit: &'static str,
-    /// What the definition gives.
-    pub expected: f64,
-    /// What was seen.
-    pub measured: f64,
-    /// Error, percent: relative to `expected` for a two-sided limit; by how
-    /// much the limit is exceeded for a one-sided one (negative: it is kept).
-    pub error_pct: f64,
-    /// The part of the error that the length of the run explains, percent.
-    pub allowance_pct: f64,
-}
+/// Default slice of scx_drfq, ms.
+const SLICE_MS: f64 = 4.0;
 
-/// What the errors are held against.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Limit {
-    /// Both signs count.
-    Within(Within),
-    /// Only an excess counts.
-    AtMost(f64),
-}
+/// K of rule 4.10, ns: ten slices.
+const HOLD_NS: u64 = 40_000_000;
 
-/// The machine and the length of a run, as far as expectations depend on it.
+/// The VM and the length of a run, as far as expectations depend on it.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
     /// CPUs.
@@ -62,7 +41,7 @@ impl Setting {
 }
 
 impl Expect {
-    /// What its figures are held against.
+    /// The limit of the errors.
     pub fn limit(&self) -> Limit {
         match self {
             Expect::Shares { within } | Expect::Dominant { within } | Expect::Phases { within } => {
@@ -75,19 +54,19 @@ impl Expect {
         }
     }
 
-    /// The figures of one run.
-    pub fn figures(
+    /// The measurements of one run.
+    pub fn measurements(
         &self,
         case: &Case,
         scheduler: &Scheduler,
         record: &Record,
-        ctx: &Setting,
-    ) -> Result<Vec<Figure>> {
+        setting: &Setting,
+    ) -> Result<Vec<Measurement>> {
         let view = View {
             case,
             scheduler,
             record,
-            ctx,
+            setting,
         };
         match self {
             Expect::Shares { .. } => Ok(view.shares()),
@@ -101,12 +80,12 @@ impl Expect {
     }
 }
 
-/// Everything that a figure is computed from.
+/// Everything that a measurement is computed from.
 struct View<'a> {
     case: &'a Case,
     scheduler: &'a Scheduler,
     record: &'a Record,
-    ctx: &'a Setting,
+    setting: &'a Setting,
 }
 
 impl View<'_> {
@@ -128,11 +107,11 @@ impl View<'_> {
         let tasks = &self.record.tasks;
         if tasks.iter().all(|t| cpu(t).is_none()) {
             let claims: Vec<_> = tasks.iter().map(claim).collect();
-            return max_min(&claims, self.ctx.cpus);
+            return max_min(&claims, self.setting.cpus);
         }
         // Pinned: each CPU is shared by itself.
         let mut fair = vec![0.0; tasks.len()];
-        for one in 0..self.ctx.cpus as usize {
+        for one in 0..self.setting.cpus as usize {
             let here: Vec<usize> = (0..tasks.len())
                 .filter(|i| cpu(&tasks[*i]) == Some(one))
                 .collect();
@@ -144,28 +123,28 @@ impl View<'_> {
         fair
     }
 
-    /// A two-sided comparison of CPU shares, in percent of one CPU.
-    fn compare_cpus(&self, task: &TaskRecord, expected: f64, measured: f64) -> Figure {
-        Figure {
+    /// A CPU share beside the expected one, in percent of one CPU.
+    fn cpu_share(&self, task: &TaskRecord, expected: f64, measured: f64) -> Measurement {
+        Measurement {
             what: task.name.clone(),
             unit: "% of a CPU",
-            expected: 100.0 * expected,
-            measured: 100.0 * measured,
+            goal: Goal::Expected(100.0 * expected),
+            value: 100.0 * measured,
             error_pct: 100.0 * (measured / expected - 1.0),
-            allowance_pct: self.ctx.allowance_pct(expected),
+            allowance_pct: self.setting.allowance_pct(expected),
         }
     }
 
     /// Shares of what the tasks got together: what the rest of the system
     /// took is not theirs to share, and stands beside it (`WorkConserving`).
-    fn shares(&self) -> Vec<Figure> {
+    fn shares(&self) -> Vec<Measurement> {
         let demand = |t: &TaskRecord| if self.sleeps(t) { t.cpus() } else { 1.0 };
         let fair = self.fair(demand);
         let scale = fair.iter().sum::<f64>() / self.total_cpus();
         let tasks = self.record.tasks.iter().zip(fair);
         tasks
             .filter(|(task, _)| !self.sleeps(task))
-            .map(|(task, fair)| self.compare_cpus(task, fair, task.cpus() * scale))
+            .map(|(task, fair)| self.cpu_share(task, fair, task.cpus() * scale))
             .collect()
     }
 
@@ -174,26 +153,29 @@ impl View<'_> {
     }
 
     /// The idle time is judged, the rest is for the reader.
-    fn work_conserving(&self, idle_pct: f64) -> Vec<Figure> {
-        let pct = |cpus: f64| 100.0 * cpus / self.ctx.cpus;
+    fn work_conserving(&self, idle_pct: f64) -> Vec<Measurement> {
+        let pct = |cpus: f64| 100.0 * cpus / self.setting.cpus;
         let unit = "% of all CPUs";
         vec![
             at_most("idle", unit, idle_pct, pct(self.record.idle_cpus)),
-            told("tasks", unit, pct(self.total_cpus())),
-            told("agent", unit, pct(self.record.agent_cpus)),
+            unjudged("tasks", unit, pct(self.total_cpus())),
+            unjudged("agent", unit, pct(self.record.agent_cpus)),
         ]
     }
 
-    fn at_most_fair(&self, name: &str) -> Vec<Figure> {
+    fn at_most_fair(&self, name: &str) -> Vec<Measurement> {
         let fair = self.fair(|_| 1.0);
         let tasks = self.record.tasks.iter().zip(fair);
         tasks
             .filter(|(task, _)| self.case.tasks[task.task].name == name)
-            .map(|(task, fair)| self.compare_cpus(task, fair, task.cpus()))
+            .map(|(task, fair)| Measurement {
+                goal: Goal::AtMost(100.0 * fair),
+                ..self.cpu_share(task, fair, task.cpus())
+            })
             .collect()
     }
 
-    fn wake_latency(&self, name: &str, p99_us: f64) -> Result<Vec<Figure>> {
+    fn wake_latency(&self, name: &str, p99_us: f64) -> Result<Vec<Measurement>> {
         let tasks = self.record.tasks.iter();
         tasks
             .filter(|task| self.case.tasks[task.task].name == name)
@@ -201,12 +183,8 @@ impl View<'_> {
                 let p99_ns = task.report["wake_latency"]["p99_ns"]
                     .as_f64()
                     .with_context(|| format!("{} reports no wake-up latency", task.name))?;
-                Ok(at_most(
-                    &format!("{} p99", task.name),
-                    "us",
-                    p99_us,
-                    p99_ns / 1000.0,
-                ))
+                let what = format!("{} p99", task.name);
+                Ok(at_most(&what, "us", p99_us, p99_ns / 1000.0))
             })
             .collect()
     }
@@ -222,78 +200,79 @@ impl View<'_> {
             .context("the scheduler has no memory_bandwidth")
     }
 
-    fn dominant(&self) -> Result<Vec<Figure>> {
+    fn dominant(&self) -> Result<Vec<Measurement>> {
         let per_ns = self.bandwidth()? / 1e9;
         let share = |task: &TaskRecord| {
-            let cpu = task.cpus() / self.ctx.cpus;
+            let cpu = task.cpus() / self.setting.cpus;
             cpu.max(self.bytes_per_ns(task) / per_ns) / self.weight(task)
         };
         let shares: Vec<_> = self.record.tasks.iter().map(share).collect();
         let mean = shares.iter().sum::<f64>() / shares.len() as f64;
         let tasks = self.record.tasks.iter().zip(shares);
         Ok(tasks
-            .map(|(task, share)| Figure {
+            .map(|(task, share)| Measurement {
                 what: task.name.clone(),
                 unit: "% of the machine, dominant",
-                expected: 100.0 * mean,
-                measured: 100.0 * share,
+                goal: Goal::Expected(100.0 * mean),
+                value: 100.0 * share,
                 error_pct: 100.0 * (share / mean - 1.0),
-                allowance_pct: self.ctx.allowance_pct(task.cpus()),
+                allowance_pct: self.setting.allowance_pct(task.cpus()),
             })
             .collect())
     }
 
     /// Tasks share the CPUs in inverse proportion to what their variant
     /// charges them for CPU time.
-    fn phases(&self) -> Result<Vec<Figure>> {
+    fn phases(&self) -> Result<Vec<Measurement>> {
         let memory_ns_per_byte = 1e9 / self.bandwidth()?;
         let bytes = self
             .scheduler
             .event_bytes
             .context("the scheduler has no event_bytes")?;
-        let slice_ms = 4.0;
-        let delta_ms = self
-            .scheduler
-            .delta_slices
-            .map_or(f64::INFINITY, |n| f64::from(n) * slice_ms);
-        let rate = |task: &TaskRecord| {
-            let spec = &self.case.tasks[task.task];
-            // What it did, not what it was asked for: a burst that comes late
-            // is not made up for. All of it falls in the memory-heavy phase.
-            let [cpu_ms, memory_ms] = spec.phases_ms.unwrap_or([slice_ms, 0.0]);
-            let per_cpu_ns = task.faults_per_ns() / task.cpus();
-            let memory_rate = match spec.phases_ms {
-                Some(_) => {
-                    per_cpu_ns * (cpu_ms + memory_ms) / memory_ms * bytes * memory_ns_per_byte
-                }
-                None => 0.0,
-            };
-            let phases = Alternation {
-                cpu_ms,
-                memory_ms,
-                memory_rate,
-            };
-            charge_rate(&phases, self.ctx.cpus, delta_ms, slice_ms)
+        let claim = |task: &TaskRecord| Claim {
+            weight: self.weight(task) / self.phase_charge(task, bytes * memory_ns_per_byte),
+            demand: 1.0,
         };
-        let claims: Vec<_> = self
-            .record
-            .tasks
-            .iter()
-            .map(|t| Claim {
-                weight: self.weight(t) / rate(t),
-                demand: 1.0,
-            })
-            .collect();
-        let fair = max_min(&claims, self.ctx.cpus);
+        let claims: Vec<_> = self.record.tasks.iter().map(claim).collect();
+        let fair = max_min(&claims, self.setting.cpus);
         let scale = fair.iter().sum::<f64>() / self.total_cpus();
         let tasks = self.record.tasks.iter().zip(fair);
         Ok(tasks
             .map(|(task, fair)| {
-                let mut figure = self.compare_cpus(task, fair, task.cpus() * scale);
-                figure.allowance_pct += self.partial_cycle_pct(fair);
-                figure
+                let share = self.cpu_share(task, fair, task.cpus() * scale);
+                let allowance_pct = share.allowance_pct + self.partial_cycle_pct(fair);
+                Measurement {
+                    allowance_pct,
+                    ..share
+                }
             })
             .collect())
+    }
+
+    /// What the variant charges for CPU time of `task` in the long run, if a
+    /// page fault takes so much of the memory's time (ns).
+    fn phase_charge(&self, task: &TaskRecord, memory_ns_per_fault: f64) -> f64 {
+        // The faults that happened, not those asked for: a burst that comes
+        // late is not made up for. All fall in the memory-heavy phase.
+        let spec = self.case.tasks[task.task].phases_ms;
+        let [cpu_ms, memory_ms] = spec.unwrap_or([SLICE_MS, 0.0]);
+        let per_cpu_ns = task.faults_per_ns() / task.cpus();
+        let memory_rate = match spec {
+            Some(_) => per_cpu_ns * (cpu_ms + memory_ms) / memory_ms * memory_ns_per_fault,
+            None => 0.0,
+        };
+        let phases = Alternation {
+            cpu_ms,
+            memory_ms,
+            memory_rate,
+        };
+        let delta_slices = self.scheduler.delta_slices.map_or(f64::INFINITY, f64::from);
+        charge_rate(
+            &phases,
+            self.setting.cpus,
+            delta_slices * SLICE_MS,
+            SLICE_MS,
+        )
     }
 
     /// A measured time that ends within a phase holds more of one phase than
@@ -301,11 +280,10 @@ impl View<'_> {
     fn partial_cycle_pct(&self, cpus: f64) -> f64 {
         let phases = self.case.tasks.iter().filter_map(|t| t.phases_ms);
         let longest_ms = phases.map(|[cpu_ms, _]| cpu_ms).fold(0.0, f64::max);
-        self.ctx.allowance_pct(cpus) * longest_ms / PACKET_MAX_MS
+        self.setting.allowance_pct(cpus) * longest_ms / PACKET_MAX_MS
     }
 
-    fn hold(&self, hold: &Hold) -> Result<Vec<Figure>> {
-        let hold_ns = 10 * 4_000_000;
+    fn hold(&self, hold: &Hold) -> Result<Vec<Measurement>> {
         let name = self.case.inject.as_ref().map_or("", |inject| &inject.task);
         let tasks = &self.record.tasks;
         let task = tasks.iter().find(|t| self.case.tasks[t.task].name == name);
@@ -313,112 +291,65 @@ impl View<'_> {
         let wakes: Vec<(u64, u64)> = serde_json::from_value(task.report["wakes"].clone())
             .with_context(|| format!("{name} reports no wake-ups"))?;
         ensure!(!self.record.debts.is_empty(), "no debt was injected");
-        let mut figures = Vec::new();
+        let mut found = Vec::new();
         for debt in &self.record.debts {
             let Some((due, ran)) = wakes.iter().find(|(due, _)| *due > debt.injected_ns) else {
                 continue;
             };
             let waited_ms = ran.saturating_sub(*due) as f64 / 1e6;
             let held_ms = debt.held_ns as f64 / 1e6;
-            figures.push(match hold {
+            found.push(match hold {
                 Hold::Alone { within_ms } => at_most("latency", "ms", *within_ms, waited_ms),
                 Hold::Bound {
                     bound_ms,
                     within_ms,
-                } => hold_figure(*bound_ms, held_ms, *within_ms),
+                } => hold_time(*bound_ms, held_ms, *within_ms),
                 Hold::Vtime { within_ms } => {
-                    let Some(release_ns) = debt.release_ns(hold_ns) else {
-                        bail!("V was not seen to reach S - K: {debt:?}");
+                    let Some(release_ns) = debt.release_ns(HOLD_NS) else {
+                        bail!("V did not reach S - K while it was observed: {debt:?}");
                     };
                     let expected = release_ns.saturating_sub(*due) as f64 / 1e6;
-                    hold_figure(expected, held_ms, *within_ms)
+                    hold_time(expected, held_ms, *within_ms)
                 }
             });
-            figures.push(told("wake-up to run", "ms", waited_ms));
+            found.push(unjudged("wake-up to run", "ms", waited_ms));
         }
-        ensure!(!figures.is_empty(), "no wake-up followed a debt");
-        Ok(figures)
+        ensure!(!found.is_empty(), "no wake-up followed a debt");
+        Ok(found)
     }
 }
 
-fn at_most(what: &str, unit: &'static str, limit: f64, measured: f64) -> Figure {
-    Figure {
+fn at_most(what: &str, unit: &'static str, limit: f64, value: f64) -> Measurement {
+    Measurement {
         what: what.into(),
         unit,
-        expected: limit,
-        measured,
-        error_pct: 100.0 * (measured / limit - 1.0),
+        goal: Goal::AtMost(limit),
+        value,
+        error_pct: 100.0 * (value / limit - 1.0),
         allowance_pct: 0.0,
     }
 }
 
-/// A figure that nothing is expected of.
-fn told(what: &str, unit: &'static str, measured: f64) -> Figure {
-    Figure {
+/// A value for the reader.
+fn unjudged(what: &str, unit: &'static str, value: f64) -> Measurement {
+    Measurement {
         what: what.into(),
         unit,
-        expected: f64::NAN,
-        measured,
+        goal: Goal::None,
+        value,
         error_pct: 0.0,
         allowance_pct: 0.0,
     }
 }
 
-fn hold_figure(expected: f64, measured: f64, within: f64) -> Figure {
-    Figure {
+fn hold_time(expected: f64, value: f64, within: f64) -> Measurement {
+    Measurement {
         what: "hold".into(),
         unit: "ms",
-        expected,
-        measured,
-        error_pct: 100.0 * ((measured - expected).abs() / within - 1.0),
+        goal: Goal::Expected(expected),
+        value,
+        error_pct: 100.0 * ((value - expected).abs() / within - 1.0),
         allowance_pct: 0.0,
-    }
-}
-
-/// Whether the figures of all repeats keep the limit; else why not.
-pub fn verdict(figures: &[Figure], limit: Limit) -> Result<(), String> {
-    if figures.is_empty() {
-        return Err("nothing was measured".into());
-    }
-    // No comparison below would notice it.
-    if let Some(bad) = figures.iter().find(|f| !f.error_pct.is_finite()) {
-        return Err(format!(
-            "{} has no error: {} of {}",
-            bad.what, bad.measured, bad.expected
-        ));
-    }
-    let excess = |error: fn(f64) -> f64| -> Vec<f64> {
-        figures
-            .iter()
-            .map(|f| error(f.error_pct) - f.allowance_pct)
-            .collect()
-    };
-    let largest = |v: &[f64]| v.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    match limit {
-        Limit::AtMost(most) => {
-            let top = largest(&excess(|e| e));
-            if top <= most {
-                return Ok(());
-            }
-            Err(format!(
-                "exceeded by {top:.2} %, at most {most:.2} % allowed"
-            ))
-        }
-        Limit::Within(Within {
-            median_pct,
-            worst_pct,
-        }) => {
-            let over = excess(f64::abs);
-            if median(&over) <= median_pct && largest(&over) <= worst_pct {
-                return Ok(());
-            }
-            let errors: Vec<f64> = figures.iter().map(|f| f.error_pct.abs()).collect();
-            let (middle, top) = (median(&errors), worst(&errors));
-            Err(format!(
-                "median error {middle:.2} % (limit {median_pct} %), \
-                 worst {top:.2} % (limit {worst_pct} %)"
-            ))
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 use super::*;
-use crate::hold::Debt;
+use crate::debt::Debt;
 use crate::process::Usage;
+use crate::verdict::verdict;
 use serde_json::{Value, json};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -28,13 +29,15 @@ fn record(cpus: &[f64]) -> Record {
         report: Value::Null,
     };
     Record {
-        experiment: "e".into(),
+        scenario: "e".into(),
         case: "c".into(),
         scheduler: "s".into(),
         repeat: 1,
         duration_s: 60.0,
         kernel: "k".into(),
         version: String::new(),
+        commit: String::new(),
+        date: String::new(),
         tasks: cpus.iter().enumerate().map(task).collect(),
         idle_cpus: 0.0,
         agent_cpus: 0.0,
@@ -59,15 +62,15 @@ fn shares() -> Expect {
 }
 
 #[test]
-fn fair_shares_pass_and_unfair_ones_do_not() {
+fn fair_shares_pass_and_unfair_shares_fail() {
     let case = case("{ name = \"a\", load = \"hog\" }, { name = \"b\", load = \"hog\", nice = 5 }");
     let weights = [1.0, 335.0 / 1024.0];
     let fair = weights.map(|w| w / (weights[0] + weights[1]));
     let judge = |cpus: &[f64]| {
-        let figures = shares()
-            .figures(&case, &scheduler(""), &record(cpus), &LONG)
+        let measurements = shares()
+            .measurements(&case, &scheduler(""), &record(cpus), &LONG)
             .unwrap();
-        verdict(&figures, shares().limit())
+        verdict(&measurements, shares().limit())
     };
     assert_eq!(judge(&fair), Ok(()));
     // A tenth of the CPU for the rest of the system does not matter.
@@ -76,46 +79,49 @@ fn fair_shares_pass_and_unfair_ones_do_not() {
 }
 
 #[test]
-fn a_dead_task_fails_and_is_not_a_nan() {
+fn a_task_without_cpu_time_fails_the_verdict() {
     let case = case("{ name = \"a\", load = \"hog\" }, { name = \"b\", load = \"hog\" }");
     for cpus in [[0.0, 1.0], [0.0, 0.0]] {
-        let figures = shares()
-            .figures(&case, &scheduler(""), &record(&cpus), &LONG)
+        let measurements = shares()
+            .measurements(&case, &scheduler(""), &record(&cpus), &LONG)
             .unwrap();
-        assert!(verdict(&figures, shares().limit()).is_err(), "{cpus:?}");
+        assert!(
+            verdict(&measurements, shares().limit()).is_err(),
+            "{cpus:?}"
+        );
     }
     assert!(verdict(&[], shares().limit()).is_err());
 }
 
 #[test]
-fn thesis_weights_are_the_schedulers() {
+fn shares_by_thesis_weights_have_no_error() {
     let case = case("{ name = \"a\", load = \"hog\" }, { name = \"b\", load = \"hog\", nice = 2 }");
     let thesis = scheduler("weights = \"thesis\"");
-    let figures = shares()
-        .figures(&case, &thesis, &record(&[0.25, 0.75]), &LONG)
+    let measurements = shares()
+        .measurements(&case, &thesis, &record(&[0.25, 0.75]), &LONG)
         .unwrap();
     assert!(
-        figures.iter().all(|f| f.error_pct.abs() < 1e-9),
-        "{figures:?}"
+        measurements.iter().all(|f| f.error_pct.abs() < 1e-9),
+        "{measurements:?}"
     );
 }
 
 #[test]
-fn a_sleeper_is_entitled_to_its_share_and_hogs_to_the_rest() {
+fn a_sleeper_within_its_fair_share_passes_and_hogs_share_the_rest() {
     let case = case(
         "{ name = \"s\", load = \"sleeper\", sleeps = true }, { name = \"h\", load = \"hog\" }",
     );
-    let figures = shares()
-        .figures(&case, &scheduler(""), &record(&[0.2, 0.8]), &LONG)
+    let measurements = shares()
+        .measurements(&case, &scheduler(""), &record(&[0.2, 0.8]), &LONG)
         .unwrap();
-    assert_eq!(figures.len(), 1);
-    assert!(figures[0].error_pct.abs() < 1e-9);
+    assert_eq!(measurements.len(), 1);
+    assert!(measurements[0].error_pct.abs() < 1e-9);
     let most = expect("kind = \"at_most_fair\"\ntask = \"s\"\nworst_pct = 1.0");
     let judge = |cpus: &[f64]| {
-        let figures = most
-            .figures(&case, &scheduler(""), &record(cpus), &LONG)
+        let measurements = most
+            .measurements(&case, &scheduler(""), &record(cpus), &LONG)
             .unwrap();
-        verdict(&figures, most.limit())
+        verdict(&measurements, most.limit())
     };
     assert_eq!(judge(&[0.2, 0.8]), Ok(()));
     assert_eq!(judge(&[0.5, 0.5]), Ok(()));
@@ -123,7 +129,7 @@ fn a_sleeper_is_entitled_to_its_share_and_hogs_to_the_rest() {
 }
 
 #[test]
-fn idle_cpus_are_seen() {
+fn an_idle_cpu_beyond_the_limit_fails() {
     let case = case("{ name = \"h\", load = \"hog\" }");
     let conserving = expect("kind = \"work_conserving\"\nidle_pct = 1.0");
     let judge = |idle_cpus| {
@@ -131,34 +137,38 @@ fn idle_cpus_are_seen() {
             idle_cpus,
             ..record(&[0.5])
         };
-        let figures = conserving
-            .figures(&case, &scheduler(""), &record, &LONG)
+        let measurements = conserving
+            .measurements(&case, &scheduler(""), &record, &LONG)
             .unwrap();
-        verdict(&figures, conserving.limit())
+        verdict(&measurements, conserving.limit())
     };
     assert_eq!(judge(0.005), Ok(()));
     assert!(judge(0.02).is_err());
 }
 
 #[test]
-fn dominant_shares_take_the_larger_resource() {
+fn equal_shares_of_the_larger_resource_pass() {
     let case = case("{ name = \"c\", load = \"hog\" }, { name = \"m\", load = \"faults\" }");
     let scheduler = scheduler("memory_bandwidth = 1e9\nevent_bytes = 1e6");
     let mut record = record(&[0.75, 0.25]);
     // 750 faults of 1 MB in a second, of 1 GB/s.
     record.tasks[1].used.faults = 750;
     let dominant = expect("kind = \"dominant\"\nmedian_pct = 2.0\nworst_pct = 2.0");
-    let figures = dominant.figures(&case, &scheduler, &record, &LONG).unwrap();
-    assert_eq!(verdict(&figures, dominant.limit()), Ok(()));
+    let measurements = dominant
+        .measurements(&case, &scheduler, &record, &LONG)
+        .unwrap();
+    assert_eq!(verdict(&measurements, dominant.limit()), Ok(()));
     record.tasks[1].used.faults = 650;
-    let figures = dominant.figures(&case, &scheduler, &record, &LONG).unwrap();
-    assert!(verdict(&figures, dominant.limit()).is_err());
+    let measurements = dominant
+        .measurements(&case, &scheduler, &record, &LONG)
+        .unwrap();
+    assert!(verdict(&measurements, dominant.limit()).is_err());
 }
 
 #[test]
-fn a_hold_ends_when_v_arrives() {
+fn a_hold_that_ends_as_v_reaches_s_minus_k_passes() {
     let mut case = case("{ name = \"h\", load = \"sleeper\", sleeps = true }");
-    case.inject = Some(crate::experiment::Inject {
+    case.inject = Some(crate::scenario::Inject {
         task: "h".into(),
         bytes: 1,
     });
@@ -176,13 +186,15 @@ fn a_hold_ends_when_v_arrives() {
             v,
             held_ns,
         }];
-        let figures = hold.figures(&case, &scheduler(""), &record, &LONG).unwrap();
-        assert_eq!(verdict(&figures, hold.limit()).is_ok(), good, "{held}");
+        let measurements = hold
+            .measurements(&case, &scheduler(""), &record, &LONG)
+            .unwrap();
+        assert_eq!(verdict(&measurements, hold.limit()).is_ok(), good, "{held}");
     }
 }
 
 #[test]
-fn only_short_runs_have_an_allowance() {
+fn a_short_run_has_an_allowance_and_a_long_one_has_none() {
     assert_eq!(LONG.allowance_pct(0.5), 0.0);
     let short = Setting {
         duration_s: 5.0,

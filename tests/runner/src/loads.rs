@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The processes of a case: started behind a gate, released together.
 
-use crate::experiment::Task;
 use crate::process::{Stat, Usage};
+use crate::scenario::Task;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::io::PipeWriter;

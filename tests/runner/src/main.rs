@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Experiments of scx_drfq and its peers, run inside a virtual machine (see
-//! tests/vm) or on a machine that may be disturbed. Every command needs root.
+//! Runs scenarios of scx_drfq and its peers, in a VM (tests/vm) or on a
+//! machine that nobody else uses. Every command needs root.
 //!
-//! Exit status: 0 as expected, 1 not as expected or failed, 2 wrong usage.
+//! Exit status: 0 every goal met, 1 a goal missed or an error, 2 wrong usage.
 
 mod bench;
+mod bpf_programs;
 mod campaign;
 mod cycles;
-mod experiment;
-mod fair;
-mod hold;
+mod debt;
+mod fair_share;
 mod insns;
 mod judge;
 mod kmsg;
 mod loads;
+mod measurement;
 mod predict;
 mod process;
-mod programs;
 mod record;
+mod rows;
 mod run;
+mod scenario;
 mod scheduler;
-mod statistic;
-mod stats;
-mod table;
-mod under;
+mod stats_client;
+mod summary;
+mod verdict;
 mod weight;
+mod with_scheduler;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -32,7 +34,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Experiments of scx_drfq and its peers.
+/// Runs scenarios of scx_drfq and its peers and judges what was measured.
 #[derive(Parser)]
 #[command(name = "drfq-exp", version)]
 struct Opts {
@@ -42,54 +44,62 @@ struct Opts {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run an experiment and judge its figures.
+    /// Run a scenario and compare its measurements with its goals.
     Run(campaign::Plan),
-    /// Print the virtual machine that an experiment is for.
+    /// Print the virtual machine that a scenario is for.
     Describe {
         /// A file of tests/scenarios.
         file: PathBuf,
     },
-    /// Run a command while scx_drfq is loaded, and check both.
-    Under {
+    /// Run a command while scx_drfq is loaded.
+    ///
+    /// Fails if the command, the scheduler or the kernel has trouble.
+    WithScheduler {
         /// Directory for logs.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Argument of scx_drfq (may be repeated).
+        /// Argument of scx_drfq, as --arg=--slice-us --arg=1000.
         #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
         args: Vec<String>,
-        /// The command.
+        /// The command and its arguments, after --.
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Load and unload scx_drfq again and again; nothing may be left behind.
+    /// Load and unload scx_drfq repeatedly.
+    ///
+    /// Fails if BPF objects or kernel memory are left.
     Cycles {
-        /// How often.
+        /// Number of rounds.
         count: usize,
         /// Directory for logs.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
-    /// Kill scx_drfq (SIGKILL); the kernel must return to its own scheduler.
+    /// Kill scx_drfq (SIGKILL).
+    ///
+    /// Fails if the kernel does not return to its own scheduler in time.
     Kill {
-        /// How often.
+        /// Number of rounds.
         count: usize,
-        /// Within this time, ms.
+        /// Time that the kernel may take, ms.
         #[arg(long, default_value_t = 1000)]
         within_ms: u64,
         /// Directory for logs.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
-    /// Benchmarks side by side: EEVDF, scx_drfq, scx_rusty.
+    /// Run benchmarks under EEVDF, scx_drfq and scx_rusty by turns.
     Bench {
-        /// Repeats of everything.
+        /// Repeats of each benchmark.
         #[arg(long, default_value_t = 5)]
         repeats: u32,
-        /// Directory for bench.md and logs.
+        /// Directory for rows.csv and logs.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
+        #[command(flatten)]
+        provenance: rows::Provenance,
     },
-    /// Sizes of the BPF programs.
+    /// Record or compare the sizes of the BPF programs.
     #[command(subcommand)]
     Insns(Insns),
 }
@@ -134,14 +144,18 @@ fn run(command: Command) -> Result<bool> {
             println!("{}", campaign::describe(&file)?);
             Ok(true)
         }
-        Command::Under { out, args, command } => under::run(&args, &command, &out),
+        Command::WithScheduler { out, args, command } => with_scheduler::run(&args, &command, &out),
         Command::Cycles { count, out } => cycles::run(count, &out),
         Command::Kill {
             count,
             within_ms,
             out,
         } => cycles::kill(count, Duration::from_millis(within_ms), &out),
-        Command::Bench { repeats, out } => bench::run(repeats, &out).map(|()| true),
+        Command::Bench {
+            repeats,
+            out,
+            provenance,
+        } => bench::run(repeats, &out, &provenance).map(|()| true),
         Command::Insns(command) => run_insns(command),
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What one run measured; one line of results.jsonl.
 
-use crate::hold::Debt;
+use crate::debt::Debt;
 use crate::process::Usage;
+use crate::rows::Provenance;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,8 +12,8 @@ use std::path::Path;
 /// One case under one scheduler, once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
-    /// Name of the experiment.
-    pub experiment: String,
+    /// Name of the scenario.
+    pub scenario: String,
     /// Name of the case.
     pub case: String,
     /// Name of the scheduler.
@@ -26,9 +27,15 @@ pub struct Record {
     /// What the scheduler's `--version` says; empty for the kernel's own.
     #[serde(default)]
     pub version: String,
+    /// Commit that was measured, if the caller told it.
+    #[serde(default)]
+    pub commit: String,
+    /// Date of the run, if the caller told it.
+    #[serde(default)]
+    pub date: String,
     /// Its processes.
     pub tasks: Vec<TaskRecord>,
-    /// CPUs that idled, on average; where the kernel says so.
+    /// CPUs that idled, on average; as the kernel counts them.
     pub idle_cpus: f64,
     /// CPUs that the scheduler's agent used, on average.
     pub agent_cpus: f64,
@@ -49,11 +56,19 @@ pub struct TaskRecord {
     pub name: String,
     /// What it used over the measured time, `at_ns` being its length.
     pub used: Usage,
-    /// What it says it did.
+    /// Its report.
     pub report: Value,
 }
 
 impl Record {
+    /// What was measured, and when.
+    pub fn provenance(&self) -> Provenance {
+        Provenance {
+            commit: self.commit.clone(),
+            date: self.date.clone(),
+        }
+    }
+
     /// The records of a results.jsonl; none if there is no such file.
     pub fn read_all(path: &Path) -> Result<Vec<Self>> {
         if !path.exists() {

@@ -1,33 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! One run: a case under a scheduler, measured once.
 
-use crate::experiment::{Case, Expect, Experiment, Extent, Hold, Program, Scheduler};
-use crate::hold::{Debt, Injector};
+use crate::debt::{Debt, Injector};
 use crate::kmsg::Kmsg;
 use crate::loads::Loads;
 use crate::process::{Usage, cpu_ns, idle_ns, now_ns};
 use crate::record::{Record, TaskRecord};
-use crate::scheduler::{Loaded, Programs};
-use crate::stats::Stats;
+use crate::rows::Provenance;
+use crate::scenario::{Case, Expect, Extent, Hold, Scenario, Scheduler, SchedulerProgram};
+use crate::scheduler::{Executables, LoadedScheduler};
+use crate::stats_client::Stats;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-/// What is the same for all runs of an experiment.
-pub struct Bench<'a> {
-    /// The experiment.
-    pub experiment: &'a Experiment,
+/// What is the same for all runs of a scenario.
+pub struct Runner<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
     /// Its length: the whole or the short one.
     pub extent: Extent,
     /// Executables.
-    pub programs: &'a Programs,
+    pub executables: &'a Executables,
     /// Directory for logs and reports.
     pub dir: &'a Path,
+    /// What is measured, and when.
+    pub provenance: &'a Provenance,
 }
 
 /// What was measured while the scheduler ran.
-struct Measured {
+struct RunOutcome {
     tasks: Vec<TaskRecord>,
     idle_cpus: f64,
     agent_cpus: f64,
@@ -36,10 +39,10 @@ struct Measured {
     trouble: Vec<String>,
 }
 
-impl Bench<'_> {
-    /// Whether `record` is what [`Bench::run`] would measure.
+impl Runner<'_> {
+    /// Whether `record` is what [`Runner::run`] would measure.
     pub fn is_of(&self, record: &Record, case: &Case, scheduler: &Scheduler, repeat: u32) -> bool {
-        record.experiment == self.experiment.name
+        record.scenario == self.scenario.name
             && record.case == case.name
             && record.scheduler == scheduler.name
             && record.repeat == repeat
@@ -48,55 +51,67 @@ impl Bench<'_> {
     }
 
     /// Loads the scheduler, runs the case, unloads it. Failures of the
-    /// scheduler are part of the record; an error is one of the experiment.
+    /// scheduler are part of the record; an error is one of the scenario.
     pub fn run(&self, case: &Case, scheduler: &Scheduler, repeat: u32) -> Result<Record> {
         let mut kmsg = Kmsg::from_now()?;
         let log = self.dir.join("scheduler.log");
-        let mut loaded = Loaded::start(self.programs, scheduler.program, &scheduler.args, &log)?;
-        let mut measured = self.measure(case, scheduler, loaded.pid())?;
+        let mut loaded =
+            LoadedScheduler::start(self.executables, scheduler.program, &scheduler.args, &log)?;
+        let mut outcome = self.measure(case, scheduler, loaded.pid())?;
         if let Some(status) = loaded.exited()? {
-            measured
+            outcome
                 .trouble
                 .push(format!("the scheduler ended during the run: {status}"));
         }
         if let Err(error) = loaded.stop() {
-            measured.trouble.push(format!("{error:#}"));
+            outcome.trouble.push(format!("{error:#}"));
         }
-        measured.trouble.extend(kmsg.trouble()?);
+        outcome.trouble.extend(kmsg.trouble()?);
         Ok(Record {
-            experiment: self.experiment.name.clone(),
+            scenario: self.scenario.name.clone(),
             case: case.name.clone(),
             scheduler: scheduler.name.clone(),
             repeat,
             duration_s: self.extent.duration_s,
             kernel: kernel_release(),
-            version: self.programs.version(scheduler.program),
-            tasks: measured.tasks,
-            idle_cpus: measured.idle_cpus,
-            agent_cpus: measured.agent_cpus,
-            debts: measured.debts,
-            events: measured.events,
-            trouble: measured.trouble,
+            version: self.executables.version(scheduler.program),
+            commit: self.provenance.commit.clone(),
+            date: self.provenance.date.clone(),
+            tasks: outcome.tasks,
+            idle_cpus: outcome.idle_cpus,
+            agent_cpus: outcome.agent_cpus,
+            debts: outcome.debts,
+            events: outcome.events,
+            trouble: outcome.trouble,
         })
     }
 
-    fn measure(&self, case: &Case, scheduler: &Scheduler, agent: Option<u32>) -> Result<Measured> {
-        let mut loads = Loads::start(&self.programs.ours.join("drfq-load"), &case.tasks, self.dir)?;
+    fn measure(
+        &self,
+        case: &Case,
+        scheduler: &Scheduler,
+        agent: Option<u32>,
+    ) -> Result<RunOutcome> {
+        let mut loads = Loads::start(
+            &self.executables.ours.join("drfq-load"),
+            &case.tasks,
+            self.dir,
+        )?;
         loads.release();
         std::thread::sleep(Duration::from_secs_f64(self.extent.warmup_s));
         loads.mark();
-        let (before, others) = (loads.usage()?, Others::read(agent)?);
+        let (before, others) = (loads.usage()?, OtherCpuTime::read(agent)?);
         let end_ns = now_ns() + (self.extent.duration_s * 1e9) as u64;
         let debts = self.inject(case, scheduler, &loads, end_ns)?;
         std::thread::sleep(Duration::from_nanos(end_ns.saturating_sub(now_ns())));
-        let (after, others) = (loads.usage()?, Others::read(agent)?.since(&others));
+        let (after, others) = (loads.usage()?, OtherCpuTime::read(agent)?.since(&others));
         let (events, trouble) = match scheduler.program {
-            Program::ScxDrfq => ask_scx_drfq()?,
+            SchedulerProgram::ScxDrfq => ask_scx_drfq()?,
             _ => (Value::Null, Vec::new()),
         };
         let names: Vec<_> = loads.all.iter().map(|l| (l.task, l.name.clone())).collect();
         let reports = loads.finish()?;
-        Ok(Measured {
+        Ok(RunOutcome {
             tasks: task_records(names, &before, &after, reports),
             idle_cpus: others.idle_ns as f64 / others.at_ns as f64,
             agent_cpus: others.agent_ns as f64 / others.at_ns as f64,
@@ -127,7 +142,7 @@ impl Bench<'_> {
             .context("an injection needs memory_bandwidth")?;
         let alone = |e: &Expect| matches!(e, Expect::Hold(Hold::Alone { .. }));
         let injector = Injector {
-            program: &self.programs.ours.join("scx_drfq"),
+            program: &self.executables.ours.join("scx_drfq"),
             bytes: inject.bytes,
             ns_per_byte: 1e9 / bandwidth,
             follow: !case.expect.iter().any(alone),
@@ -137,13 +152,13 @@ impl Bench<'_> {
 }
 
 /// CPU time that is not the tasks'.
-struct Others {
+struct OtherCpuTime {
     at_ns: u64,
     idle_ns: u64,
     agent_ns: u64,
 }
 
-impl Others {
+impl OtherCpuTime {
     fn read(agent: Option<u32>) -> Result<Self> {
         // An agent that has ended is noticed elsewhere.
         let agent_ns = agent.map_or(0, |pid| cpu_ns(pid).unwrap_or(0));

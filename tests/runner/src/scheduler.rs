@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Starting and stopping a scheduler, and what the kernel says of it.
 
-use crate::experiment::Program;
+use crate::scenario::SchedulerProgram;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-const STATE: &str = "/sys/kernel/sched_ext/state";
-const OPS: &str = "/sys/kernel/sched_ext/root/ops";
+const STATE_FILE: &str = "/sys/kernel/sched_ext/state";
+const OPS_FILE: &str = "/sys/kernel/sched_ext/root/ops";
 
 /// How long loading or unloading may take before it is called a failure. An
 /// emulated machine on a busy host needs most of it.
@@ -17,14 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where the programs are.
 #[derive(Debug, Clone)]
-pub struct Programs {
+pub struct Executables {
     /// Directory of scx_drfq and drfq-load.
     pub ours: PathBuf,
     /// Directory of the peers, see tools/peers.
     pub peers: PathBuf,
 }
 
-impl Programs {
+impl Executables {
     /// Ours beside this executable, the peers in the cache.
     pub fn find() -> Result<Self> {
         let exe = std::env::current_exe().context("cannot find this executable")?;
@@ -39,17 +39,17 @@ impl Programs {
     }
 
     /// The executable of `program`; `None` for the kernel's own scheduler.
-    pub fn path(&self, program: Program) -> Option<PathBuf> {
+    pub fn path(&self, program: SchedulerProgram) -> Option<PathBuf> {
         match program {
-            Program::Eevdf => None,
-            Program::ScxDrfq => Some(self.ours.join("scx_drfq")),
-            Program::ScxRusty => Some(self.peers.join("scx_rusty")),
+            SchedulerProgram::Eevdf => None,
+            SchedulerProgram::ScxDrfq => Some(self.ours.join("scx_drfq")),
+            SchedulerProgram::ScxRusty => Some(self.peers.join("scx_rusty")),
         }
     }
 
     /// What `program --version` says; empty for the kernel's own scheduler, and
     /// if it says nothing.
-    pub fn version(&self, program: Program) -> String {
+    pub fn version(&self, program: SchedulerProgram) -> String {
         let output = self
             .path(program)
             .and_then(|path| Command::new(path).arg("--version").output().ok());
@@ -60,7 +60,7 @@ impl Programs {
     }
 
     /// Whether `program` can be started.
-    pub fn has(&self, program: Program) -> bool {
+    pub fn has(&self, program: SchedulerProgram) -> bool {
         self.path(program).is_none_or(|path| path.exists())
     }
 }
@@ -76,31 +76,31 @@ fn cache() -> PathBuf {
 }
 
 /// A loaded scheduler. Dropping it kills its process, which unloads it.
-pub struct Loaded {
+pub struct LoadedScheduler {
     child: Option<Child>,
     log: PathBuf,
 }
 
 /// The kernel's word for its state: enabled, enabling, disabled, disabling.
-pub fn state() -> Result<String> {
-    let text = std::fs::read_to_string(STATE)
-        .with_context(|| format!("cannot read {STATE}: this kernel has no sched_ext"))?;
+pub fn sched_ext_state() -> Result<String> {
+    let text = std::fs::read_to_string(STATE_FILE)
+        .with_context(|| format!("cannot read {STATE_FILE}: this kernel has no sched_ext"))?;
     Ok(text.trim().to_string())
 }
 
 /// Name of the loaded scheduler, empty when there is none.
-pub fn ops() -> String {
-    std::fs::read_to_string(OPS)
+pub fn loaded_ops() -> String {
+    std::fs::read_to_string(OPS_FILE)
         .unwrap_or_default()
         .trim()
         .to_string()
 }
 
 /// Polls until the state is `wanted`; the time it took.
-pub fn wait_state(wanted: &str, limit: Duration) -> Result<Duration> {
+pub fn wait_for_state(wanted: &str, limit: Duration) -> Result<Duration> {
     let start = Instant::now();
     loop {
-        let now = state()?;
+        let now = sched_ext_state()?;
         if now == wanted {
             return Ok(start.elapsed());
         }
@@ -112,26 +112,26 @@ pub fn wait_state(wanted: &str, limit: Duration) -> Result<Duration> {
     }
 }
 
-impl Loaded {
+impl LoadedScheduler {
     /// Loads `program`, and waits until the kernel runs it. What it prints
     /// goes to the file `log`.
     pub fn start(
-        programs: &Programs,
-        program: Program,
+        executables: &Executables,
+        program: SchedulerProgram,
         args: &[String],
         log: &Path,
     ) -> Result<Self> {
-        let before = state()?;
+        let before = sched_ext_state()?;
         ensure!(
             before == "disabled",
             "sched_ext is {before} ({}) before the run",
-            ops()
+            loaded_ops()
         );
         let mut loaded = Self {
             child: None,
             log: log.to_path_buf(),
         };
-        let Some(path) = programs.path(program) else {
+        let Some(path) = executables.path(program) else {
             return Ok(loaded);
         };
         let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
@@ -149,17 +149,17 @@ impl Loaded {
 
     fn wait_enabled(&mut self) -> Result<()> {
         let start = Instant::now();
-        while state()? != "enabled" {
+        while sched_ext_state()? != "enabled" {
             if let Some(status) = self.exited()? {
                 bail!(
                     "the scheduler ended while loading: {status}; {}",
-                    self.last_words()
+                    self.end_of_log()
                 );
             }
             if start.elapsed() > PATIENCE {
                 bail!(
                     "the scheduler did not load within {PATIENCE:?}; {}",
-                    self.last_words()
+                    self.end_of_log()
                 );
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -186,7 +186,7 @@ impl Loaded {
         if let Some(status) = self.exited()? {
             bail!(
                 "the scheduler ended by itself: {status}; {}",
-                self.last_words()
+                self.end_of_log()
             );
         }
         if self.child.is_some() {
@@ -195,10 +195,10 @@ impl Loaded {
             ensure!(
                 status.success(),
                 "the scheduler ended with {status}; {}",
-                self.last_words()
+                self.end_of_log()
             );
         }
-        wait_state("disabled", PATIENCE)?;
+        wait_for_state("disabled", PATIENCE)?;
         Ok(())
     }
 
@@ -225,7 +225,7 @@ impl Loaded {
                     return Ok(status);
                 }
                 None if start.elapsed() > PATIENCE => {
-                    bail!("the scheduler does not end; {}", self.last_words())
+                    bail!("the scheduler does not end; {}", self.end_of_log())
                 }
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
@@ -233,7 +233,7 @@ impl Loaded {
     }
 
     /// The end of what it printed.
-    fn last_words(&self) -> String {
+    fn end_of_log(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<_> = text.lines().rev().take(12).collect();
@@ -244,7 +244,7 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for LoadedScheduler {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
             // A failure means that it has ended, which is what is wanted.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# bad-input.sh SCX_DRFQ: as root in the VM.
+# Every wrong input ends in its status and one message. As root in the VM: bad-input.sh SCX_DRFQ
 set -u
 scx_drfq=$1 bad=0
 
-# expect STATUS WORD CMD ...: CMD fails with STATUS, says WORD, and does not panic.
+# CMD ends with STATUS, names WORD and does not panic: expect STATUS WORD CMD ...
 expect() {
 	local want=$1 word=$2 said status
 	shift 2
@@ -14,10 +14,10 @@ expect() {
 		echo "FAILED: status $status, not $want"
 		bad=1
 	elif ! grep -qi -- "$word" <<< "$said"; then
-		echo "FAILED: $word is not named"
+		echo "FAILED: the message does not name $word"
 		bad=1
 	elif grep -q 'panicked\|RUST_BACKTRACE\|libbpf:' <<< "$said"; then
-		echo "FAILED: that is for developers"
+		echo "FAILED: the message is a developer's: a panic, a backtrace or libbpf"
 		bad=1
 	elif ((want == 1 && $(wc -l <<< "$said") != 1)); then
 		echo "FAILED: more than one line"
@@ -31,15 +31,15 @@ expect 2 'slice-us' "$scx_drfq" --slice-us 99999999999999999999
 expect 2 'cannot be used with' "$scx_drfq" --no-delayed-wakeup --hold-slices 3
 expect 2 'memory-bandwidth' "$scx_drfq" --memory-bandwidth lots
 
-# Without the privileges, as root's shell would be in a container.
+# Without privileges, like a root shell in a container.
 expect 1 'privilege\|permi\|CAP_' setpriv --bounding-set=-all --inh-caps=-all "$scx_drfq"
 expect 1 'privilege\|permi\|CAP_' setpriv --reuid=65534 --regid=65534 --clear-groups "$scx_drfq"
 
-# The machine's description is not there.
+# The CPU topology in sysfs is missing.
 # shellcheck disable=SC2016 # the inner shell expands it
 expect 1 'sys' unshare -m sh -c 'mount -t tmpfs none /sys/devices/system && exec "$0"' "$scx_drfq"
 
-# Another scheduler, ours too, is loaded.
+# A scheduler is loaded already.
 "$scx_drfq" > /tmp/first.log 2>&1 &
 first=$!
 for _ in $(seq 600); do

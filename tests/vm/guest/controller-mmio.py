@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""controller-mmio.py SCX_DRFQ: as root in the modelled machine, from the repository: what the tasks really move is
-counted by the machine's memory controller, found on the PCI bus, and charged to them."""
+"""The agent finds the memory controller on the PCI bus, and charges tasks the bytes that it counted for them.
+
+As root in the modelled machine, from the repository: controller-mmio.py SCX_DRFQ
+"""
 
 import signal
 import sys

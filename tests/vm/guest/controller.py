@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""controller.py SCX_DRFQ DRFQ_MC: as root in the VM, from the repository.
+"""The agent drives one drfq-mc and asks another, charges the running tasks, and survives the death of either side.
 
-The traffic is synthetic: drfq-mc moves memory for core 0 and core 1 whatever runs there. Which task pays for it is what
-the agent wrote into the registers.
+The traffic is synthetic: drfq-mc moves memory for core 0 and core 1 whatever runs there. The registers that the agent
+wrote decide which task is charged. As root in the VM, from the repository: controller.py SCX_DRFQ DRFQ_MC
 """
 
 import os
@@ -26,7 +26,7 @@ def serve(name, *options):
 
 
 def load(path):
-    """Gives both cores traffic, as the writer, and leaves."""
+    """Gives both cores traffic, as the writer, and disconnects."""
     writer = wait("a free place as the writer", lambda: Client(path, WRITER))
     for core in (0, 1):
         assert writer.demand(core, 500_000_000).status == OK
@@ -59,7 +59,7 @@ def check_charges(hogs):
                 )
             }
         )
-        # What is charged was counted before; nothing else is measured here.
+        # The controller is the only source of traffic here, and counts before the agent charges.
         later = {late["pid"]: late for late in tasks(hogs)}[task["pid"]]
         assert task["bytes"] <= later["controller_bytes"], (task, later)
 
@@ -75,7 +75,7 @@ def main():
 
     agent = start(SCX_DRFQ, *options)
     check_charges(pids)
-    # Two of three hogs are somewhere at any time.
+    # Two of the three hogs run at any time.
     wait("the cores carry tasks", lambda: register(path, PID_CORE) and register(path, PID_CORE + 8))
 
     print("the agent is killed")
@@ -92,9 +92,9 @@ def main():
     server.wait()
     lost = wait("the loss is noticed", lambda: (s := stats()["system"]["controller"])["connected"] == 0 and s)
     print(lost["state"])
-    assert lost["bytes"] >= before["bytes"] and state() == "enabled", "the books stay, and so does the scheduler"
+    assert lost["bytes"] >= before["bytes"] and state() == "enabled", "the accounting and the scheduler stay"
     path, server = serve("controller", "--free-running", "--rate", "0.05")
-    wait("the agent is back", lambda: stats()["system"]["controller"]["connected"] == 1)
+    wait("the agent is connected again", lambda: stats()["system"]["controller"]["connected"] == 1)
     wait("the registers are written again", lambda: register(path, PID_CORE) and register(path, PID_CORE + 8))
     after = stats()["system"]["controller"]
     assert after["bytes"] >= lost["bytes"] and after["losses"] == 1, after

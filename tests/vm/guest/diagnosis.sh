@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# diagnosis.sh SCX_DRFQ WORD: on this kernel it cannot run; doctor and the scheduler both say why, naming WORD.
+# On a kernel that cannot run it, scx_drfq and its doctor name the reason. Usage: diagnosis.sh SCX_DRFQ WORD
 set -u
 scx_drfq=$1 word=$2 bad=0
 

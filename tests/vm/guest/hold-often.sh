@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# hold-often.sh DRFQ_LOAD READS: a direct reader whose every read makes a debt, beside hogs and tasks that switch often.
-# A hold that nobody ends would stop it for good; the watchdog of the kernel then ends the scheduler.
+# A task reads directly, and each read makes a debt, beside hogs and tasks that switch often. A hold that never ended
+# would stop the reader; the kernel's watchdog would then end the scheduler. Usage: hold-often.sh DRFQ_LOAD READS
 set -eu
 others=()
 trap 'kill "${others[@]}"' EXIT

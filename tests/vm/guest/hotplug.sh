@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Takes CPU 1 away and brings it back, three times; the scheduler is loaded anew each time.
+# Takes CPU 1 offline and online three times; the scheduler loads again each time.
 set -eu
 root=/sys/kernel/sched_ext
 cpu=/sys/devices/system/cpu/cpu1/online
 
-# wait_seq N: until the scheduler was loaded more than N times, and runs
+# Waits until the scheduler was loaded more than N times and runs: wait_seq N
 wait_seq() {
 	for _ in $(seq 600); do
 		if (($(cat $root/enable_seq) > $1)) && [[ $(cat $root/state) = enabled ]]; then

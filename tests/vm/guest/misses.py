@@ -31,7 +31,7 @@ def streams():
 
 
 def account():
-    """The same, beside a line of the machine's truth."""
+    """The same, after a record of ground truth."""
     subprocess.run(["report_ground_truth"], check=True)
     return streams()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The running scheduler, as the guest's test scripts see it."""
+"""The loaded scheduler, for the test scripts in the guest."""
 
 import json
 import socket
@@ -12,7 +12,7 @@ PATIENCE_S = 60
 
 
 def wait(what, true):
-    """Waits for a condition that has to come, and returns what it returned."""
+    """Waits until `true` returns something, and returns that; ends the test after PATIENCE_S."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         try:
@@ -22,7 +22,7 @@ def wait(what, true):
         except (OSError, EOFError, AssertionError, ValueError):
             pass
         time.sleep(0.02)
-    sys.exit(f"FAILED: never came: {what}")
+    sys.exit(f"FAILED: waited {PATIENCE_S} s in vain for: {what}")
 
 
 def stats():
@@ -52,15 +52,15 @@ def state():
 
 
 def start(scx_drfq, *options, event="none"):
-    """The agent, once it serves its statistics; event: what it counts memory traffic by."""
-    # Nothing may be asked of an agent of before.
-    wait("a free machine", lambda: state() == "disabled")
+    """Starts the agent and returns it once it serves statistics; `event` counts its memory traffic."""
+    # An earlier agent must have ended, or it would answer.
+    wait("no loaded scheduler", lambda: state() == "disabled")
     agent = subprocess.Popen([scx_drfq, "--perf-event", event, *options])
     wait("the scheduler", lambda: stats() and agent.poll() is None)
     return agent
 
 
 def spin(count, *command):
-    """So many processes that run for ever."""
+    """Starts `count` processes that run until they are killed."""
     command = command or ("sh", "-c", "while :; do :; done")
     return [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# 1,000 load and unload cycles leave nothing behind, on both kernels. On one CPU: each cycle rewrites kernel code, and
-# QEMU may run a stale translation of it on another CPU (a panic at an int3 that is no longer known, once in some 500
-# cycles on two). The short form has two.
+# 1,000 cycles of loading and unloading leave no BPF object and no kernel memory, on both kernels.
+# The VM has one CPU: each cycle rewrites kernel code, of which QEMU may run a stale translation on another CPU.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for kernel in oldest newest; do

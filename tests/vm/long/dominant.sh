@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# tests/scenarios/dominant.toml in full; its table becomes docs/results-dominant.md.
+# Equal dominant shares of a memory-heavy and a CPU-heavy task, in full. The rows go to docs/results.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 publish dominant

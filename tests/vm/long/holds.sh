@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# tests/scenarios/holds.toml in full; its table becomes docs/results-holds.md.
+# Delayed wake-up ends when V arrives, when the task is alone, and at the bound; in full. The rows go to docs/results.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 publish holds

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# tests/scenarios/pinned.toml in full; its table becomes docs/results-pinned.md.
+# Pinned tasks keep their shares, in full beside EEVDF and scx_rusty. The rows go to docs/results.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 tools/peers

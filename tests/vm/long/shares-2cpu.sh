@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# tests/scenarios/shares-2cpu.toml in full; its table becomes docs/results-shares-2cpu.md.
+# CPU shares follow weights on 2 CPUs, in full beside EEVDF and scx_rusty. The rows go to docs/results.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 tools/peers

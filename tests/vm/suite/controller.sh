@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The agent drives one drfq-mc and asks another: traffic is charged to who runs, and either side may be killed.
+# The agent drives one drfq-mc and asks another. Traffic is charged to the running task; either side may be killed.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 mc=$(gem5-backend/mc "$target/gem5-backend")

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The short form of tests/scenarios/dominant.toml, without the peers.
-exec tests/vm/experiment tests/scenarios/dominant.toml --short \
+# A memory-heavy and a CPU-heavy task get equal dominant shares under each variant of DRFQ (short form).
+exec tests/vm/scenario tests/scenarios/dominant.toml --short \
 	--scheduler memoryless --scheduler dovetailing --scheduler delta-bounded

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The short form of tests/scenarios/holds.toml.
-exec tests/vm/experiment tests/scenarios/holds.toml --short
+# Delayed wake-up ends when V arrives, when the task is alone, and at the bound (short form).
+exec tests/vm/scenario tests/scenarios/holds.toml --short

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# A CPU that goes or comes makes the scheduler start anew with the CPUs that there are.
+# When a CPU goes offline or online, the scheduler loads again with the CPUs that are online.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-vm --cpus 2 -- "$exp" under --out "$out" -- bash tests/vm/guest/hotplug.sh
+vm --cpus 2 -- "$exp" with-scheduler --out "$out" -- bash tests/vm/guest/hotplug.sh

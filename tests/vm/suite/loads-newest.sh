@@ -2,4 +2,4 @@
 # The scheduler loads on the newest kernel, schedules, and unloads.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-vm --kernel newest -- "$exp" under --out "$out" -- sleep 2
+vm --kernel newest -- "$exp" with-scheduler --out "$out" -- sleep 2

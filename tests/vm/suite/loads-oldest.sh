@@ -2,4 +2,4 @@
 # The scheduler loads on the oldest kernel, schedules, and unloads.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-vm --kernel oldest -- "$exp" under --out "$out" -- sleep 2
+vm --kernel oldest -- "$exp" with-scheduler --out "$out" -- sleep 2

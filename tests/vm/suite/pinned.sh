@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The short form of tests/scenarios/pinned.toml, without the peers.
-exec tests/vm/experiment tests/scenarios/pinned.toml --short \
+# Pinned tasks keep their shares (short form, scx_drfq alone).
+exec tests/vm/scenario tests/scenarios/pinned.toml --short \
 	--scheduler drfq

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The short form of tests/scenarios/shares-2cpu.toml, without the peers.
-exec tests/vm/experiment tests/scenarios/shares-2cpu.toml --short \
+# CPU shares follow weights on 2 CPUs (short form, scx_drfq alone).
+exec tests/vm/scenario tests/scenarios/shares-2cpu.toml --short \
 	--scheduler drfq --scheduler drfq-thesis

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The short form of tests/scenarios/sleepers.toml, without the peers.
-exec tests/vm/experiment tests/scenarios/sleepers.toml --short \
+# Tasks that sleep wake up in time and get no more than their share (short form, scx_drfq alone).
+exec tests/vm/scenario tests/scenarios/sleepers.toml --short \
 	--scheduler drfq

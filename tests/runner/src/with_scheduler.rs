@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A command while scx_drfq schedules it.
 
-use crate::experiment::Program;
 use crate::kmsg::Kmsg;
-use crate::scheduler::{Loaded, Programs, wait_state};
-use crate::stats::Stats;
+use crate::scenario::SchedulerProgram;
+use crate::scheduler::{Executables, LoadedScheduler, wait_for_state};
+use crate::stats_client::Stats;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,8 @@ fn ask_again() -> Result<Stats> {
 pub fn run(args: &[String], command: &[String], dir: &Path) -> Result<bool> {
     let mut kmsg = Kmsg::from_now()?;
     let log = dir.join("scheduler.log");
-    let mut loaded = Loaded::start(&Programs::find()?, Program::ScxDrfq, args, &log)?;
+    let mut loaded =
+        LoadedScheduler::start(&Executables::find()?, SchedulerProgram::ScxDrfq, args, &log)?;
     let (program, rest) = command.split_first().context("no command given")?;
     let status = Command::new(program)
         .args(rest)
@@ -42,7 +43,7 @@ pub fn run(args: &[String], command: &[String], dir: &Path) -> Result<bool> {
     }
     if loaded.exited()?.is_none() {
         // The command may have made it restart.
-        wait_state("enabled", PATIENCE)?;
+        wait_for_state("enabled", PATIENCE)?;
         let stats = ask_again()?;
         trouble.extend(stats.contradictions()?);
         println!("events: {}", serde_json::to_string(&stats.system.rest)?);

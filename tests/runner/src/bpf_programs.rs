@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// One program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct BpfProgram {
     /// The kernel's number of it.
     pub id: u32,
     /// Name, at most 15 characters.
@@ -25,11 +25,11 @@ pub struct Program {
 const INSN_BYTES: usize = 8;
 
 /// All programs that are loaded, by number.
-pub fn loaded() -> BTreeMap<u32, Program> {
+pub fn loaded() -> BTreeMap<u32, BpfProgram> {
     let options = ProgInfoQueryOptions::default().include_xlated_prog_insns(true);
     ProgInfoIter::with_query_opts(options)
         .map(|info| {
-            let program = Program {
+            let program = BpfProgram {
                 id: info.id,
                 name: info.name.to_string_lossy().into_owned(),
                 verified_insns: info.verified_insns,
@@ -43,7 +43,7 @@ pub fn loaded() -> BTreeMap<u32, Program> {
 }
 
 /// The programs that were loaded since `before`.
-pub fn since(before: &BTreeMap<u32, Program>) -> Vec<Program> {
+pub fn since(before: &BTreeMap<u32, BpfProgram>) -> Vec<BpfProgram> {
     loaded()
         .into_values()
         .filter(|program| !before.contains_key(&program.id))

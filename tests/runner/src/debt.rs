@@ -4,7 +4,7 @@
 
 use crate::loads::Load;
 use crate::process::{Stat, cpu_ns, now_ns};
-use crate::stats::Stats;
+use crate::stats_client::Stats;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! An experiment as its file declares it: schedulers, cases, and what is
+//! A scenario as its file declares it: schedulers, cases, and what is
 //! expected of each case.
 
 use crate::weight::Weights;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// One file of tests/scenarios.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Experiment {
+pub struct Scenario {
     /// Name of the file, without its extension.
     pub name: String,
     /// What the table is about, one line.
@@ -74,7 +74,7 @@ pub struct Scheduler {
     /// Name in the table and in `Case::schedulers`.
     pub name: String,
     /// What is started.
-    pub program: Program,
+    pub program: SchedulerProgram,
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
@@ -93,7 +93,7 @@ pub struct Scheduler {
 /// The schedulers that can be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Program {
+pub enum SchedulerProgram {
     /// The kernel's own: nothing is started.
     Eevdf,
     /// This project's.
@@ -102,10 +102,10 @@ pub enum Program {
     ScxRusty,
 }
 
-impl Program {
+impl SchedulerProgram {
     /// Whether tolerances apply; the peers' figures stand beside ours.
     pub fn is_judged(self) -> bool {
-        self == Program::ScxDrfq
+        self == SchedulerProgram::ScxDrfq
     }
 }
 
@@ -248,7 +248,7 @@ fn newest() -> String {
     "newest".into()
 }
 
-impl Experiment {
+impl Scenario {
     /// Reads and checks one file.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display();
@@ -362,8 +362,8 @@ mod tests {
         expect = [{ kind = "shares", median_pct = 1.0, worst_pct = 2.0 }]
     "#;
 
-    fn parse(text: &str) -> Result<Experiment> {
-        let parsed: Experiment = toml::from_str(text)?;
+    fn parse(text: &str) -> Result<Scenario> {
+        let parsed: Scenario = toml::from_str(text)?;
         parsed.check()?;
         Ok(parsed)
     }
@@ -403,11 +403,11 @@ mod tests {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|e| e == "toml") {
-                let got = Experiment::read(&path).unwrap();
+                let got = Scenario::read(&path).unwrap();
                 assert_eq!(path.file_stem().unwrap().to_str(), Some(got.name.as_str()));
                 read += 1;
             }
         }
-        assert!(read > 0, "no experiment was found");
+        assert!(read > 0, "no scenario was found");
     }
 }

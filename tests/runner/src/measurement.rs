@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! One measured value, its goal, and the limit of its error.
+
+use crate::scenario::Within;
+
+/// What a measured value is compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Goal {
+    /// Nothing: the value is for the reader.
+    None,
+    /// What the definition gives.
+    Expected(f64),
+    /// A limit.
+    AtMost(f64),
+}
+
+/// One measured value beside its goal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measurement {
+    /// Which task, or what.
+    pub what: String,
+    /// Unit of value and goal.
+    pub unit: &'static str,
+    /// What it is compared with.
+    pub goal: Goal,
+    /// The measured value.
+    pub value: f64,
+    /// Error, percent: relative to the goal, or, for a hold, by how much the
+    /// tolerance is exceeded (negative: it is kept).
+    pub error_pct: f64,
+    /// The part of the error that the length of the run explains, percent.
+    pub allowance_pct: f64,
+}
+
+/// What the errors of all runs are held against.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limit {
+    /// Both signs count.
+    Within(Within),
+    /// Only an excess counts.
+    AtMost(f64),
+}
