@@ -54,6 +54,6 @@ def locked(name: str):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another run that is preparing {name}")
+            say(f"waiting until another step or run has prepared {name}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
