@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Loading and unloading again and again, and what that leaves behind.
+//! Loads and unloads repeatedly, and counts what that leaves.
 
 use crate::kmsg::Kmsg;
 use crate::scenario::SchedulerProgram;
@@ -10,7 +10,7 @@ use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Fewer cycles than this cannot tell a leak of memory from noise.
+/// With fewer cycles, noise hides a leak of memory.
 const MEMORY_CYCLES_MIN: usize = 200;
 
 /// Growth of kernel memory that is not taken for a leak, bytes per cycle. The
@@ -44,7 +44,7 @@ impl Objects {
             }
             ensure!(
                 start.elapsed() < Duration::from_secs(30),
-                "BPF objects are left: {now:?}, there were {wanted:?}"
+                "BPF objects are left: {now:?} after, {wanted:?} before"
             );
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -89,7 +89,7 @@ pub fn run(count: usize, dir: &Path) -> Result<bool> {
     println!("{count} cycles; BPF objects as before: {before:?}");
     match growth {
         Some(bytes) => println!("kernel memory grew by {bytes:.0} bytes per cycle"),
-        None => println!("too few cycles to tell a leak of kernel memory from noise"),
+        None => println!("kernel memory was not judged: {MEMORY_CYCLES_MIN} cycles are needed"),
     }
     trouble
         .iter()
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leak_is_a_slope() {
+    fn only_steady_growth_of_memory_is_a_leak() {
         let leak: Vec<f64> = (0..400).map(|i| 1e8 + 4096.0 * f64::from(i)).collect();
         assert_eq!(growth_per_cycle(&leak), Some(4096.0));
         // Caches that fill once are none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Debts of device traffic injected into a sleeping task, and the time at
-//! which rule 4.10 lets it go.
+//! Debts of device traffic that are injected into a sleeping task, and the
+//! time at which rule 4.10 releases it.
 
 use crate::loads::Load;
 use crate::process::{Stat, cpu_ns, now_ns};
@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// How often V is looked at during a hold.
-const LOOK: Duration = Duration::from_millis(20);
+/// Time between two readings of V during a hold.
+const READING_INTERVAL: Duration = Duration::from_millis(20);
 
 /// One injected debt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Debt {
     pub injected_ns: u64,
     /// S of the next packet: S before, and the debt (ns of virtual time).
     pub start_ns: u64,
-    /// V as it was seen from then on: time (ns) and V (ns of virtual time).
+    /// Readings of V from then on: time (ns) and V (ns of virtual time).
     pub v: Vec<(u64, u64)>,
     /// How long delayed wake-up held the task for it, ns. It may have waited
     /// in the queue after that: its S is late.
@@ -30,8 +30,8 @@ pub struct Debt {
 }
 
 impl Debt {
-    /// When V reached S - K, by interpolation; `None` if it was not seen to.
-    /// `hold_ns` is K.
+    /// When V reached S - K, by interpolation; `None` if no reading is that
+    /// late. `hold_ns` is K.
     pub fn release_ns(&self, hold_ns: u64) -> Option<u64> {
         let goal = self.start_ns.saturating_sub(hold_ns);
         let (first_at, first_v) = *self.v.first()?;
@@ -53,8 +53,8 @@ pub struct Injector<'a> {
     pub bytes: u64,
     /// 1/m: ns of the whole memory bandwidth that a byte takes.
     pub ns_per_byte: f64,
-    /// Follow V until the task runs. Not when it is to be alone: whoever
-    /// looks is not idle.
+    /// Read V until the task runs. Not for a task that must be alone, because
+    /// the reader keeps a CPU busy.
     pub follow: bool,
 }
 
@@ -121,7 +121,7 @@ impl Injector<'_> {
         let start_ns = task.cpu_vt_ns.max(task.mem_vt_ns + debt_ns);
         let mut v = vec![loaded.sample(&stats)];
         while cpu_ns(pid)? == cpu_before_ns && now_ns() < end_ns {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(READING_INTERVAL);
             if self.follow {
                 v.push(loaded.sample(&Stats::ask_system()?));
             }
@@ -169,7 +169,7 @@ impl Charger {
         })
     }
 
-    /// Returns when it is done.
+    /// Returns when the debt is charged.
     fn charge(&mut self, bytes: u64) -> Result<()> {
         writeln!(self.requests, "{bytes}")?;
         let mut answer = String::new();
@@ -187,7 +187,7 @@ impl Drop for Charger {
     }
 }
 
-/// False when the time is over first.
+/// Waits until the task sleeps; false if `end_ns` comes first.
 fn wait_asleep(pid: u32, end_ns: u64) -> Result<bool> {
     while now_ns() < end_ns {
         if Stat::read(pid)?.state == 'S' {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn release_is_interpolated() {
+    fn the_release_time_is_interpolated_between_two_readings_of_v() {
         let v = [(10, 100), (20, 600), (40, 1000)];
         assert_eq!(debt(&v).release_ns(200), Some(30));
         assert_eq!(debt(&v).release_ns(400), Some(20));
@@ -220,13 +220,13 @@ mod tests {
     }
 
     #[test]
-    fn a_release_that_was_not_seen_is_none() {
+    fn a_goal_beyond_the_last_reading_has_no_release_time() {
         assert_eq!(debt(&[(10, 100), (20, 600)]).release_ns(200), None);
         assert_eq!(debt(&[]).release_ns(200), None);
     }
 
     #[test]
-    fn a_debt_below_the_threshold_is_released_at_once() {
+    fn a_debt_below_k_is_released_at_the_first_reading() {
         assert_eq!(debt(&[(10, 100)]).release_ns(5000), Some(10));
     }
 }

@@ -10,8 +10,8 @@ pub struct Claim {
     pub demand: f64,
 }
 
-/// Divides `capacity` CPUs: nobody gets more than it demands, and what that
-/// leaves goes to the others by weight. In CPUs, in the order of `claims`.
+/// Divides `capacity` CPUs by weight. No task gets more than its demand; the
+/// rest goes to the other tasks. The result is in CPUs, in the order of `claims`.
 pub fn max_min(claims: &[Claim], capacity: f64) -> Vec<f64> {
     let mut shares = vec![0.0; claims.len()];
     let mut open: Vec<usize> = (0..claims.len()).collect();
@@ -43,12 +43,12 @@ mod tests {
     }
 
     #[test]
-    fn by_weight_when_nobody_is_satisfied() {
+    fn unlimited_demands_are_served_by_weight() {
         assert_eq!(shares(&[(1.0, 1.0), (3.0, 1.0)], 1.0), [0.25, 0.75]);
     }
 
     #[test]
-    fn a_task_uses_one_cpu_at_most() {
+    fn a_heavy_task_gets_no_more_than_its_demand() {
         assert_eq!(
             shares(&[(1.0, 1.0), (1.0, 1.0), (8.0, 1.0)], 2.0),
             [0.5, 0.5, 1.0]
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sleeper_leaves_goes_to_the_others() {
+    fn unused_shares_go_to_the_other_tasks() {
         assert_eq!(
             shares(&[(1.0, 0.2), (1.0, 1.0), (1.0, 1.0)], 1.0),
             [0.2, 0.4, 0.4]
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_than_there_is() {
+    fn demands_below_the_capacity_are_served_in_full() {
         assert_eq!(shares(&[(1.0, 1.0), (1.0, 0.5)], 4.0), [1.0, 0.5]);
     }
 }

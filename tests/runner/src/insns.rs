@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sizes of the BPF programs, per kernel: recorded in a file, so that growth
-//! is seen.
+//! Sizes of the BPF programs on each kernel, recorded in a file, so that a
+//! test can report growth.
 
 use crate::bpf_programs;
 use crate::run::kernel_release;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Growth beyond this is not accepted unseen.
+/// Growth beyond this must be recorded on purpose.
 const GROWTH_MAX_PCT: usize = 5;
 
-/// Options that leave nothing of the programs out.
+/// Options that load every part of the programs.
 const ARGS: [&str; 6] = [
     "--memory-bandwidth",
     "10G",
@@ -58,7 +58,7 @@ pub fn show(out: &Path) -> Result<()> {
     loaded.stop()?;
     let kernel = kernel_version(&kernel_release());
     let mut sizes = Sizes::new();
-    // The loader's probes of what the kernel can do are not ours.
+    // The loader's probes of kernel features are not part of the scheduler.
     for program in found.into_iter().filter(|p| p.name.starts_with("drfq_")) {
         let size = Size {
             verified: program.verified_insns,
@@ -78,14 +78,14 @@ pub fn record(file: &Path, shown: &[PathBuf]) -> Result<()> {
     write(file, &merge(shown)?)
 }
 
-/// Whether no program grew beyond the limit; says what did.
+/// Whether no program grew beyond the limit; prints those that did.
 pub fn check(file: &Path, shown: &[PathBuf]) -> Result<bool> {
     let complaints = compare(&read(file)?, &merge(shown)?);
     for complaint in &complaints {
         println!("{complaint}");
     }
     if !complaints.is_empty() {
-        println!("if that is as intended, run: tests/vm/verifier --record");
+        println!("if this growth is intended, run: tests/vm/verifier --record");
     }
     Ok(complaints.is_empty())
 }
@@ -113,7 +113,7 @@ fn compare(recorded: &Sizes, now: &Sizes) -> Vec<String> {
         }
     }
     for program in recorded.keys().filter(|p| !now.contains_key(*p)) {
-        complaints.push(format!("{program} is recorded and not there any more"));
+        complaints.push(format!("{program} is recorded but not loaded"));
     }
     complaints
 }
@@ -167,19 +167,19 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_seen_and_shrinking_is_not_a_fault() {
+    fn growth_beyond_the_limit_is_reported_and_shrinking_is_not() {
         assert!(compare(&sizes("p", 100), &sizes("p", 105)).is_empty());
         assert!(compare(&sizes("p", 100), &sizes("p", 50)).is_empty());
         assert_eq!(compare(&sizes("p", 100), &sizes("p", 106)).len(), 1);
     }
 
     #[test]
-    fn new_and_lost_programs_are_seen() {
+    fn a_new_and_a_missing_program_are_reported() {
         assert_eq!(compare(&sizes("p", 100), &sizes("q", 100)).len(), 2);
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_sizes_read_back_unchanged() {
         let file = std::env::temp_dir().join(format!("drfq-insns-{}.toml", std::process::id()));
         write(&file, &sizes("p", 7)).unwrap();
         let got = read(&file);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn versions() {
+    fn the_kernel_version_is_the_release_without_its_suffix() {
         assert_eq!(kernel_version("7.2.13+deb14-amd64"), "7.2.13");
         assert_eq!(kernel_version("6.16.12"), "6.16.12");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The kernel's log since a moment.
+//! Messages of the kernel's log since a given time.
 
 use anyhow::{Context, Result};
 use std::fs::{File, OpenOptions};
@@ -11,7 +11,7 @@ pub struct Kmsg {
     device: File,
 }
 
-/// What no test may find in the log.
+/// Text of messages that fail a test.
 const BAD: [&str; 8] = [
     "runtime error",
     "runnable task stall",
@@ -37,7 +37,7 @@ impl Kmsg {
         Ok(Self { device })
     }
 
-    /// Messages since the last call that tell of trouble.
+    /// Messages since the last call that fail a test.
     pub fn trouble(&mut self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         let mut record = [0_u8; 8192];

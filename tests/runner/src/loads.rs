@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The processes of a case: started behind a gate, released together.
+//! The processes of a case. They start behind a gate and are released together.
 
 use crate::process::{Stat, Usage};
 use crate::scenario::Task;
@@ -42,7 +42,7 @@ impl Loads {
             for copy in 0..task.count {
                 let name = format!("{}-{copy}", task.name);
                 let report = dir.join(format!("load-{name}.json"));
-                // Of an earlier run; it may not be there.
+                // An earlier run may have left one.
                 let _ = std::fs::remove_file(&report);
                 let pin = task.cpu.map(|cpu| format!("--cpus={cpu}"));
                 let child = Command::new(program)
@@ -121,7 +121,10 @@ impl Loads {
             let status = loop {
                 match load.child.try_wait()? {
                     Some(status) => break status,
-                    None if start.elapsed() > PATIENCE => bail!("{} does not end", load.name),
+                    None if start.elapsed() > PATIENCE => bail!(
+                        "{} did not end within {PATIENCE:?} after SIGTERM",
+                        load.name
+                    ),
                     None => std::thread::sleep(Duration::from_millis(2)),
                 }
             };
@@ -143,7 +146,7 @@ impl Load {
 
     fn check_alive(&mut self) -> Result<()> {
         match self.child.try_wait()? {
-            Some(status) => bail!("{} ended by itself: {status}", self.name),
+            Some(status) => bail!("{} ended before it was told to: {status}", self.name),
             None => Ok(()),
         }
     }
@@ -157,7 +160,7 @@ impl Load {
 impl Drop for Loads {
     fn drop(&mut self) {
         for load in &mut self.all {
-            // A failure means that it has ended, which is what is wanted.
+            // A failure means that it has ended already.
             let _ = load.child.kill();
             let _ = load.child.wait();
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What the kernel says of one process.
+//! What the kernel counts for one process.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// Page faults, minor and major.
     pub faults: u64,
-    /// Bytes that it asked block devices for.
+    /// Bytes read from block devices.
     pub read_bytes: u64,
 }
 
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stat_with_a_hostile_name() {
+    fn a_name_with_parentheses_is_parsed() {
         let text = "7 (a) R) S 1 7 7 0 -1 4194560 100 20 3 0 0 0 0 0 20 0 1 0 5 1 1";
         let got = Stat::parse(text).unwrap();
         assert_eq!(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_usage_grows() {
+    fn the_usage_of_a_running_process_grows() {
         let pid = std::process::id();
         let before = Usage::of(pid).unwrap();
         let used = Usage::of(pid).unwrap().since(&before);

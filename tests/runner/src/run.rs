@@ -207,7 +207,7 @@ fn task_records(
         .collect()
 }
 
-/// As `uname -r` says.
+/// Release of the running kernel, as `uname -r` prints it.
 pub fn kernel_release() -> String {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     text.trim().to_string()

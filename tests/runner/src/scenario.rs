@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_file_is_read() {
+    fn a_valid_file_is_read_with_its_defaults() {
         let got = parse(GOOD).unwrap();
         assert_eq!(got.case[0].tasks[0].count, 3);
         assert_eq!(got.kernel, "newest");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_refused() {
+    fn a_file_with_a_mistake_is_refused() {
         for (from, to) in [
             ("cpus = 2", "cpus = 0"),
             ("repeats = 1", "repeats = 0"),
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_the_project_is_valid() {
+    fn every_scenario_of_the_project_is_valid() {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
         let mut read = 0;
         for entry in std::fs::read_dir(dir).unwrap() {

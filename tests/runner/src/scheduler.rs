@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Starting and stopping a scheduler, and what the kernel says of it.
+//! Starts and stops a scheduler, and reads the kernel's sched_ext state.
 
 use crate::scenario::SchedulerProgram;
 use anyhow::{Context, Result, bail, ensure};
@@ -15,7 +15,7 @@ const OPS_FILE: &str = "/sys/kernel/sched_ext/root/ops";
 /// emulated machine on a busy host needs most of it.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Where the programs are.
+/// Where the executables are.
 #[derive(Debug, Clone)]
 pub struct Executables {
     /// Directory of scx_drfq and drfq-load.
@@ -81,7 +81,7 @@ pub struct LoadedScheduler {
     log: PathBuf,
 }
 
-/// The kernel's word for its state: enabled, enabling, disabled, disabling.
+/// The kernel's sched_ext state: enabled, enabling, disabled, disabling.
 pub fn sched_ext_state() -> Result<String> {
     let text = std::fs::read_to_string(STATE_FILE)
         .with_context(|| format!("cannot read {STATE_FILE}: this kernel has no sched_ext"))?;
@@ -185,7 +185,7 @@ impl LoadedScheduler {
     pub fn stop(mut self) -> Result<()> {
         if let Some(status) = self.exited()? {
             bail!(
-                "the scheduler ended by itself: {status}; {}",
+                "the scheduler ended before it was told to: {status}; {}",
                 self.end_of_log()
             );
         }
@@ -225,7 +225,10 @@ impl LoadedScheduler {
                     return Ok(status);
                 }
                 None if start.elapsed() > PATIENCE => {
-                    bail!("the scheduler does not end; {}", self.end_of_log())
+                    bail!(
+                        "the scheduler did not end within {PATIENCE:?}; {}",
+                        self.end_of_log()
+                    )
                 }
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
@@ -238,7 +241,7 @@ impl LoadedScheduler {
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<_> = text.lines().rev().take(12).collect();
         format!(
-            "it said:\n{}",
+            "its last output:\n{}",
             lines.into_iter().rev().collect::<Vec<_>>().join("\n")
         )
     }
@@ -247,7 +250,7 @@ impl LoadedScheduler {
 impl Drop for LoadedScheduler {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // A failure means that it has ended, which is what is wanted.
+            // A failure means that it has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

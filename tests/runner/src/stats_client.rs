@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a loaded scx_drfq says of itself over its stats socket.
+//! Client of the stats socket of a loaded scx_drfq.
 
 use crate::process::now_ns;
 use anyhow::{Context, Result};
@@ -60,9 +60,9 @@ impl Stats {
         Ok(stats)
     }
 
-    /// Asks for the system alone, which costs the agent little. While the agent
-    /// works V stands still: a sleeper starts behind V (4.7), and V is the
-    /// smallest start. Who looks often at V must not make the agent work.
+    /// Asks for the system alone, which costs the agent little. V does not
+    /// advance while the agent runs: the agent sleeps and so starts behind V
+    /// (4.7), and V is the smallest start. Frequent readers must not keep it busy.
     pub fn ask_system() -> Result<Self> {
         let (system, asked_ns) = request(&[("target", "top")])?;
         Ok(Self {
@@ -86,7 +86,7 @@ impl Stats {
         self.tasks
             .iter()
             .find(|task| task.pid == pid)
-            .with_context(|| format!("scx_drfq does not know thread {pid}"))
+            .with_context(|| format!("scx_drfq has no account of thread {pid}"))
     }
 
     /// Contradictions among the counters; empty when they agree.

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_sets() {
+    fn median_half_range_and_worst_of_small_sets() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0]), 2.5);
         assert!(median(&[]).is_nan());

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernel_weights_fall_and_thesis_weights_rise() {
+    fn kernel_weights_fall_with_nice_and_thesis_weights_rise() {
         assert_eq!(Weights::Kernel.of(0), 1.0);
         assert_eq!(Weights::Kernel.of(-5), 3121.0 / 1024.0);
         assert_eq!(Weights::Kernel.of(5), 335.0 / 1024.0);

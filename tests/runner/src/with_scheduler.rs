@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! A command while scx_drfq schedules it.
+//! Runs a command while scx_drfq is loaded.
 
 use crate::kmsg::Kmsg;
 use crate::scenario::SchedulerProgram;
@@ -10,11 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long it may take to load again.
+/// How long loading again may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A scheduler that was loaded again serves its statistics a little later.
-fn ask_again() -> Result<Stats> {
+/// Retries, because a scheduler that was loaded again serves its statistics later.
+fn ask_with_retries() -> Result<Stats> {
     let start = Instant::now();
     loop {
         match Stats::ask() {
@@ -25,7 +25,7 @@ fn ask_again() -> Result<Stats> {
 }
 
 /// Loads scx_drfq with `args`, runs `command`, unloads. Whether the command
-/// succeeded, the scheduler was still there and content, and the kernel too.
+/// succeeded and neither the scheduler nor the kernel reports an error.
 pub fn run(args: &[String], command: &[String], dir: &Path) -> Result<bool> {
     let mut kmsg = Kmsg::from_now()?;
     let log = dir.join("scheduler.log");
@@ -44,7 +44,7 @@ pub fn run(args: &[String], command: &[String], dir: &Path) -> Result<bool> {
     if loaded.exited()?.is_none() {
         // The command may have made it restart.
         wait_for_state("enabled", PATIENCE)?;
-        let stats = ask_again()?;
+        let stats = ask_with_retries()?;
         trouble.extend(stats.contradictions()?);
         println!("events: {}", serde_json::to_string(&stats.system.rest)?);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Workloads that know exactly what they did.
+//! Workloads that report exactly what they did.
 //!
 //! Each load runs until `--duration-s` has passed or SIGTERM or SIGINT comes,
-//! then says what it did (`--json`). SIGUSR1 begins the measured part: latencies
+//! then writes a report (`--json`). SIGUSR1 begins the measured part: latencies
 //! recorded before it are forgotten. A load dies with its parent.
 
 mod clock;
@@ -25,7 +25,7 @@ use report::Report;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Workloads that know exactly what they did.
+/// Workloads that report exactly what they did.
 #[derive(Parser)]
 #[command(name = "drfq-load", version)]
 struct Opts {
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cpu_lists() {
+    fn a_cpu_list_is_parsed_and_a_wrong_one_refused() {
         assert_eq!(parse_cpus("0,2-3").unwrap(), [0, 2, 3]);
         for bad in ["", "3-1", "a", "0,", "-1", "99999"] {
             assert!(parse_cpus(bad).is_err(), "{bad}");

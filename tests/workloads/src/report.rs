@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What a load says it did, as JSON.
+//! The report of a load, as JSON.
 
 use crate::samples::Summary;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::path::Path;
 
-/// One load's account of itself. Counts run from the start of the load;
+/// What one load did. Counts run from the start of the load;
 /// latencies from the last SIGUSR1, if there was one.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {

@@ -13,12 +13,12 @@ pub struct Samples {
     dropped: u64,
 }
 
-/// What a report says about a set of samples.
+/// Percentiles of a set of samples.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub struct Summary {
     /// Samples recorded.
     pub count: u64,
-    /// Samples beyond the capacity, in none of the figures below.
+    /// Samples beyond the capacity, which no percentile includes.
     pub dropped: u64,
     /// Median, ns.
     pub p50_ns: u64,
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_nearest_rank() {
+    fn percentiles_of_two_hundred_samples_are_by_nearest_rank() {
         let mut samples = Samples::default();
         (1..=200).rev().for_each(|v| samples.add(v));
         let got = samples.summary();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_zero_not_a_panic() {
+    fn a_summary_without_samples_is_zero() {
         assert_eq!(Samples::default().summary().max_ns, 0);
     }
 }

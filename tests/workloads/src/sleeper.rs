@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Sleeps and works in turn, and knows how late each wake-up was.
+//! Sleeps and works by turns, and records how late each wake-up was.
 
 use crate::clock;
 use crate::report::Report;
