@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // drfq-mc bench: how fast the model itself is on this machine.
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
-#include <iostream>
 
-#include "../model/traffic.hh"
-#include "commands.hh"
+#include "cli/commands.hh"
+#include "model/traffic.hh"
 
 namespace drfq {
 namespace {
@@ -17,7 +15,7 @@ struct Case {
   Policy policy;
   Kind kind;
   unsigned agents;
-  unsigned lines;
+  unsigned outstanding_lines;
 };
 
 void measure(const Case &c, double ms) {
@@ -31,7 +29,7 @@ void measure(const Case &c, double ms) {
     AgentOptions a;
     a.kind = c.kind;
     a.label = Label::of_core(i);
-    a.lines = c.lines;
+    a.outstanding_lines = c.outstanding_lines;
     a.base = std::uint64_t{i} << 30;
     t.add(a);
   }
@@ -49,23 +47,8 @@ void measure(const Case &c, double ms) {
 
 }  // namespace
 
-int command_bench(const Arguments &args) {
-  double ms = 100;
-  if (args.size() == 1 && (args[0] == "--help" || args[0] == "-h")) {
-    std::cout << "usage: drfq-mc bench [MS]\n"
-                 "       drfq-mc bench --socket PATH\n"
-                 "  MS             simulated milliseconds of each case (100)\n"
-                 "  --socket PATH  measure the round trips of a running server instead\n";
-    return 0;
-  }
-  if (args.size() == 2 && args[0] == "--socket") return bench_socket(args[1]);
-  if (args.size() > 1) throw UsageError("usage: drfq-mc bench [MS | --socket PATH]");
-  if (args.size() == 1) {
-    char *end = nullptr;
-    ms = std::strtod(args[0].c_str(), &end);
-    if (*end != '\0' || !(ms >= 1 && ms <= 1e6))
-      throw UsageError("bench: MS must be a number from 1 to 1000000");
-  }
+int command_bench(const BenchOptions &o) {
+  if (!o.socket.empty()) return bench_socket(o.socket);
   std::puts("| case | M bursts/CPU s | M lines/CPU s | simulated ms/CPU s |\n|---|---:|---:|---:|");
   const Case cases[] = {
       {"LPDDR2 lvtf, 1 copy x 8 lines", "lpddr2-1066-x32", Policy::lvtf, Kind::copy, 1, 8},
@@ -77,7 +60,7 @@ int command_bench(const Arguments &args) {
       {"DDR4 lvtf, 4 copies x 8", "ddr4-2400", Policy::lvtf, Kind::copy, 4, 8},
       {"DDR5 lvtf, 4 copies x 8", "ddr5-4800", Policy::lvtf, Kind::copy, 4, 8},
   };
-  for (const Case &c : cases) measure(c, ms);
+  for (const Case &c : cases) measure(c, o.ms);
   return 0;
 }
 

@@ -10,9 +10,9 @@
 #include <cstring>
 #include <vector>
 
-#include "../core/registers.hh"
-#include "../core/wire.hh"
-#include "commands.hh"
+#include "cli/commands.hh"
+#include "core/registers.hh"
+#include "core/wire.hh"
 
 namespace drfq {
 namespace {

@@ -3,25 +3,14 @@
 #include <fstream>
 #include <iostream>
 
-#include "../model/trace.hh"
-#include "commands.hh"
-#include "decisions.hh"
-#include "experiment.hh"
+#include "cli/commands.hh"
+#include "config/memory_table.hh"
+#include "host/decision_replay.hh"
+#include "host/results.hh"
+#include "model/trace.hh"
 
 namespace drfq {
 namespace {
-
-constexpr const char *kReplayHelp =
-    "usage: drfq-mc replay [--memory FILE] [--log FILE] TRACE...\n"
-    "       drfq-mc replay --decisions LOG...\n"
-    "  --memory FILE  take the [memory] table of this experiment file\n"
-    "  --log FILE     write every decision, one a line (with one TRACE only)\n"
-    "  --decisions    ask the core again for the decisions of these logs, for example of\n"
-    "                 gem5; exit 3 when one differs\n";
-
-constexpr const char *kRecordHelp =
-    "usage: drfq-mc record --out TRACE EXPERIMENT\n"
-    "  Writes the packets of the experiment's first combination and seed.\n";
 
 /// One line for each arrival and each burst: what the reference is compared with.
 class DecisionLog final : public Observer {
@@ -86,70 +75,35 @@ bool replay_log(const std::string &file) {
 
 }  // namespace
 
-int command_replay(const Arguments &args) {
-  std::string memory_file, log_file;
-  bool decisions = false;
-  std::vector<std::string> traces;
-  for (std::size_t i = 0; i < args.size(); i++) {
-    if (args[i] == "--help" || args[i] == "-h") {
-      std::cout << kReplayHelp;
-      return 0;
-    }
-    if (args[i] == "--decisions") {
-      decisions = true;
-    } else if ((args[i] == "--memory" || args[i] == "--log") && i + 1 < args.size()) {
-      (args[i] == "--memory" ? memory_file : log_file) = args[i + 1];
-      i++;
-    } else if (args[i][0] == '-') {
-      throw UsageError("replay: unexpected '" + args[i] + "'\n" + kReplayHelp);
-    } else {
-      traces.push_back(args[i]);
-    }
-  }
-  if (traces.empty() || (!log_file.empty() && traces.size() != 1))
-    throw UsageError(std::string("replay: a trace is needed, and one only with --log\n") +
-                     kReplayHelp);
-  if (decisions) {
-    if (!memory_file.empty() || !log_file.empty())
-      throw UsageError(std::string("replay: --decisions goes with logs alone\n") + kReplayHelp);
+int command_replay(const ReplayOptions &o) {
+  if (o.decisions) {
     bool same = true;
-    for (const std::string &t : traces) same = replay_log(t) && same;
+    for (const std::string &file : o.files) same = replay_log(file) && same;
     return same ? 0 : 3;
   }
+  if (!o.log.empty() && o.files.size() != 1) {
+    std::cerr << "drfq-mc: replay --log takes one trace, not " << o.files.size() << "\n";
+    return 2;
+  }
   MemoryOptions options;
-  if (!memory_file.empty()) options = load_memory(toml::parse(memory_file, read_file(memory_file)));
+  if (!o.memory.empty()) options = load_memory_file(o.memory);
   std::ofstream log;
-  if (!log_file.empty()) log.open(log_file);
-  for (const std::string &t : traces) replay(options, t, log_file.empty() ? nullptr : &log);
+  if (!o.log.empty()) log.open(o.log);
+  for (const std::string &file : o.files) replay(options, file, o.log.empty() ? nullptr : &log);
   log.close();
-  if (!log_file.empty() && !log) throw std::runtime_error("cannot write " + log_file);
+  if (!o.log.empty() && !log) throw std::runtime_error("cannot write " + o.log);
   return 0;
 }
 
-int command_record(const Arguments &args) {
-  std::string out_file, file;
-  for (std::size_t i = 0; i < args.size(); i++) {
-    if (args[i] == "--help" || args[i] == "-h") {
-      std::cout << kRecordHelp;
-      return 0;
-    }
-    if (args[i] == "--out" && i + 1 < args.size())
-      out_file = args[++i];
-    else if (args[i][0] == '-' || !file.empty())
-      throw UsageError("record: unexpected '" + args[i] + "'\n" + kRecordHelp);
-    else
-      file = args[i];
-  }
-  if (file.empty() || out_file.empty())
-    throw UsageError(std::string("record: an experiment and --out are needed\n") + kRecordHelp);
-  const Experiment e = load_experiment(file, read_file(file));
-  std::ofstream out(out_file);
+int command_record(const RecordOptions &o) {
+  const Experiment e = load_checked_experiment(o.experiment, read_file(o.experiment));
+  std::ofstream out(o.out);
   TraceWriter writer(out);
   Scenario s = e.points[0].scenario;
   s.seed = e.seeds[0];
   run(s, &writer);
   out.close();
-  if (!out) throw std::runtime_error("cannot write " + out_file);
+  if (!out) throw std::runtime_error("cannot write " + o.out);
   return 0;
 }
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The [memory] table: controller, DRAM and ports.
-#include <iostream>
-#include <utility>
+#include "config/memory_table.hh"
 
-#include "cli/commands.hh"
-#include "cli/experiment.hh"
+#include <nlohmann/json.hpp>
+
+#include "config/reader.hh"
 #include "model/presets.hh"
-#include "reader.hh"
 
 namespace drfq {
 namespace {
@@ -40,16 +38,12 @@ void load_timing(Reader *r, Timing *t) {
 
 }  // namespace
 
-std::string describe(const MemoryOptions &m) {
-  std::string out = "{\"dram\":\"" + m.timing.name + "\"";
-  const auto number = [&out](const char *key, std::uint64_t v) {
-    out += std::string(",\"") + key + "\":" + std::to_string(v);
-  };
-  for (const TimingField &f : kTimingFields)
-    number((std::string(f.name) + "_ps").c_str(), m.timing.*f.field);
+std::string memory_json(const MemoryOptions &m) {
   const Timing &t = m.timing;
   const ControllerOptions &c = m.controller;
-  const std::pair<const char *, std::uint64_t> numbers[] = {
+  nlohmann::ordered_json out = {{"dram", t.name}};
+  for (const TimingField &f : kTimingFields) out[std::string(f.name) + "_ps"] = t.*f.field;
+  out.update({
       {"burst_bytes", t.burst_bytes},
       {"row_bytes", t.row_bytes},
       {"ranks", t.ranks},
@@ -70,26 +64,12 @@ std::string describe(const MemoryOptions &m) {
       {"drain_low_percent", c.drain.low_percent},
       {"drain_min_writes", c.drain.min_writes},
       {"drain_min_reads", c.drain.min_reads},
-  };
-  for (const auto &n : numbers) number(n.first, n.second);
-  out += std::string(",\"map\":\"") + kMaps[static_cast<std::size_t>(t.map)] + "\",\"page\":\"" +
-         kPages[static_cast<std::size_t>(t.page)] + "\",\"policy\":\"" +
-         kPolicies[static_cast<std::size_t>(c.policy)] + "\",\"ports\":\"" +
-         kPorts[static_cast<std::size_t>(m.ports)] + "\"}";
-  return out;
-}
-
-int command_memory(const Arguments &args) {
-  if (args.size() == 1 && (args[0] == "--help" || args[0] == "-h")) {
-    std::cout << "usage: drfq-mc memory [FILE]\n"
-                 "  Prints the [memory] table of an experiment file, or the default, as JSON.\n";
-    return 0;
-  }
-  if (args.size() > 1) throw UsageError("memory: one file, or none");
-  MemoryOptions m;
-  if (!args.empty()) m = load_memory(toml::parse(args[0], read_file(args[0])));
-  std::cout << describe(m) << "\n";
-  return 0;
+      {"map", kMaps[static_cast<std::size_t>(t.map)]},
+      {"page", kPages[static_cast<std::size_t>(t.page)]},
+      {"policy", kPolicies[static_cast<std::size_t>(c.policy)]},
+      {"ports", kPorts[static_cast<std::size_t>(m.ports)]},
+  });
+  return out.dump();
 }
 
 MemoryOptions load_memory(const toml::Document &doc) {
@@ -119,6 +99,10 @@ MemoryOptions load_memory(const toml::Document &doc) {
   const std::string wrong = check(m.timing);
   if (!wrong.empty()) r.fail(table != nullptr ? table->line : 0, "[memory]: " + wrong);
   return m;
+}
+
+MemoryOptions load_memory_file(const std::string &path) {
+  return load_memory(toml::parse(path, read_file(path)));
 }
 
 }  // namespace drfq

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Takes typed values out of a table, with ranges, and complains about keys that
-// nobody asked for.
+// Takes typed values out of a table, checks their ranges, and reports keys that
+// are unknown.
 #ifndef DRFQ_READER_HH
 #define DRFQ_READER_HH
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "toml.hh"
+#include "config/toml.hh"
 
 namespace drfq {
 
@@ -86,7 +86,7 @@ class Reader {
     return table_ != nullptr ? table_->line : 0;
   }
 
-  /// Call when everything was asked for.
+  /// Fails when the table has a key that was not read. Call it last.
   void done() const {
     if (table_ == nullptr) return;
     for (const auto &kv : table_->values)

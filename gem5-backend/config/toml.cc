@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "toml.hh"
+// The only file that includes toml++, which takes long to compile.
+#include "config/toml.hh"
 
-#include <cctype>
-#include <cerrno>
+#define TOML_HEADER_ONLY 1
+#define TOML_EXCEPTIONS 1
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -46,171 +50,88 @@ Table *Document::find(const std::string &name) {
 
 namespace {
 
-constexpr unsigned kDepthMax = 8;
-
-class Parser {
+/// Turns toml++'s tree into a Document.
+class Converter {
  public:
-  Parser(const std::string &file, const std::string &text) : text_(text) {
+  explicit Converter(const std::string &file) {
     doc_.file = file;
     doc_.tables.emplace_back();
   }
 
-  Document run() {
-    for (skip_blank(true); !at_end(); skip_blank(true)) {
-      if (peek() == '[')
-        header();
-      else
-        pair();
-      end_of_line();
+  Document run(const ::toml::table &root) {
+    for (const auto &[key, node] : root) {
+      const std::string name(key.str());
+      const ::toml::array *array = node.as_array();
+      if (const ::toml::table *t = node.as_table()) {
+        add(name, *t, false);
+      } else if (array != nullptr && array->is_array_of_tables()) {
+        for (const ::toml::node &element : *array) add(name, *element.as_table(), true);
+      } else {
+        doc_.tables[0].values.emplace(name, value(name, node));
+      }
     }
+    // toml++ sorts by name; the file's order is that of the lines.
+    std::stable_sort(doc_.tables.begin() + 1, doc_.tables.end(),
+                     [](const Table &a, const Table &b) { return a.line < b.line; });
     return doc_;
   }
 
  private:
-  [[noreturn]] void fail(const std::string &why) const { throw Error(doc_.file, line_, why); }
-  bool at_end() const { return at_ >= text_.size(); }
-  char peek() const { return at_end() ? '\0' : text_[at_]; }
+  static unsigned line(const ::toml::node &n) { return n.source().begin.line; }
 
-  char take() {
-    const char c = peek();
-    at_++;
-    if (c == '\n') line_++;
-    return c;
+  [[noreturn]] void fail(const ::toml::node &n, const std::string &why) const {
+    throw Error(doc_.file, line(n), why);
   }
 
-  void skip_blank(bool lines) {
-    while (!at_end()) {
-      if (peek() == '#')
-        while (!at_end() && peek() != '\n') take();
-      else if (peek() == ' ' || peek() == '\t' || peek() == '\r' || (lines && peek() == '\n'))
-        take();
-      else
-        return;
-    }
-  }
-
-  void end_of_line() {
-    skip_blank(false);
-    if (!at_end() && peek() != '\n') fail("one statement a line");
-  }
-
-  static bool bare(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
-  }
-
-  std::string key() {
-    if (peek() == '"') return quoted();
-    std::string out;
-    while (bare(peek())) out += take();
-    if (out.empty()) fail("a key was expected");
-    return out;
-  }
-
-  std::string quoted() {
-    std::string out;
-    take();
-    while (peek() != '"') {
-      if (at_end() || peek() == '\n') fail("the string is not closed");
-      if (peek() == '\\') fail("strings have no escapes here");
-      out += take();
-    }
-    take();
-    return out;
-  }
-
-  void header() {
+  void add(const std::string &name, const ::toml::table &from, bool element) {
     Table t;
-    t.line = line_;
-    take();
-    t.element = peek() == '[';
-    if (t.element) take();
-    t.name = key();
-    for (int i = t.element ? 2 : 1; i > 0; i--)
-      if (take() != ']') fail("']' was expected");
-    const Table *old = doc_.find(t.name);
-    if (old != nullptr && (!t.element || !old->element))
-      fail("[" + t.name + "] was given on line " + std::to_string(old->line) + " already");
-    doc_.tables.push_back(t);
+    t.name = name;
+    t.element = element;
+    t.line = line(from);
+    for (const auto &[key, node] : from) {
+      const std::string k(key.str());
+      t.values.emplace(k, value(k, node));
+    }
+    doc_.tables.push_back(std::move(t));
   }
 
-  void pair() {
-    const std::string k = key();
-    skip_blank(false);
-    if (take() != '=') fail("'=' was expected after '" + k + "'");
-    skip_blank(false);
-    Value v = value(0);
-    if (!doc_.tables.back().values.emplace(k, std::move(v)).second)
-      fail("'" + k + "' was given already");
-  }
-
-  Value value(unsigned depth) {
+  Value value(const std::string &key, const ::toml::node &n) const {
     Value v;
-    v.line = line_;
-    if (peek() == '"') {
+    v.line = line(n);
+    if (n.is_string()) {
       v.type = Value::Type::string;
-      v.text = quoted();
-    } else if (peek() == '[') {
-      if (depth == kDepthMax) fail("arrays are nested too deeply");
-      array(&v, depth);
+      v.text = n.as_string()->get();
+    } else if (n.is_boolean()) {
+      v.type = Value::Type::boolean;
+      v.boolean = n.as_boolean()->get();
+    } else if (n.is_integer()) {
+      v.type = Value::Type::integer;
+      v.integer = n.as_integer()->get();
+      v.decimal = static_cast<double>(v.integer);
+    } else if (n.is_floating_point()) {
+      v.type = Value::Type::decimal;
+      v.decimal = n.as_floating_point()->get();
+      if (!std::isfinite(v.decimal)) fail(n, "'" + key + "' must be a finite number");
+    } else if (const ::toml::array *items = n.as_array()) {
+      v.type = Value::Type::array;
+      for (const ::toml::node &item : *items) v.items.push_back(value(key, item));
     } else {
-      scalar(&v);
+      fail(n, "'" + key + "' must be a string, a number, true, false or an array");
     }
     return v;
   }
 
-  void array(Value *v, unsigned depth) {
-    v->type = Value::Type::array;
-    take();
-    for (skip_blank(true); peek() != ']'; skip_blank(true)) {
-      if (at_end()) fail("the array is not closed");
-      v->items.push_back(value(depth + 1));
-      skip_blank(true);
-      if (peek() == ',')
-        take();
-      else if (peek() != ']')
-        fail("',' or ']' was expected");
-    }
-    take();
-  }
-
-  void scalar(Value *v) {
-    std::string word;
-    while (bare(peek()) || peek() == '.' || peek() == '+') {
-      const char c = take();
-      if (c != '_') word += c;
-    }
-    if (word == "true" || word == "false") {
-      v->type = Value::Type::boolean;
-      v->boolean = word == "true";
-      return;
-    }
-    char *end = nullptr;
-    errno = 0;
-    v->integer = std::strtoll(word.c_str(), &end, 10);
-    if (!word.empty() && *end == '\0') {
-      if (errno == ERANGE) fail("the number is too large");
-      v->type = Value::Type::integer;
-      v->decimal = static_cast<double>(v->integer);
-      return;
-    }
-    v->type = Value::Type::decimal;
-    v->decimal = std::strtod(word.c_str(), &end);
-    const bool number = !word.empty() && (std::isdigit(static_cast<unsigned char>(word[0])) ||
-                                          word[0] == '-' || word[0] == '+');
-    if (!number || *end != '\0' || !(v->decimal - v->decimal == 0))
-      fail("a string, number, boolean or array was expected");
-  }
-
   Document doc_;
-  const std::string &text_;
-  std::size_t at_ = 0;
-  unsigned line_ = 1;
 };
 
 }  // namespace
 
 Document parse(const std::string &file, const std::string &text) {
-  return Parser(file, text).run();
+  try {
+    return Converter(file).run(::toml::parse(text, file));
+  } catch (const ::toml::parse_error &e) {
+    throw Error(file, e.source().begin.line, std::string(e.description()));
+  }
 }
 
 }  // namespace toml

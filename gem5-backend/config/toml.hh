@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The subset of TOML that experiments are written in: comments, [table],
-// [[array of tables]], key = value with bare or quoted keys, and values that are
-// strings ("..." without escapes), integers, decimals, booleans and arrays of
-// these, which may span lines. Nothing else: no dotted keys, inline tables,
-// dates or multi-line strings. Every such file is also a TOML file.
+// A description file: TOML, with tables that hold no further tables. toml.cc
+// parses it by toml++.
 #ifndef DRFQ_TOML_HH
 #define DRFQ_TOML_HH
 

@@ -28,17 +28,17 @@ inline const char *name(Admission a) {
   return "?";
 }
 
-/// Rule (i): full. extra: entries that left the queue but still hold a buffer
+/// Rule (i): full. in_flight: entries that left the queue but still hold a buffer
 /// (reads whose data is on its way, as gem5 counts them).
-inline bool has_room(const Queue &q, unsigned extra, unsigned bursts) {
-  return q.size() + extra + bursts <= q.capacity();
+inline bool has_room(const Queue &q, unsigned in_flight, unsigned bursts) {
+  return q.size() + in_flight + bursts <= q.capacity();
 }
 
 /// Both rules. The share in use is taken before the packet is added; "lowest
 /// virtual time in the queue" is its head's, and an empty queue has none.
-inline Admission admit(const Queue &q, unsigned extra, unsigned bursts, VTime vtime) {
-  if (!has_room(q, extra, bursts)) return Admission::full;
-  const bool scarce = (q.size() + extra) * 10 > q.capacity() * 9;
+inline Admission admit(const Queue &q, unsigned in_flight, unsigned bursts, VTime vtime) {
+  if (!has_room(q, in_flight, bursts)) return Admission::full;
+  const bool scarce = (q.size() + in_flight) * 10 > q.capacity() * 9;
   if (scarce && !q.empty() && vtime >= q.head().vtime) return Admission::reserved;
   return Admission::accepted;
 }

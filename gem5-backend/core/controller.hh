@@ -11,7 +11,7 @@
 
 #include "admission.hh"
 #include "direction.hh"
-#include "owner.hh"
+#include "attribution.hh"
 #include "pick.hh"
 #include "queue.hh"
 #include "registers.hh"
@@ -48,7 +48,7 @@ struct Arrival {
 
 struct Verdict {
   Admission admission = Admission::full;
-  Owner owner;  ///< whom an accepted packet is charged to
+  Attribution attribution;  ///< the pid that an accepted packet is charged to
 };
 
 /// What the data bus does next.
@@ -75,18 +75,18 @@ class Controller {
   /// packet comes again. The caller then enqueues each of its bursts.
   Verdict arrive(const Arrival &a) {
     Verdict v;
-    v.owner = attribute(regs_, a.label);
-    v.admission = decide(a, v.owner.vtime);
-    if (v.admission == Admission::accepted) regs_.count(v.owner.pid, a.bytes);
+    v.attribution = attribute(regs_, a.label);
+    v.admission = decide(a, v.attribution.vtime);
+    if (v.admission == Admission::accepted) regs_.count(v.attribution.pid, a.bytes);
     return v;
   }
 
-  /// Queues one burst of an accepted packet, with the virtual time its owner
-  /// had on arrival. Returns its slot in the queue.
-  Queue::Slot enqueue(Dir d, const Owner &owner, Ps now, std::uint16_t bank, std::uint32_t row,
-                      std::uint16_t handle) {
+  /// Queues one burst of an accepted packet, with the virtual time that
+  /// it had on arrival. Returns its slot in the queue.
+  Queue::Slot enqueue(Dir d, const Attribution &attribution, Ps now, std::uint16_t bank,
+                      std::uint32_t row, std::uint16_t handle) {
     Entry e;
-    e.vtime = options_.policy == Policy::lvtf ? owner.vtime : 0;
+    e.vtime = options_.policy == Policy::lvtf ? attribution.vtime : 0;
     e.seq = next_seq_++;
     e.arrival = now;
     e.bank = bank;
@@ -114,8 +114,8 @@ class Controller {
     if (c.found) return c;
     c.dir = choose_direction(drain);
     const Queue &q = queue(c.dir);
-    const Ps extra = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
-    const Ps min_col = bus_free + extra > now ? bus_free + extra : now;
+    const Ps turn = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
+    const Ps min_col = bus_free + turn > now ? bus_free + turn : now;
     const bool lvtf = options_.policy == Policy::lvtf;
     c.place = lvtf && !options_.prepare ? pick_first_ready(q, c.dir, view)
                                         : pick_frfcfs(q, c.dir, view, min_col, now);
@@ -141,9 +141,9 @@ class Controller {
   Admission decide(const Arrival &a, VTime vtime) const {
     if (a.bursts == 0) return Admission::accepted;
     const Queue &q = queue(a.dir);
-    const unsigned extra = a.dir == Dir::read ? a.in_flight : 0;
-    if (options_.policy == Policy::lvtf) return admit(q, extra, a.bursts, vtime);
-    return has_room(q, extra, a.bursts) ? Admission::accepted : Admission::full;
+    const unsigned in_flight = a.dir == Dir::read ? a.in_flight : 0;
+    if (options_.policy == Policy::lvtf) return admit(q, in_flight, a.bursts, vtime);
+    return has_room(q, in_flight, a.bursts) ? Admission::accepted : Admission::full;
   }
 
   /// The entry that waited longer than the aging bound, if there is one.

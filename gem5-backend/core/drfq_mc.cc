@@ -14,7 +14,8 @@ namespace {
 
 drfq::Dir dir_of(bool write) { return write ? drfq::Dir::write : drfq::Dir::read; }
 
-struct CallbackView {
+struct CallbackView : drfq::PlainView<CallbackView> {
+  explicit CallbackView(const drfq_mc_view &view) : v(view) {}
   const drfq_mc_view &v;
   bool ready(const drfq::Entry &e) const { return v.ready(v.context, e.bank); }
   bool row_hit(const drfq::Entry &e) const { return v.row_hit(v.context, e.bank, e.row); }
@@ -23,12 +24,6 @@ struct CallbackView {
   }
   drfq::Ps activate_at(const drfq::Entry &e) const { return v.activate_at(v.context, e.bank); }
   drfq::Ps row_to_column() const { return v.row_to_column_ps; }
-  bool fits_before(const drfq::Entry &, const drfq::Entry &, drfq::Dir, drfq::Ps) const {
-    return false;
-  }
-  drfq::BankHeads heads(const drfq::Queue &q, drfq::Dir, unsigned bank) const {
-    return drfq::search_heads(q, bank, *this);
-  }
 };
 
 bool in_range(uint32_t v, uint32_t most) { return v >= 1 && v <= most; }
@@ -73,7 +68,7 @@ int drfq_mc_write(drfq_mc *mc, uint64_t offset, uint64_t value) {
   return static_cast<int>(mc->controller.registers().write(offset, value));
 }
 
-int drfq_mc_arrive(drfq_mc *mc, const drfq_mc_packet *p, drfq_mc_owner *owner) {
+int drfq_mc_arrive(drfq_mc *mc, const drfq_mc_packet *p, drfq_mc_attribution *attribution) {
   drfq::Arrival a;
   a.label = {p->core, p->substream};
   a.dir = dir_of(p->write);
@@ -81,15 +76,16 @@ int drfq_mc_arrive(drfq_mc *mc, const drfq_mc_packet *p, drfq_mc_owner *owner) {
   a.bursts = p->bursts;
   a.in_flight = p->in_flight;
   const drfq::Verdict v = mc->controller.arrive(a);
-  *owner = {v.owner.pid, v.owner.vtime};
+  *attribution = {v.attribution.pid, v.attribution.vtime};
   return static_cast<int>(v.admission);
 }
 
-bool drfq_mc_enqueue(drfq_mc *mc, bool write, const drfq_mc_owner *owner, uint64_t now_ps,
-                     uint16_t bank, uint32_t row, uint16_t handle) {
+bool drfq_mc_enqueue(drfq_mc *mc, bool write, const drfq_mc_attribution *attribution,
+                     uint64_t now_ps, uint16_t bank, uint32_t row, uint16_t handle) {
   const drfq::Queue &q = mc->controller.queue(dir_of(write));
   if (bank >= drfq::kBanksMax || !drfq::has_room(q, 0, 1)) return false;
-  mc->controller.enqueue(dir_of(write), {owner->pid, owner->vtime}, now_ps, bank, row, handle);
+  mc->controller.enqueue(dir_of(write), {attribution->pid, attribution->vtime}, now_ps, bank, row,
+                         handle);
   return true;
 }
 

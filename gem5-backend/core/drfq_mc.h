@@ -38,7 +38,7 @@ struct drfq_mc_packet {
   bool write;
 };
 
-struct drfq_mc_owner {
+struct drfq_mc_attribution {
   uint32_t pid; /* 0: unattributed */
   uint64_t vtime;
 };
@@ -79,10 +79,10 @@ int drfq_mc_write(struct drfq_mc *mc, uint64_t offset, uint64_t value);
 
 /* Returns drfq::Admission: 0 accepted and counted, 1 full, 2 reserved. */
 int drfq_mc_arrive(struct drfq_mc *mc, const struct drfq_mc_packet *packet,
-                   struct drfq_mc_owner *owner);
+                   struct drfq_mc_attribution *attribution);
 
 /* Queues one burst of a packet that was accepted; false: bank of 256 or more, or no room. */
-bool drfq_mc_enqueue(struct drfq_mc *mc, bool write, const struct drfq_mc_owner *owner,
+bool drfq_mc_enqueue(struct drfq_mc *mc, bool write, const struct drfq_mc_attribution *attribution,
                      uint64_t now_ps, uint16_t bank, uint32_t row, uint16_t handle);
 
 /* Chooses and removes the next burst; false: none can be served now. */

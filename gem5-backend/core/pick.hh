@@ -10,8 +10,7 @@
 //   BankHeads heads(const Queue &, Dir, unsigned bank)
 //   bool fits_before(const Entry &f, const Entry &e, Dir, Ps min_col_at)
 //                                      f can be served now and e is not later for it
-// A host that does not keep the heads of its banks answers search_heads(); one that
-// cannot tell what fits answers false.
+// PlainView answers the last two for a host that cannot.
 // Entries of one bank that hit, and those that miss, differ in nothing but their
 // age: to look at the first of each is enough.
 #ifndef DRFQ_PICK_HH
@@ -41,6 +40,16 @@ BankHeads search_heads(const Queue &q, unsigned bank, const View &view) {
   }
   return h;
 }
+
+/// A View derives from PlainView<itself> when its host keeps no heads of its banks
+/// and cannot tell what fits.
+template <class View>
+struct PlainView {
+  bool fits_before(const Entry &, const Entry &, Dir, Ps) const { return false; }
+  BankHeads heads(const Queue &q, Dir, unsigned bank) const {
+    return search_heads(q, bank, static_cast<const View &>(*this));
+  }
+};
 
 /// First-ready, lowest-virtual-time-first (thesis 4.4): the first row hit in
 /// queue order, else the first entry that is ready. Place in the queue, or

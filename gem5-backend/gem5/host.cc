@@ -5,8 +5,9 @@
 #include <stdexcept>
 
 #include "base/logging.hh"
-#include "cli/experiment.hh"
-#include "cli/server.hh"
+#include "config/experiment.hh"
+#include "host/scenario_run.hh"
+#include "host/server.hh"
 #include "sim/core.hh"
 #include "sim/sim_events.hh"
 #include "sim/simulate.hh"

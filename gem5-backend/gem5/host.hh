@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/host.hh"
+#include "host/host.hh"
 #include "gem5/agent.hh"
 #include "gem5/mem_ctrl.hh"
 #include "params/DrfqHost.hh"
@@ -14,7 +14,7 @@
 namespace gem5 {
 
 /**
- * cli/host.hh in gem5: the experiments and the server of drfq-mc run on it as
+ * host/host.hh in gem5: the experiments and the server of drfq-mc run on it as
  * on the model. Both block their caller, the config script, until they are done.
  */
 class DrfqHost : public SimObject, private ::drfq::Host {

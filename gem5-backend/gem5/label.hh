@@ -6,7 +6,7 @@
 #define DRFQ_GEM5_LABEL_HH
 
 #include "base/extensible.hh"
-#include "core/owner.hh"
+#include "core/attribution.hh"
 #include "mem/packet.hh"
 #include "mem/request.hh"
 

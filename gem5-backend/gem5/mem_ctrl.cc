@@ -67,7 +67,7 @@ DRAMInterface *dramOf(const DrfqMemCtrlParams &p) {
 
 }  // namespace
 
-struct DrfqMemCtrl::View {
+struct DrfqMemCtrl::View : public ::drfq::PlainView<View> {
   const DrfqMemCtrl &ctrl;
   const std::uint16_t banksPerRank;
 
@@ -101,12 +101,6 @@ struct DrfqMemCtrl::View {
 
   ::drfq::Ps activate_at(const ::drfq::Entry &e) const { return activate_at(e.bank); }
   ::drfq::Ps row_to_column() const { return ctrl.rowToColumn; }
-  bool fits_before(const ::drfq::Entry &, const ::drfq::Entry &, Dir, ::drfq::Ps) const {
-    return false;
-  }
-  ::drfq::BankHeads heads(const ::drfq::Queue &q, Dir, unsigned bank) const {
-    return ::drfq::search_heads(q, bank, *this);
-  }
 };
 
 DrfqMemCtrl::AgentPort::AgentPort(DrfqMemCtrl &ctrl_, PortID number_)
@@ -190,28 +184,28 @@ bool DrfqMemCtrl::receive(PacketPtr pkt, PortID from) {
     return false;
   }
   record.packets[::drfq::index(a.dir)]++;
-  record.bytes[::drfq::index(a.dir)][v.owner.pid] += a.bytes;
+  record.bytes[::drfq::index(a.dir)][v.attribution.pid] += a.bytes;
   pkt->pushSenderState(new Route(from));
   const std::size_t reads = readQueue[0].size(), writes = writeQueue[0].size();
   // gem5 may answer and delete the packet in here.
   const bool taken = MemCtrl::recvTimingReq(pkt);
   panic_if(!taken, "%s: gem5 refused what the core admitted", name());
-  mirror(readQueue[0], reads, Dir::read, v.owner);
-  mirror(writeQueue[0], writes, Dir::write, v.owner);
+  mirror(readQueue[0], reads, Dir::read, v.attribution);
+  mirror(writeQueue[0], writes, Dir::write, v.attribution);
   const std::size_t queued = readQueue[0].size() - reads + writeQueue[0].size() - writes;
   (a.dir == Dir::read ? record.forwarded : record.merged) += a.bursts - queued;
   return true;
 }
 
 void DrfqMemCtrl::mirror(const MemPacketQueue &queue, std::size_t from, Dir dir,
-                         const ::drfq::Owner &owner) {
+                         const ::drfq::Attribution &attribution) {
   for (std::size_t i = from; i < queue.size(); i++) {
     MemPacket *p = queue[i];
     const std::uint16_t handle = freeHandles.back();
     freeHandles.pop_back();
     packets[handle] = p;
     handles[p] = handle;
-    core.enqueue(dir, owner, curTick(), p->bankId, p->row, handle);
+    core.enqueue(dir, attribution, curTick(), p->bankId, p->row, handle);
     if (log) log->queued(p->bankId, p->row);
   }
 }

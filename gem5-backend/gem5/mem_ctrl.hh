@@ -11,7 +11,7 @@
 #include "mem/dram_interface.hh"
 #include "mem/mem_ctrl.hh"
 #include "mem/qport.hh"
-#include "model/decisions.hh"
+#include "host/decision_log.hh"
 #include "model/stats.hh"
 #include "params/DrfqMemCtrl.hh"
 
@@ -79,7 +79,7 @@ class DrfqMemCtrl : public MemCtrl {
   bool receive(PacketPtr pkt, PortID from);
   ResponsePort &portOf(PortID number);
   void mirror(const MemPacketQueue &queue, std::size_t from, ::drfq::Dir dir,
-              const ::drfq::Owner &owner);
+              const ::drfq::Attribution &attribution);
   unsigned placeOf(const MemPacket *mem_pkt, ::drfq::Dir dir) const;
   ::drfq::BankState bankState(const View &view) const;
   /** Packets of a direction may be admitted again. */

@@ -39,7 +39,8 @@ class Agent {
 
   /// When it wants to send a new packet; kNever while something must come first.
   Ps next_issue(Ps now) const {
-    if (waiting_ || paused_ || outstanding_ >= std::max(1u, options_.lines)) return kNever;
+    if (waiting_ || paused_ || outstanding_ >= std::max(1u, options_.outstanding_lines))
+      return kNever;
     return generator_.active_from(std::max(now, next_allowed_));
   }
 

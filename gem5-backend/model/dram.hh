@@ -8,7 +8,7 @@
 #include <array>
 #include <vector>
 
-#include "../core/queue.hh"
+#include "core/queue.hh"
 #include "timing.hh"
 
 namespace drfq {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What an agent asks of memory next. A generator knows addresses only; how many
-// lines are outstanding and when they are sent is the traffic loop's (traffic.hh).
+// The next access of an agent. A generator knows addresses only; agent.hh decides
+// how many lines are outstanding and when they are sent.
 #ifndef DRFQ_GENERATOR_HH
 #define DRFQ_GENERATOR_HH
 
 #include <array>
 #include <string>
 
-#include "../core/owner.hh"
-#include "../core/units.hh"
+#include "core/attribution.hh"
+#include "core/units.hh"
 #include "random.hh"
 
 namespace drfq {
@@ -26,7 +26,7 @@ struct AgentOptions {
   std::string name;
   Kind kind = Kind::copy;
   Label label;
-  unsigned lines = 8;                     ///< outstanding lines, at least 1
+  unsigned outstanding_lines = 8;         ///< at least 1
   Ps gap = 0;                             ///< least time between two packets (compute)
   std::uint64_t base = 0;                 ///< first address
   std::uint64_t array_bytes = 16u << 20;  ///< of each array
@@ -35,7 +35,7 @@ struct AgentOptions {
   std::uint64_t block_bytes = 1u << 20;   ///< dma
   Ps pause = 0;                           ///< dma: after each block
   Ps period = 10 * kPsPerMs;              ///< phase: length of each half
-  std::uint64_t bytes_per_s = 0;          ///< rate limit; 0: as fast as lines and gap allow
+  std::uint64_t bytes_per_s = 0;  ///< rate limit; 0: as fast as outstanding_lines and gap allow
   Ps start = 0;
   bool enabled = true;
   std::uint64_t seed = 1;
@@ -54,10 +54,10 @@ class Generator {
   explicit Generator(const AgentOptions &o)
       : o_(o),
         random_(o.seed),
-        lines_(o.array_bytes / kLineBytes ? o.array_bytes / kLineBytes : 1),
-        mask_((lines_ & (lines_ - 1)) == 0 ? lines_ - 1 : 0) {
+        array_lines_(o.array_bytes / kLineBytes ? o.array_bytes / kLineBytes : 1),
+        mask_((array_lines_ & (array_lines_ - 1)) == 0 ? array_lines_ - 1 : 0) {
     // Runs that differ by the seed alone start at different rows and banks.
-    if (o.seed != 0) position_ = random_.below(lines_);
+    if (o.seed != 0) position_ = random_.below(array_lines_);
   }
 
   /// When it next has something to send, from now on; kNever: never.
@@ -84,7 +84,7 @@ class Generator {
 
  private:
   std::uint64_t line(unsigned array, std::uint64_t i) const {
-    const std::uint64_t within = mask_ != 0 ? i & mask_ : i % lines_;
+    const std::uint64_t within = mask_ != 0 ? i & mask_ : i % array_lines_;
     return o_.base + array * o_.array_bytes + within * kLineBytes;
   }
 
@@ -111,7 +111,7 @@ class Generator {
     write_debt_ += o_.write_percent;
     const bool write = write_debt_ >= 100;
     if (write) write_debt_ -= 100;
-    return {line(0, random_.below(lines_)), write ? Dir::write : Dir::read, 0};
+    return {line(0, random_.below(array_lines_)), write ? Dir::write : Dir::read, 0};
   }
 
   Access next_dma() {
@@ -124,8 +124,9 @@ class Generator {
 
   AgentOptions o_;
   Random random_;
-  std::uint64_t lines_;
-  std::uint64_t mask_;  // of lines_ when that is a power of two above 1, for a division is slow
+  std::uint64_t array_lines_;
+  std::uint64_t
+      mask_;  // of array_lines_ when that is a power of two above 1, for a division is slow
   std::uint64_t position_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t sent_ = 0;

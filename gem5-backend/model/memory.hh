@@ -19,7 +19,7 @@
 
 #include <stdexcept>
 
-#include "../core/controller.hh"
+#include "core/controller.hh"
 #include "address.hh"
 #include "dram.hh"
 #include "presets.hh"
@@ -223,17 +223,17 @@ class Memory {
     if (v.admission != Admission::accepted) return v.admission;
     holder_ = kNobody;
     stats_.packets[index(p.dir)]++;
-    stats_.bytes[index(p.dir)][v.owner.pid] += p.bytes;
+    stats_.bytes[index(p.dir)][v.attribution.pid] += p.bytes;
     const Completion done{p.cookie, p.port, p.dir, now_, 0};
     if (p.dir == Dir::write)
-      accept_write(v.owner, done, first, last);
+      accept_write(v.attribution, done, first, last);
     else
-      accept_read(v.owner, done, first, last);
+      accept_read(v.attribution, done, first, last);
     wake(now_);
     return Admission::accepted;
   }
 
-  void accept_write(const Owner &owner, const Completion &done, std::uint64_t first,
+  void accept_write(const Attribution &attribution, const Completion &done, std::uint64_t first,
                     std::uint64_t last) {
     for (std::uint64_t b = first; b <= last; b++) {
       // A write to a burst that waits already takes the older one's place.
@@ -244,12 +244,12 @@ class Memory {
       const std::uint16_t handle = acquire();
       slots_[handle].burst = b;
       waiting_writes_.add(b);
-      enqueue(Dir::write, owner, b, handle);
+      enqueue(Dir::write, attribution, b, handle);
     }
     acks_.push(now_ + dram_.timing().frontend, done);
   }
 
-  void accept_read(const Owner &owner, const Completion &done, std::uint64_t first,
+  void accept_read(const Attribution &attribution, const Completion &done, std::uint64_t first,
                    std::uint64_t last) {
     const std::uint16_t handle = acquire();
     unsigned queued = 0;
@@ -258,7 +258,7 @@ class Memory {
         stats_.forwarded++;
         continue;
       }
-      enqueue(Dir::read, owner, b, handle);
+      enqueue(Dir::read, attribution, b, handle);
       queued++;
     }
     slots_[handle].done = done;
@@ -268,9 +268,10 @@ class Memory {
     acks_.push(now_ + dram_.timing().frontend, done);
   }
 
-  void enqueue(Dir d, const Owner &owner, std::uint64_t burst, std::uint16_t handle) {
+  void enqueue(Dir d, const Attribution &attribution, std::uint64_t burst, std::uint16_t handle) {
     const Place place = decoder_.decode(burst);
-    const Queue::Slot slot = controller_.enqueue(d, owner, now_, place.bank, place.row, handle);
+    const Queue::Slot slot =
+        controller_.enqueue(d, attribution, now_, place.bank, place.row, handle);
     rows_[index(d)].added(controller_.queue(d), slot, dram_.is_open(place.bank, place.row));
   }
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <cassert>
 
-#include "../core/units.hh"
+#include "core/units.hh"
 
 namespace drfq {
 

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "../core/pick.hh"
+#include "core/pick.hh"
 
 namespace drfq {
 

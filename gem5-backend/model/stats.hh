@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "../core/admission.hh"
-#include "../core/registers.hh"
+#include "core/admission.hh"
+#include "core/registers.hh"
 #include "histogram.hh"
 
 namespace drfq {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "../core/pick.hh"
-#include "../core/units.hh"
+#include "core/pick.hh"
+#include "core/units.hh"
 
 namespace drfq {
 

@@ -105,12 +105,12 @@ class TraceReader {
     p->bytes = static_cast<std::uint32_t>(bytes);
     p->port = static_cast<std::uint32_t>(number());
     space();
-    const char who = *at_;
-    if (who != '-' && who != 'c' && who != 's') fail("the owner is -, c N or s N");
+    const char label = *at_;
+    if (label != '-' && label != 'c' && label != 's') fail("the label is -, c N or s N");
     at_++;
-    if (who == '-') return;
+    if (label == '-') return;
     const auto id = static_cast<std::uint32_t>(number());
-    p->label = who == 'c' ? Label::of_core(id) : Label::of_substream(id);
+    p->label = label == 'c' ? Label::of_core(id) : Label::of_substream(id);
   }
 
   std::string name_;

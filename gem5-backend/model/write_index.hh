@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "../core/queue.hh"
+#include "core/queue.hh"
 
 namespace drfq {
 

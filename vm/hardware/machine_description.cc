@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/experiment.hh"
+#include "config/memory_table.hh"
 #include "config/reader.hh"
 
 namespace drfq::hardware {

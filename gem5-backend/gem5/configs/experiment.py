@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs one combination of an experiment file; `drfq-mc run --simulator` calls it for each (cli/simulator.hh)."""
+"""Runs one combination of an experiment file; `drfq-mc run --simulator` calls it for each (host/simulator.hh)."""
 
 import argparse
 import json
@@ -17,7 +17,7 @@ parser.add_argument(
     help="put caches before the memory: gem5's own, or those that keep the labels",
 )
 parser.add_argument("--prefetch", action="store_true", help="with a stride prefetcher in the second level")
-parser.add_argument("--log", default="", help="write the decisions to this file (model/DECISIONS.md)")
+parser.add_argument("--log", default="", help="write the decisions to this file (host/DECISIONS.md)")
 parser.add_argument("--decisions", type=int, default=100000, help="at most so many (%(default)s)")
 parser.add_argument("what", choices=["experiment"])
 parser.add_argument("file")

@@ -3,7 +3,8 @@
 // accepts as a memory under a short burst of traffic.
 #include <algorithm>
 
-#include "cli/experiment.hh"
+#include "config/memory_table.hh"
+#include "host/results.hh"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t size) {
   using namespace drfq;
@@ -20,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t siz
     memory.drain(true);
     for (int i = 0; i < 5000 && memory.next_event() != kNever; i++)
       memory.advance(memory.next_event());
-    load_experiment("fuzz", text);
+    load_checked_experiment("fuzz", text);
   } catch (const toml::Error &) {
   } catch (const std::length_error &) {
   }

@@ -21,13 +21,13 @@ TEST(CAbi, AWholePass) {
   EXPECT_EQ(drfq_mc_write(mc, drfq::mmio::kPidCore, 1 << 20), 3);
 
   const drfq_mc_packet packet = {0, 0, 64, 2, 0, false};
-  drfq_mc_owner owner;
-  ASSERT_EQ(drfq_mc_arrive(mc, &packet, &owner), 0);
-  EXPECT_EQ(owner.pid, 50u);
-  EXPECT_EQ(owner.vtime, 4u);
-  EXPECT_TRUE(drfq_mc_enqueue(mc, false, &owner, 10, 0, 7, 1));
-  EXPECT_TRUE(drfq_mc_enqueue(mc, false, &owner, 10, 0, 9, 2));
-  EXPECT_FALSE(drfq_mc_enqueue(mc, false, &owner, 10, 256, 9, 2));
+  drfq_mc_attribution attribution;
+  ASSERT_EQ(drfq_mc_arrive(mc, &packet, &attribution), 0);
+  EXPECT_EQ(attribution.pid, 50u);
+  EXPECT_EQ(attribution.vtime, 4u);
+  EXPECT_TRUE(drfq_mc_enqueue(mc, false, &attribution, 10, 0, 7, 1));
+  EXPECT_TRUE(drfq_mc_enqueue(mc, false, &attribution, 10, 0, 9, 2));
+  EXPECT_FALSE(drfq_mc_enqueue(mc, false, &attribution, 10, 256, 9, 2));
   EXPECT_EQ(drfq_mc_waiting(mc, false), 2u);
 
   uint32_t open_row = 9;

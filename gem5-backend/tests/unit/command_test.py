@@ -47,7 +47,7 @@ class Command(unittest.TestCase):
         for command in ("run", "serve", "record", "replay", "bench", "memory"):
             done = run(command, "--help")
             self.assertEqual(done.returncode, 0)
-            self.assertIn("usage: drfq-mc " + command, done.stdout)
+            self.assertIn("Usage: drfq-mc " + command, done.stdout)
 
     def test_wrong_use_is_2_and_says_what(self):
         for args in (

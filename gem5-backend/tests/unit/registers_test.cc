@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "core/owner.hh"
+#include "core/attribution.hh"
 #include "core/registers.hh"
 
 #include <gtest/gtest.h>
@@ -69,36 +69,36 @@ TEST(Registers, CoresAreClampedToTheMap) {
   EXPECT_EQ(r.pid_core(0), 0u) << "the register groups overlap";
 }
 
-TEST(Owner, ACoresPacketTakesTheCoresRegisters) {
+TEST(Attribution, ACoresPacketTakesTheCoresRegisters) {
   RegisterFile r(2);
   r.write(mmio::kPidCore + 8, 40);
   r.write(mmio::kVtimeCore + 8, 7);
   r.write(mmio::kVtimePid + 40 * 8, 99);
-  const Owner o = attribute(r, Label::of_core(1));
+  const Attribution o = attribute(r, Label::of_core(1));
   EXPECT_EQ(o.pid, 40u);
   EXPECT_EQ(o.vtime, 7u);
 }
 
-TEST(Owner, ADevicesPacketTakesThePidsRegister) {
+TEST(Attribution, ADevicesPacketTakesThePidsRegister) {
   RegisterFile r(2);
   r.write(mmio::kVtimePid + 40 * 8, 99);
-  const Owner o = attribute(r, Label::of_substream(40));
+  const Attribution o = attribute(r, Label::of_substream(40));
   EXPECT_EQ(o.pid, 40u);
   EXPECT_EQ(o.vtime, 99u);
 }
 
-TEST(Owner, SubstreamBeatsCore) {
+TEST(Attribution, SubstreamBeatsCore) {
   RegisterFile r(1);
   r.write(mmio::kPidCore, 3);
   EXPECT_EQ(attribute(r, {0, 40}).pid, 40u);
 }
 
-TEST(Owner, WhatNobodyOwnsHasVirtualTimeZero) {
+TEST(Attribution, WhatNobodyOwnsHasVirtualTimeZero) {
   RegisterFile r(2);
   r.write(mmio::kVtimeCore, 5);  // no pid on the core
   for (const Label &l : {Label{}, Label::of_core(0), Label::of_core(2), Label::of_substream(0),
                          Label::of_substream(kPids)}) {
-    const Owner o = attribute(r, l);
+    const Attribution o = attribute(r, l);
     EXPECT_EQ(o.pid, 0u);
     EXPECT_EQ(o.vtime, 0u);
   }

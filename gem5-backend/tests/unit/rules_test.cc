@@ -200,7 +200,7 @@ class ControllerTest : public ::testing::Test {
     a.dir = d;
     a.bytes = 64;
     const Verdict v = c->arrive(a);
-    if (v.admission == Admission::accepted) c->enqueue(d, v.owner, now, 0, row_++, 0);
+    if (v.admission == Admission::accepted) c->enqueue(d, v.attribution, now, 0, row_++, 0);
     return v;
   }
 

@@ -6,11 +6,11 @@
 namespace drfq {
 namespace {
 
-AgentOptions agent(Kind kind, unsigned core, unsigned lines) {
+AgentOptions agent(Kind kind, unsigned core, unsigned outstanding_lines) {
   AgentOptions o;
   o.kind = kind;
   o.label = Label::of_core(core);
-  o.lines = lines;
+  o.outstanding_lines = outstanding_lines;
   o.base = std::uint64_t{core} << 30;
   return o;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // A log of decisions, asked again: the same core must say the same, and a
 // changed log must be noticed.
-#include "cli/decisions.hh"
+#include "host/decision_replay.hh"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "model/decisions.hh"
+#include "host/decision_log.hh"
 #include "model/random.hh"
 
 namespace drfq {
@@ -16,20 +16,13 @@ namespace {
 constexpr unsigned kBanks = 8;
 
 /// Banks that open a row at once; enough for a pick to have something to see.
-struct Banks {
-  BankState s;
+struct Banks : BankStateView {
   Banks() {
     s.rows.assign(kBanks, -1);
     for (auto &c : s.column_at) c.assign(kBanks, 0);
     s.activate_at.assign(kBanks, 0);
+    rcd = 15000;
   }
-  bool ready(const Entry &e) const { return s.busy.count(e.bank) == 0; }
-  bool row_hit(const Entry &e) const { return s.rows[e.bank] == static_cast<std::int64_t>(e.row); }
-  Ps column_at(const Entry &e, Dir d) const { return s.column_at[index(d)][e.bank]; }
-  Ps activate_at(const Entry &e) const { return s.activate_at[e.bank]; }
-  Ps row_to_column() const { return 15000; }
-  bool fits_before(const Entry &, const Entry &, Dir, Ps) const { return false; }
-  BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
 };
 
 /// A random run of a controller, logged.
@@ -62,7 +55,7 @@ std::string run(const ControllerOptions &o, std::uint64_t seed, unsigned events)
       if (v.admission != Admission::accepted) continue;
       const auto bank = static_cast<std::uint16_t>(random.below(kBanks));
       const auto row = static_cast<std::uint32_t>(random.below(3));
-      c.enqueue(a.dir, v.owner, now, bank, row, 0);
+      c.enqueue(a.dir, v.attribution, now, bank, row, 0);
       log.queued(bank, row);
       continue;
     }

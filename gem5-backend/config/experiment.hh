@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// An experiment file: one scenario, what is varied, and what is reported.
+// An experiment file: one scenario, the settings that vary, and the report.
 // experiments/README.md describes every key.
 #ifndef DRFQ_EXPERIMENT_HH
 #define DRFQ_EXPERIMENT_HH
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "scenario.hh"
+#include "config/scenario.hh"
 #include "config/toml.hh"
 
 namespace drfq {
@@ -45,14 +45,11 @@ struct Experiment {
   std::vector<Expectation> expectations;
 };
 
+/// Columns of the table, the plot and the expectations.
+std::vector<Column> all_columns(const Experiment &e);
+
 /// Reads text; file is for messages. Throws toml::Error.
 Experiment load_experiment(const std::string &file, const std::string &text);
-
-/// The [memory] table alone, for hosts that need no more. Throws toml::Error.
-MemoryOptions load_memory(const toml::Document &doc);
-
-/// The same as one line of JSON, every time in picoseconds: for a simulator's configuration.
-std::string describe(const MemoryOptions &m);
 
 }  // namespace drfq
 

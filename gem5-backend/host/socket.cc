@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "socket.hh"
+#include "host/socket.hh"
 
 #include <sys/socket.h>
 #include <sys/stat.h>

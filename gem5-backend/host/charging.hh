@@ -2,32 +2,15 @@
 // The kernel side of the co-design, as pure functions: how a process is charged
 // and what the registers are told. Thesis chapter 4; the variants are those of
 // Ghodsi et al. (thesis 2.4.2). Times are nanoseconds of dominant resource time.
-#ifndef DRFQ_LOOP_HH
-#define DRFQ_LOOP_HH
+#ifndef DRFQ_CHARGING_HH
+#define DRFQ_CHARGING_HH
 
 #include <algorithm>
 #include <cstdint>
 
+#include "config/scenario.hh"
+
 namespace drfq {
-
-enum class Charging : std::uint8_t {
-  memoryless,  ///< the larger of both times of every update: a sum of maxima (thesis)
-  dovetail,    ///< a time per resource: the maximum of sums
-  delta,       ///< as dovetail, with the smaller time at most delta behind
-};
-
-struct LoopOptions {
-  bool enabled = true;  ///< false: the registers keep what the agents declare
-  Charging charging = Charging::delta;
-  double update_ns = 1e6;   ///< between two updates of the registers
-  unsigned shift = 22;      ///< 4.5.3: registers hold ns >> shift
-  double cpus = 4;          ///< c
-  double bytes_per_ns = 4;  ///< m
-  double delta_ns = 40e6;
-  double cap_ns = 40e6;   ///< Algorithm 2: a running process is at most so far beyond V
-  double wake_ns = 40e6;  ///< C of 4.7
-  double hold_ns = 0;     ///< K of 4.10 for devices; 0: no delayed wake-up
-};
 
 /// Where virtual time begins: above any credit, and never 0 in a register.
 inline constexpr double kVirtualOriginNs = 1099511627776.0;

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "service.hh"
-#include "socket.hh"
+#include "host/service.hh"
+#include "host/socket.hh"
 
 namespace drfq {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Asks the core again for the decisions of a log (model/DECISIONS.md).
-#ifndef DRFQ_CLI_DECISIONS_HH
-#define DRFQ_CLI_DECISIONS_HH
+// Lets the core take the decisions of a log again (DECISIONS.md).
+#ifndef DRFQ_DECISION_REPLAY_HH
+#define DRFQ_DECISION_REPLAY_HH
 
 #include <cstdint>
 #include <istream>
@@ -11,7 +11,7 @@ namespace drfq {
 
 struct DecisionReplay {
   std::string source;
-  std::uint64_t arrivals = 0, arrivals_same = 0;    ///< admission and owner
+  std::uint64_t arrivals = 0, arrivals_same = 0;    ///< admission and attribution
   std::uint64_t decisions = 0, decisions_same = 0;  ///< direction and burst
   std::uint64_t directions_same = 0;
   std::string first_difference;  ///< file, line and what the core says; empty: none

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "experiment.hh"
+#include "config/experiment.hh"
 
+#include <algorithm>
+
+#include "config/memory_table.hh"
 #include "config/reader.hh"
+#include "generated/protocol.hh"
 
 namespace drfq {
 namespace {
@@ -40,7 +44,8 @@ AgentSpec load_agent(const toml::Document &doc, const toml::Table &table, std::s
   const bool device = r.flag("device", o.kind == Kind::dma);
   const auto core = static_cast<std::uint32_t>(r.whole("core", number, 0, kCoresMax - 1));
   o.label = device ? Label::of_substream(a.pid) : Label::of_core(core);
-  o.lines = static_cast<unsigned>(r.whole("lines", o.kind == Kind::chase ? 1 : 8, 1, 128));
+  o.outstanding_lines = static_cast<unsigned>(r.whole(
+      "outstanding_lines", o.kind == Kind::chase ? 1 : 8, 1, wire::kDemandOutstandingLinesMax));
   o.base = r.whole("base_mib", number * 1024, 0, 1u << 24) << 20;
   o.array_bytes = r.whole("array_kib", o.array_bytes >> 10, 1, 1u << 24) << 10;
   o.arrays = static_cast<unsigned>(r.whole("arrays", o.arrays, 1, 64));
@@ -91,15 +96,15 @@ void set(toml::Document *doc, const std::string &path, const toml::Value &value)
     throw toml::Error(doc->file, value.line, "sweep of '" + path + "': " + why);
   };
   const std::size_t first = path.find('.'), last = path.rfind('.');
-  if (first == std::string::npos) wrong("a path like memory.policy or agent.NAME.lines is needed");
+  if (first == std::string::npos) wrong("a path like memory.policy or agent.NAME.weight is needed");
   const std::string table = path.substr(0, first), key = path.substr(last + 1);
   bool found = false;
   if (table == "agent") {
-    const std::string who = last > first ? path.substr(first + 1, last - first - 1) : "";
+    const std::string name = last > first ? path.substr(first + 1, last - first - 1) : "";
     for (toml::Table &t : doc->tables) {
       const auto named = t.values.find("name");
       if (t.name != "agent" || named == t.values.end()) continue;
-      if (who != "*" && named->second.text != who) continue;
+      if (name != "*" && named->second.text != name) continue;
       t.values[key] = value;
       found = true;
     }
@@ -214,21 +219,11 @@ void load_report(const toml::Document &doc, Experiment *e) {
   }
 }
 
-/// Every figure must exist; asked here so that a long run does not end in an error.
-void check_columns(const toml::Document &doc, const Experiment &e) {
-  Scenario probe = e.points[0].scenario;
-  probe.warmup_ns = probe.duration_ns = probe.window_ns = 1000;
-  Figures known = run(probe);
-  known["ratio_error_percent"];
-  std::vector<Column> all = e.columns;
-  all.push_back(e.plot);
-  for (const Expectation &x : e.expectations) all.push_back(x.column);
-  for (const Column &c : all) {
-    if (!known.count(c.figure))
-      throw toml::Error(doc.file, 1, "[report]: there is no figure '" + c.figure + "'");
+/// Relative columns need a reference that a combination has.
+void check_reference(const toml::Document &doc, const Experiment &e) {
+  for (const Column &c : all_columns(e))
     if (c.relative && e.reference_key.empty())
       throw toml::Error(doc.file, 1, "'" + c.show() + "' needs reference_key");
-  }
   bool found = e.reference_key.empty();
   for (const Point &p : e.points)
     for (const auto &s : p.settings)
@@ -237,42 +232,58 @@ void check_columns(const toml::Document &doc, const Experiment &e) {
     throw toml::Error(doc.file, 1, "reference_key and reference_value match no combination");
 }
 
+void check_tables(const toml::Document &doc) {
+  static const char *const known[] = {"",       "memory", "loop",  "run",
+                                      "report", "agent",  "sweep", "expect"};
+  for (const toml::Table &t : doc.tables) {
+    if (std::find(std::begin(known), std::end(known), t.name) == std::end(known))
+      throw toml::Error(doc.file, t.line, "unknown table [" + t.name + "]");
+    const bool many = t.name == "agent" || t.name == "sweep" || t.name == "expect";
+    if (!t.name.empty() && many != t.element)
+      throw toml::Error(doc.file, t.line,
+                        many ? "write [[" + t.name + "]]" : "write [" + t.name + "]");
+  }
+}
+
+std::vector<std::uint64_t> load_seeds(const toml::Document &doc) {
+  Reader r(doc.file, doc.find("run"));
+  const toml::Value *values = r.array("seeds");
+  if (values == nullptr) return {1};
+  std::vector<std::uint64_t> seeds;
+  for (const toml::Value &v : values->items) {
+    if (v.type != toml::Value::Type::integer || v.integer < 0)
+      throw toml::Error(doc.file, v.line, "seeds are integers from 0");
+    seeds.push_back(static_cast<std::uint64_t>(v.integer));
+  }
+  if (seeds.empty()) throw toml::Error(doc.file, 1, "seeds must not be empty");
+  return seeds;
+}
+
 }  // namespace
 
 std::string Column::show() const {
   return figure + (relative ? "/reference" : "") + (statistic == "median" ? "" : "@" + statistic);
 }
 
+std::vector<Column> all_columns(const Experiment &e) {
+  std::vector<Column> all = e.columns;
+  all.push_back(e.plot);
+  for (const Expectation &x : e.expectations) all.push_back(x.column);
+  return all;
+}
+
 Experiment load_experiment(const std::string &file, const std::string &text) {
   const toml::Document doc = toml::parse(file, text);
-  for (const toml::Table &t : doc.tables) {
-    static const char *const tables[] = {"",       "memory", "loop",  "run",
-                                         "report", "agent",  "sweep", "expect"};
-    bool known = false;
-    for (const char *n : tables) known = known || t.name == n;
-    if (!known) throw toml::Error(file, t.line, "unknown table [" + t.name + "]");
-    const bool many = t.name == "agent" || t.name == "sweep" || t.name == "expect";
-    if (!t.name.empty() && many != t.element)
-      throw toml::Error(file, t.line, many ? "write [[" + t.name + "]]" : "write [" + t.name + "]");
-  }
+  check_tables(doc);
   Experiment e;
   Reader top(file, &doc.tables[0]);
   e.title = top.text("title", file);
   e.note = top.text("note", "");
   top.done();
   e.points = load_points(doc);
-  Reader r(file, doc.find("run"));
-  const toml::Value *seeds = r.array("seeds");
-  if (seeds == nullptr) e.seeds.push_back(1);
-  for (std::size_t i = 0; seeds != nullptr && i < seeds->items.size(); i++) {
-    const toml::Value &v = seeds->items[i];
-    if (v.type != toml::Value::Type::integer || v.integer < 0)
-      throw toml::Error(file, v.line, "seeds are integers from 0");
-    e.seeds.push_back(static_cast<std::uint64_t>(v.integer));
-  }
-  if (e.seeds.empty()) throw toml::Error(file, 1, "seeds must not be empty");
+  e.seeds = load_seeds(doc);
   load_report(doc, &e);
-  check_columns(doc, e);
+  check_reference(doc, e);
   return e;
 }
 

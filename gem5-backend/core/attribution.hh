@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Attribution (thesis 3.4, 3.5, 4.4): from the labels of a packet to the
 // process it is charged to and the virtual time it is served at.
-#ifndef DRFQ_OWNER_HH
-#define DRFQ_OWNER_HH
+#ifndef DRFQ_ATTRIBUTION_HH
+#define DRFQ_ATTRIBUTION_HH
 
 #include "registers.hh"
 
@@ -18,7 +18,8 @@ struct Label {
   static Label of_substream(Pid pid) { return {kNoCore, pid}; }
 };
 
-struct Owner {
+/// Which process pays for a packet, and the virtual time that it is served at.
+struct Attribution {
   Pid pid = 0;      ///< 0: unattributed
   VTime vtime = 0;  ///< 0 when unattributed: the highest priority
 };
@@ -26,7 +27,7 @@ struct Owner {
 /// A valid substream decides, because only a device sets one; otherwise the
 /// core does. Ids outside the registers, and a core on which pid 0 runs, leave
 /// the packet unattributed.
-inline Owner attribute(const RegisterFile &regs, const Label &label) {
+inline Attribution attribute(const RegisterFile &regs, const Label &label) {
   if (label.substream != 0 && label.substream < kPids)
     return {label.substream, regs.vtime_pid(label.substream)};
   if (label.core < regs.cores()) {

@@ -4,7 +4,7 @@
 #ifndef DRFQ_HOST_HH
 #define DRFQ_HOST_HH
 
-#include "../model/traffic.hh"
+#include "model/traffic.hh"
 
 namespace drfq {
 

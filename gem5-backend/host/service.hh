@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "../core/wire.hh"
-#include "host.hh"
+#include "core/wire.hh"
+#include "host/host.hh"
 
 namespace drfq {
 
@@ -67,7 +67,6 @@ class Service {
   wire::Status demand(const unsigned char *payload, std::size_t bytes);
   void begin_advance(Session *s, const wire::Header &h);
   void subscribe(Session *s, const wire::Header &h);
-  std::string stats_json() const;
   void push(Session *s);
   void reply(Session *s, const wire::Header &request, wire::Status status, std::uint64_t a = 0,
              std::uint64_t b = 0, const void *payload = nullptr, std::size_t bytes = 0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The charging rules, and whole runs through them.
-#include "cli/loop.hh"
-#include "cli/scenario.hh"
+#include "host/charging.hh"
+
+#include "host/scenario_run.hh"
 
 #include <gtest/gtest.h>
 
@@ -73,7 +74,7 @@ Scenario pair(Charging c, double weight_b) {
     a.traffic.name = i ? "b" : "a";
     a.traffic.label = Label::of_core(i);
     a.traffic.base = std::uint64_t{i} << 30;
-    a.traffic.lines = 8;
+    a.traffic.outstanding_lines = 8;
     a.pid = 100 + i;
     a.weight = i ? weight_b : 1;
     s.agents.push_back(a);

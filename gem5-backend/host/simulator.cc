@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "simulator.hh"
+#include "host/simulator.hh"
 
 #include <sys/wait.h>
 
@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <sstream>
 #include <stdexcept>
+
+#include "config/memory_table.hh"
 
 namespace drfq {
 namespace {
@@ -24,7 +26,7 @@ Figures simulate(const std::string &command, const std::string &file, std::size_
                  const Scenario &s) {
   const std::string line = command + " experiment " + quoted(file) + " " + std::to_string(point) +
                            " " + std::to_string(s.seed) + " " + std::to_string(s.agents.size()) +
-                           " " + quoted(describe(s.memory));
+                           " " + quoted(memory_json(s.memory));
   std::FILE *pipe = popen(line.c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("cannot start the simulator");
   std::string all;

@@ -1,123 +1,70 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "decisions.hh"
+#include "host/decision_replay.hh"
 
-#include <cctype>
-#include <cerrno>
-#include <cstdlib>
-#include <map>
+#include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <vector>
 
-#include "../model/decisions.hh"
+#include "host/decision_log.hh"
 
 namespace drfq {
 namespace {
 
-/// One line of the log: keys with a text or a list of numbers (a plain number is a list of one).
+/// One line of the log: keys with a text, a number or a list of numbers.
 class Line {
  public:
-  Line(const std::string &where, const std::string &text) : where_(where), at_(text.c_str()) {
-    expect('{');
-    do {
-      const std::string key = quoted();
-      expect(':');
-      if (*at_ == '"')
-        texts_[key] = quoted();
-      else
-        lists_[key] = numbers();
-    } while (take(','));
-    expect('}');
-    if (*at_ != '\0') fail("something follows the line");
+  Line(const std::string &where, const std::string &text)
+      : where_(where), json_(nlohmann::json::parse(text, nullptr, false)) {
+    if (!json_.is_object()) fail("the line is no JSON object");
   }
 
   [[noreturn]] void fail(const std::string &why) const {
     throw std::runtime_error(where_ + ": " + why);
   }
 
-  bool has(const std::string &key) const { return lists_.count(key) != 0; }
+  bool has(const std::string &key) const { return json_.contains(key); }
 
-  const std::vector<std::int64_t> &list(const std::string &key, std::size_t size) const {
-    const auto it = lists_.find(key);
-    if (it == lists_.end() || (size != 0 && it->second.size() != size))
+  /// size 0: any.
+  std::vector<std::int64_t> list(const std::string &key, std::size_t size) const {
+    const auto it = json_.find(key);
+    if (it == json_.end() || !it->is_array() || (size != 0 && it->size() != size))
       fail("'" + key + "' is missing or has another length");
-    return it->second;
+    std::vector<std::int64_t> v;
+    for (const nlohmann::json &item : *it) v.push_back(integer(key, item));
+    return v;
   }
 
   std::uint64_t number(const std::string &key, std::uint64_t most) const {
-    const std::int64_t v = list(key, 1)[0];
+    const auto it = json_.find(key);
+    if (it == json_.end()) fail("'" + key + "' is missing");
+    const std::int64_t v = integer(key, *it);
     if (v < 0 || static_cast<std::uint64_t>(v) > most) fail("'" + key + "' is out of range");
     return static_cast<std::uint64_t>(v);
   }
 
-  const std::string &text(const std::string &key) const {
-    const auto it = texts_.find(key);
-    if (it == texts_.end()) fail("'" + key + "' is missing");
-    return it->second;
+  std::string text(const std::string &key) const {
+    const auto it = json_.find(key);
+    if (it == json_.end() || !it->is_string()) fail("'" + key + "' is missing");
+    return it->get<std::string>();
   }
 
  private:
-  bool take(char c) {
-    if (*at_ != c) return false;
-    at_++;
-    return true;
-  }
-
-  void expect(char c) {
-    if (!take(c)) fail(std::string("'") + c + "' was expected");
-  }
-
-  std::string quoted() {
-    std::string s;
-    expect('"');
-    while (*at_ != '"' && *at_ != '\0') s += *at_++;
-    expect('"');
-    return s;
-  }
-
-  std::int64_t number() {
-    if (*at_ != '-' && !std::isdigit(static_cast<unsigned char>(*at_)))
-      fail("a number was expected");
-    char *end = nullptr;
-    errno = 0;
-    const std::int64_t v = std::strtoll(at_, &end, 10);
-    if (errno == ERANGE) fail("a number is too large");
-    at_ = end;
-    return v;
-  }
-
-  std::vector<std::int64_t> numbers() {
-    std::vector<std::int64_t> v;
-    if (!take('[')) return {number()};
-    if (take(']')) return v;
-    do v.push_back(number());
-    while (take(','));
-    expect(']');
-    return v;
+  std::int64_t integer(const std::string &key, const nlohmann::json &v) const {
+    constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+    if (!v.is_number_integer() || (v.is_number_unsigned() && v.get<std::uint64_t>() > kMost))
+      fail("'" + key + "' has a value that is no integer of 64 bits");
+    return v.get<std::int64_t>();
   }
 
   std::string where_;
-  const char *at_;
-  std::map<std::string, std::string> texts_;
-  std::map<std::string, std::vector<std::int64_t>> lists_;
-};
-
-/// The View of core/pick.hh, as it was logged.
-struct LoggedBanks {
-  BankState s;
-  Ps rcd = 0;
-  bool ready(const Entry &e) const { return s.busy.count(e.bank) == 0; }
-  bool row_hit(const Entry &e) const { return s.rows[e.bank] == static_cast<std::int64_t>(e.row); }
-  Ps column_at(const Entry &e, Dir d) const { return s.column_at[index(d)][e.bank]; }
-  Ps activate_at(const Entry &e) const { return s.activate_at[e.bank]; }
-  Ps row_to_column() const { return rcd; }
-  bool fits_before(const Entry &, const Entry &, Dir, Ps) const { return false; }
-  BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
+  nlohmann::json json_;
 };
 
 ControllerOptions options_of(const Line &l) {
   ControllerOptions o;
-  const std::string &policy = l.text("policy");
+  const std::string policy = l.text("policy");
   if (policy != name(Policy::lvtf) && policy != name(Policy::frfcfs)) l.fail("'policy' is unknown");
   o.policy = policy == name(Policy::lvtf) ? Policy::lvtf : Policy::frfcfs;
   o.cores = static_cast<std::uint32_t>(l.number("cores", kCoresMax));
@@ -126,7 +73,7 @@ ControllerOptions options_of(const Line &l) {
   o.tie_bursts = static_cast<unsigned>(l.number("tie_bursts", 1u << 30));
   o.prepare = l.number("prepare", 1) != 0;
   o.aging = l.number("aging_ps", kPsPerMs * 1000);
-  const auto &drain = l.list("drain", 0);
+  const auto drain = l.list("drain", 0);
   if (drain.size() != 3 && drain.size() != 4) l.fail("'drain' has another length");
   o.drain.high_percent = static_cast<unsigned>(drain[0]);
   o.drain.low_percent = static_cast<unsigned>(drain[1]);
@@ -148,7 +95,7 @@ class Replay {
 
   void event(const Line &l) {
     if (l.has("w")) {
-      const auto &v = l.list("w", 3);
+      const auto v = l.list("w", 3);
       controller_.registers().write(static_cast<std::uint64_t>(v[1]),
                                     static_cast<std::uint64_t>(v[2]));
     } else if (l.has("a")) {
@@ -164,7 +111,7 @@ class Replay {
 
  private:
   void arrive(const Line &l) {
-    const auto &v = l.list("a", 10);
+    const auto v = l.list("a", 10);
     Arrival a;
     now_ = static_cast<Ps>(v[0]);
     a.dir = v[1] == 0 ? Dir::read : Dir::write;
@@ -173,34 +120,35 @@ class Replay {
     a.in_flight = static_cast<unsigned>(v[4]);
     a.label = {static_cast<std::uint32_t>(v[5]), static_cast<Pid>(v[6])};
     const Verdict got = controller_.arrive(a);
-    const bool same = static_cast<std::int64_t>(got.admission) == v[7] && got.owner.pid == v[8] &&
-                      static_cast<std::int64_t>(got.owner.vtime) == v[9];
+    const bool same = static_cast<std::int64_t>(got.admission) == v[7] &&
+                      got.attribution.pid == v[8] &&
+                      static_cast<std::int64_t>(got.attribution.vtime) == v[9];
     result_.arrivals++;
     result_.arrivals_same += same;
     if (!same) differs(l, "the core's verdict is " + std::string(name(got.admission)));
     // The log goes on with what was decided then.
     dir_ = a.dir;
-    owner_ = {static_cast<Pid>(v[8]), static_cast<VTime>(v[9])};
+    attribution_ = {static_cast<Pid>(v[8]), static_cast<VTime>(v[9])};
   }
 
   void queue(const Line &l) {
-    const auto &v = l.list("q", 2);
+    const auto v = l.list("q", 2);
     if (v[0] < 0 || v[0] >= banks_) l.fail("there is no such bank");
     const Queue &q = controller_.queue(dir_);
     if (q.size() == q.capacity()) l.fail("the queue is full");
-    controller_.enqueue(dir_, owner_, now_, static_cast<std::uint16_t>(v[0]),
+    controller_.enqueue(dir_, attribution_, now_, static_cast<std::uint16_t>(v[0]),
                         static_cast<std::uint32_t>(v[1]), 0);
   }
 
   void see(const Line &l) {
-    const auto &v = l.list("d", 9);
+    const auto v = l.list("d", 9);
     BankState &s = view_.s;
     now_ = static_cast<Ps>(v[0]);
     s.bus_free = static_cast<Ps>(v[1]);
     s.turnaround[0] = static_cast<Ps>(v[2]);
     s.turnaround[1] = static_cast<Ps>(v[3]);
     const auto times = [&](const char *key, std::vector<Ps> *to) {
-      const auto &list = l.list(key, banks_);
+      const auto list = l.list(key, banks_);
       to->assign(list.begin(), list.end());
     };
     s.rows = l.list("rows", banks_);
@@ -214,7 +162,7 @@ class Replay {
 
   void decide(const Line &l) {
     see(l);
-    const auto &v = l.list("d", 9);
+    const auto v = l.list("d", 9);
     const Dir dir = v[4] == 0 ? Dir::read : Dir::write;
     const Choice got = controller_.choose(view_, now_, view_.s.bus_free, view_.s.turnaround);
     const bool same = got.found && got.dir == dir && got.aged == (v[5] != 0) &&
@@ -249,11 +197,11 @@ class Replay {
 
   Controller controller_;
   unsigned banks_;
-  LoggedBanks view_;
+  BankStateView view_;
   DecisionReplay result_;
   Ps now_ = 0;
   Dir dir_ = Dir::read;
-  Owner owner_;
+  Attribution attribution_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "server.hh"
+#include "host/server.hh"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "service.hh"
+#include "host/service.hh"
 
 #include <algorithm>
+
+#include "host/stats_json.hh"
 
 namespace drfq {
 namespace {
 
 using wire::Op;
 using wire::Status;
-
-constexpr std::size_t kPidsShown = 512;
 
 }  // namespace
 
@@ -79,7 +79,7 @@ void Service::dispatch(Session *s, const wire::Header &h, const unsigned char *p
       return reply(s, h, status, demands_.size());
     }
     case Op::stats: {
-      const std::string json = stats_json();
+      const std::string json = stats_json(host_.stats(), now());
       return reply(s, h, Status::ok, s->dropped, 0, json.data(), json.size());
     }
     default:
@@ -110,7 +110,7 @@ Status Service::access(bool writer, std::uint16_t op, std::uint64_t offset, std:
   RegisterFile &regs = host_.registers();
   if (op == static_cast<std::uint16_t>(Op::peek))
     return static_cast<Status>(regs.peek(offset, value));
-  // Reads clear, so they have one owner, too.
+  // A read clears a traffic register, so only the writer may read.
   if (!writer) return Status::not_writer;
   if (op == static_cast<std::uint16_t>(Op::read))
     return static_cast<Status>(regs.read(offset, value));
@@ -157,7 +157,7 @@ Status Service::demand(const unsigned char *payload, std::size_t bytes) {
     o.kind = Kind::stream;
     o.arrays = 1;
     o.label = r.substream ? Label::of_substream(r.substream) : Label::of_core(r.core);
-    o.lines = r.outstanding_lines;
+    o.outstanding_lines = r.outstanding_lines;
     o.write_percent = r.write_percent;
     o.bytes_per_s = r.bytes_per_s;
     o.enabled = r.bytes_per_s != 0;
@@ -224,49 +224,8 @@ void Service::push(Session *s) {
   wire::Header h;
   h.op = static_cast<std::uint16_t>(static_cast<std::uint16_t>(Op::stats) | wire::kEvent);
   h.tag = s->subscribe_tag;
-  const std::string json = stats_json();
+  const std::string json = stats_json(host_.stats(), now());
   reply(s, h, Status::ok, s->dropped, 0, json.data(), json.size());
-}
-
-std::string Service::stats_json() const {
-  const Stats &st = host_.stats();
-  std::string out = "{";
-  const auto add = [&out](const std::string &key, std::uint64_t v) {
-    out += (out.back() == '{' ? "\"" : ",\"") + key + "\":" + std::to_string(v);
-  };
-  add("time_ps", now());
-  for (Dir d : {Dir::read, Dir::write}) {
-    const unsigned i = index(d);
-    const std::string n = name(d);
-    add(n + "_packets", st.packets[i]);
-    add(n + "_bursts", st.bursts[i]);
-    add(n + "_row_hits", st.row_hits[i]);
-    add(n + "_wait_p50_ps", st.wait[i].percentile(50));
-    add(n + "_wait_p99_ps", st.wait[i].percentile(99));
-    for (Admission a : {Admission::full, Admission::reserved, Admission::blocked})
-      add(n + "_refused_" + name(a), st.refused[i][static_cast<unsigned>(a)]);
-  }
-  add("turnarounds", st.turnarounds);
-  add("forwarded_bursts", st.forwarded);
-  add("merged_bursts", st.merged);
-  add("aged_bursts", st.aged);
-  std::vector<Pid> pids;
-  for (Pid p = 0; p < kPids; p++)
-    if (st.bytes[0][p] + st.bytes[1][p] != 0) pids.push_back(p);
-  const std::size_t shown = std::min(pids.size(), kPidsShown);
-  std::partial_sort(pids.begin(), pids.begin() + static_cast<std::ptrdiff_t>(shown), pids.end(),
-                    [&st](Pid a, Pid b) {
-                      const auto x = st.bytes[0][a] + st.bytes[1][a];
-                      const auto y = st.bytes[0][b] + st.bytes[1][b];
-                      return x != y ? x > y : a < b;
-                    });
-  add("pids_left_out", pids.size() - shown);
-  out += ",\"pids\":[";
-  for (std::size_t i = 0; i < shown; i++)
-    out += std::string(i ? "," : "") + "{\"pid\":" + std::to_string(pids[i]) +
-           ",\"read_bytes\":" + std::to_string(st.bytes[0][pids[i]]) +
-           ",\"write_bytes\":" + std::to_string(st.bytes[1][pids[i]]) + "}";
-  return out + "]}";
 }
 
 }  // namespace drfq

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "scenario.hh"
+#include "host/scenario_run.hh"
 
 #include <cmath>
+
+#include "host/charging.hh"
 
 namespace drfq {
 namespace {
