@@ -39,8 +39,7 @@ void add_run(CLI::App *app, int *status) {
       ->type_name("FILE");
   run->add_flag("--check", o.check, "Exit with 3 when an expectation of the file is missed");
   run->add_option("--simulator", o.simulator,
-                  "Run each combination by this command instead of on the model "
-                  "(host/simulator.hh; for gem5: just gem5 EXPERIMENT)")
+                  "Run each combination by this command (host/simulator.hh)")
       ->type_name("COMMAND");
 }
 
@@ -59,7 +58,7 @@ void add_serve(CLI::App *app, int *status) {
   add_memory(serve.operator->(), &o.memory);
   serve->add_flag_callback(
       "--free-running", [&o] { o.server.mode = Service::Mode::free_running; },
-      "Simulated time follows the clock. Without it (lock-step) the writer advances time");
+      "Let simulated time follow the clock, not the writer");
   serve
       ->add_option("--rate", o.server.rate,
                    "Free-running: the most simulated seconds per second (1)")
@@ -71,10 +70,11 @@ void add_serve(CLI::App *app, int *status) {
 
 void add_traces(CLI::App *app, int *status) {
   Subcommand<RecordOptions> record(app, status, "record",
-                                   "Write the packets of an experiment's first combination and "
-                                   "seed as a trace",
-                                   command_record);
-  record->add_option("EXPERIMENT", record.options().experiment, "The experiment file")->required();
+                                   "Write the packets of an experiment as a trace", command_record);
+  record
+      ->add_option("EXPERIMENT", record.options().experiment,
+                   "The experiment file; its first combination and seed run")
+      ->required();
   record->add_option("--out", record.options().out, "The trace to write")
       ->required()
       ->type_name("TRACE");
@@ -88,8 +88,7 @@ void add_traces(CLI::App *app, int *status) {
           ->type_name("FILE");
   replay
       ->add_flag("--decisions", o.decisions,
-                 "The files are decision logs, for example of gem5: let the core decide again, "
-                 "and exit with 3 when a decision differs")
+                 "Decide again what these decision logs say; exit with 3 on a difference")
       ->excludes(memory)
       ->excludes(log);
 }
@@ -107,8 +106,7 @@ void add_bench(CLI::App *app, int *status) {
 
 void add_memory_command(CLI::App *app, int *status) {
   Subcommand<MemoryCommandOptions> memory(
-      app, status, "memory",
-      "Print the [memory] table of an experiment file, or the default, as JSON", command_memory);
+      app, status, "memory", "Print a [memory] table, or the default, as JSON", command_memory);
   memory->add_option("FILE", memory.options().file, "The experiment file");
 }
 
