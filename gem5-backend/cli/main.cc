@@ -61,9 +61,8 @@ void add_serve(CLI::App *app, int *status) {
       "Let simulated time follow the clock, not the writer");
   serve
       ->add_option("--rate", o.server.rate,
-                   "Free-running: the most simulated seconds per second (1)")
-      ->check(CLI::PositiveNumber)
-      ->check(CLI::Range(0.0, 1000.0))
+                   "Free-running: simulated seconds per second, above 0 and at most 1000 (1)")
+      ->check((CLI::PositiveNumber & CLI::Range(0.0, 1000.0)).description(""))
       ->type_name("RATE");
   serve->footer("The server stops on SIGINT and SIGTERM. PROTOCOL.md describes the protocol.");
 }
@@ -97,8 +96,9 @@ void add_bench(CLI::App *app, int *status) {
   Subcommand<BenchOptions> bench(app, status, "bench", "Measure the model's own speed",
                                  command_bench);
   BenchOptions &o = bench.options();
-  CLI::Option *ms = bench->add_option("MS", o.ms, "Simulated milliseconds of each case (100)")
-                        ->check(CLI::Range(1.0, 1e6));
+  CLI::Option *ms =
+      bench->add_option("MS", o.ms, "Simulated milliseconds of each case, 1 to 10^6 (100)")
+          ->check(CLI::Range(1.0, 1e6).description(""));
   bench->add_option("--socket", o.socket, "Measure the round trips of a running server instead")
       ->excludes(ms)
       ->type_name("PATH");
