@@ -3,4 +3,5 @@
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 vm --cpus 4 --disk 64M -- "$exp" with-scheduler --out "$out" --arg=--memory-bandwidth --arg=1M \
-	--arg=--hold-slices --arg=0 --arg=--slice-us --arg=1000 -- bash tests/vm/guest/hold-often.sh "$bin/drfq-load" 300
+	--arg=--hold-slices --arg=0 --arg=--slice-us --arg=1000 -- \
+	bash tests/vm/guest/hold-often.sh "$bin/drfq-load" 300
