@@ -16,6 +16,9 @@ fn main() {
             "native/dsq.c",
             "native/helpers.c",
             "native/ext.c",
+            "native/cgroup.c",
+            "native/change.c",
+            "native/view.c",
         ])
         .file("src/shim.c")
         .include("native")

@@ -4,9 +4,7 @@
 
 #include "model.h"
 
-#define NICE_0_PRIO 120
-
-static void load_globals(struct machine *m)
+void load_globals(struct machine *m)
 {
 	if (machine_in_use == m)
 		return;
@@ -63,6 +61,7 @@ void machine_free(struct machine *m)
 		machine_task_free(m->tasks[i]);
 	for (u32 i = 0; i < NATIVE_MAX_ARRAYS; i++)
 		free(m->arrays[i].values);
+	cgroups_free(m);
 	free(m->tasks);
 	free(m->rqs);
 	free(m->llc_of_cpu);
@@ -97,7 +96,7 @@ void machine_timer_fire(struct machine *m, u64 now_ns)
 	m->timer->callback(NULL, &key, m->timer);
 }
 
-static void set_allowed(struct task_struct *p, const struct cpumask *allowed, u32 nr_cpus)
+void set_allowed(struct task_struct *p, const struct cpumask *allowed, u32 nr_cpus)
 {
 	p->cpus_mask = *allowed;
 	p->cpus_ptr = &p->cpus_mask;
@@ -128,6 +127,7 @@ struct task_struct *machine_task_new(struct machine *m, u64 now_ns, struct task_
 	p->static_prio = NICE_0_PRIO;
 	p->real_parent = parent;
 	p->group_leader = p;
+	p->cgroup = parent ? parent->cgroup : &m->root_group;
 	p->cpu = cpu;
 	set_allowed(p, allowed, m->nr_cpus);
 	m->forking = parent ? parent : &m->outsider;
@@ -159,8 +159,13 @@ u64 machine_task_cpu_ns(const struct task_struct *p)
 	return p->se.sum_exec_runtime;
 }
 
+s32 other_cpu(struct machine *m, s32 cpu)
+{
+	return (cpu + 1) % (s32)m->nr_cpus;
+}
+
 /* update_curr_scx(). */
-static void update_curr(struct machine *m, s32 cpu)
+void update_curr(struct machine *m, s32 cpu)
 {
 	struct task_struct *p = m->rqs[cpu].curr;
 	u64 ran;
@@ -217,17 +222,18 @@ static void do_enqueue(struct machine *m, struct task_struct *p, u64 enq_flags)
 }
 
 /* enqueue_task_scx() on the run queue of the task's CPU. */
-static void enqueue_task(struct machine *m, struct task_struct *p, u64 enq_flags)
+void enqueue_task(struct machine *m, struct task_struct *p, u64 enq_flags)
 {
 	p->scx.flags |= SCX_TASK_QUEUED;
 	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
+	p->sched_info.last_queued = m->now_ns;
 	if (m->ops->runnable)
 		m->ops->runnable(p, enq_flags);
 	do_enqueue(m, p, enq_flags);
 }
 
 /* dequeue_task_scx(). */
-static void dequeue_task(struct machine *m, struct task_struct *p, u64 deq_flags)
+void dequeue_task(struct machine *m, struct task_struct *p, u64 deq_flags)
 {
 	bool runs = m->rqs[p->cpu].curr == p;
 
@@ -244,7 +250,7 @@ static void dequeue_task(struct machine *m, struct task_struct *p, u64 deq_flags
 }
 
 /* wakeup_preempt(): any sched_ext task preempts the idle task, wherever it was queued. */
-static void wakeup_preempt(struct machine *m, s32 cpu)
+void wakeup_preempt(struct machine *m, s32 cpu)
 {
 	if (m->rqs[cpu].idle)
 		m->rqs[cpu].resched = true;
@@ -338,6 +344,7 @@ static void put_prev(struct machine *m, struct task_struct *prev)
 	m->ops->stopping(prev, true);
 	m->rqs[prev->cpu].curr = NULL;
 	prev->scx.runnable_at = m->now_ns / m->jiffy_ns;
+	prev->sched_info.last_queued = m->now_ns;
 	if (prev->scx.slice)
 		dsq_add(m, &m->rqs[prev->cpu].local, prev, SCX_ENQ_HEAD, false);
 	else
@@ -359,8 +366,26 @@ static void set_next(struct machine *m, s32 cpu, struct task_struct *next)
 {
 	dsq_remove(next);
 	next->se.exec_start = m->now_ns;
+	if (next->sched_info.last_queued)
+		next->sched_info.run_delay += m->now_ns - next->sched_info.last_queued;
+	next->sched_info.last_queued = 0;
 	m->rqs[cpu].curr = next;
 	m->ops->running(next);
+}
+
+void machine_adopt_running(struct machine *m, u64 now_ns, struct task_struct *p, s32 cpu)
+{
+	machine_use(m, now_ns, other_cpu(m, cpu));
+	p->cpu = cpu;
+	p->se.exec_start = now_ns;
+	p->scx.flags |= SCX_TASK_QUEUED;
+	p->scx.slice = SCX_SLICE_DFL;
+	m->rqs[cpu].curr = p;
+	m->rqs[cpu].idle = false;
+	cpumask_set(&m->idle_mask, cpu, false);
+	if (m->ops->runnable)
+		m->ops->runnable(p, 0);
+	m->ops->running(p);
 }
 
 struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
@@ -405,178 +430,4 @@ void machine_tick(struct machine *m, u64 now_ns, s32 cpu)
 		m->ops->tick(rq->curr);
 	if (!rq->curr->scx.slice)
 		rq->resched = true;
-}
-
-/* Runs @change between a dequeue and a restore, as sched_change does (do_set_cpus_allowed(),
- * set_user_nice()). A running task is stopped and started from the caller's CPU, without
- * ops.enqueue: it is restored to where it runs. */
-static void change_task(struct machine *m, struct task_struct *p,
-			void (*change)(struct machine *m, struct task_struct *p, const void *to),
-			const void *to)
-{
-	bool queued = p->scx.flags & SCX_TASK_QUEUED, runs = m->rqs[p->cpu].curr == p;
-
-	if (queued)
-		dequeue_task(m, p, 0);
-	change(m, p, to);
-	if (!queued)
-		return;
-	if (!runs) {
-		enqueue_task(m, p, 0);
-		return;
-	}
-	p->scx.flags |= SCX_TASK_QUEUED;
-	if (m->ops->runnable)
-		m->ops->runnable(p, 0);
-	p->se.exec_start = m->now_ns;
-	m->ops->running(p);
-}
-
-static void change_cpus(struct machine *m, struct task_struct *p, const void *allowed)
-{
-	set_allowed(p, allowed, m->nr_cpus);
-	if (m->ops->set_cpumask)
-		m->ops->set_cpumask(p, p->cpus_ptr);
-}
-
-/* The stopper takes the task's CPU and moves the task to one that it may use. */
-static void move_running(struct machine *m, struct task_struct *p)
-{
-	s32 from = p->cpu;
-
-	m->this_cpu = from;
-	update_curr(m, from);
-	m->ops->stopping(p, true);
-	m->rqs[from].curr = NULL;
-	m->rqs[from].resched = true;
-	p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
-	enqueue_task(m, p, 0);
-	wakeup_preempt(m, p->cpu);
-}
-
-void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
-			  const struct cpumask *allowed)
-{
-	s32 cpu = p->cpu;
-
-	machine_use(m, now_ns, cpu);
-	change_task(m, p, change_cpus, allowed);
-	if (cpumask_has(p->cpus_ptr, cpu) || !(p->scx.flags & SCX_TASK_QUEUED))
-		return;
-	if (m->rqs[cpu].curr == p) {
-		move_running(m, p);
-		return;
-	}
-	dequeue_task(m, p, 0);
-	p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
-	enqueue_task(m, p, 0);
-	wakeup_preempt(m, p->cpu);
-}
-
-static void change_nice(struct machine *m, struct task_struct *p, const void *nice)
-{
-	p->static_prio = NICE_0_PRIO + *(const s32 *)nice;
-	m->ops->set_weight(p, 100);
-}
-
-void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 nice)
-{
-	machine_use(m, now_ns, p->cpu);
-	change_task(m, p, change_nice, &nice);
-}
-
-void machine_count_traffic(struct machine *m, s32 cpu, u64 bytes)
-{
-	m->rqs[cpu].traffic += bytes;
-}
-
-void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes)
-{
-	load_globals(m);
-	scheduler_task_add_dma(p, bytes);
-}
-
-void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight)
-{
-	load_globals(m);
-	scheduler_task_set_weight(p, weight);
-}
-
-u64 machine_v_ns(struct machine *m)
-{
-	load_globals(m);
-	return scheduler_v_ns();
-}
-
-u64 machine_charged_vtime_ns(struct machine *m, s32 cpu)
-{
-	load_globals(m);
-	return scheduler_charged_vtime_ns(cpu);
-}
-
-u64 machine_slot_vtime_ns(struct machine *m, s32 cpu)
-{
-	load_globals(m);
-	return scheduler_slot_vtime_ns(cpu);
-}
-
-u64 machine_event_count(struct machine *m, const char *name)
-{
-	load_globals(m);
-	return scheduler_event_count_by_name(name);
-}
-
-void machine_task_view(struct machine *m, struct task_struct *p, struct scheduler_task *view)
-{
-	load_globals(m);
-	scheduler_task_view(p, view);
-}
-
-u32 machine_task_place(const struct machine *m, const struct task_struct *p)
-{
-	if (m->rqs[p->cpu].curr == p)
-		return 4;
-	if (!p->scx.dsq)
-		return 0;
-	if (p->scx.dsq->cpu >= 0)
-		return 3;
-	return p->scx.dsq->id == DRFQ_DSQ_HELD ? 2 : 1;
-}
-
-bool machine_cpu_is_idle(const struct machine *m, s32 cpu)
-{
-	return m->rqs[cpu].idle && cpumask_has(&m->idle_mask, cpu);
-}
-
-u32 machine_nr_held(const struct machine *m)
-{
-	for (u32 i = 0; i < m->nr_dsqs; i++)
-		if (m->dsqs[i].id == DRFQ_DSQ_HELD)
-			return m->dsqs[i].nr;
-	return 0;
-}
-
-bool machine_any_cpu_is_idle(const struct machine *m)
-{
-	for (u32 i = 0; i <= (m->nr_cpus - 1) / 64; i++)
-		if (m->idle_mask.bits[i])
-			return true;
-	return false;
-}
-
-void machine_test_place(struct machine *m, struct task_struct *p, u64 dsq_id, u64 vtime)
-{
-	load_globals(m);
-	dsq_remove(p);
-	p->scx.dsq_vtime = vtime;
-	dsq_add(m, dsq_find(m, dsq_id), p, 0, true);
-}
-
-void machine_test_run(struct machine *m, struct task_struct *p, s32 cpu, u64 vtime)
-{
-	p->cpu = cpu;
-	machine_use(m, m->now_ns, cpu);
-	dsq_remove(p);
-	p->scx.dsq_vtime = vtime;
-	m->ops->running(p);
 }

@@ -42,6 +42,9 @@ s32 machine_task_cpu(const struct task_struct *p);
 u32 machine_task_number(const struct task_struct *p);
 u64 machine_task_cpu_ns(const struct task_struct *p);
 
+/* A task that runs on @cpu while the scheduler is loaded, which happens on another CPU. */
+void machine_adopt_running(struct machine *m, u64 now_ns, struct task_struct *p, s32 cpu);
+
 /* A new task is woken for the first time; a sleeping one is woken by @waker_cpu
  * (-1: an interrupt on the CPU where it slept). */
 void machine_wake_new(struct machine *m, u64 now_ns, struct task_struct *p);
@@ -66,6 +69,12 @@ void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
 			  const struct cpumask *allowed);
 void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 nice);
 
+/* A cgroup with this cpu.weight below @parent (NULL: the root group); tasks start in the root. */
+struct cgroup *machine_cgroup_new(struct machine *m, struct cgroup *parent, u32 weight);
+void machine_cgroup_set_weight(struct machine *m, struct cgroup *cgrp, u32 weight);
+/* A task in any state moves to another group. */
+void machine_cgroup_move(struct machine *m, u64 now_ns, struct task_struct *p, struct cgroup *to);
+
 /* Traffic (bytes) that the counter of @cpu counts from now on, in addition. */
 void machine_count_traffic(struct machine *m, s32 cpu, u64 bytes);
 /* A device moves @bytes for a task. */
@@ -77,10 +86,13 @@ u64 machine_v_ns(struct machine *m);
 u64 machine_charged_vtime_ns(struct machine *m, s32 cpu);
 u64 machine_slot_vtime_ns(struct machine *m, s32 cpu);
 u64 machine_event_count(struct machine *m, const char *name);
+/* wait_ns of the record that the task iterator writes for the agent. */
+u64 machine_task_wait_ns(struct machine *m, u64 now_ns, struct task_struct *p);
 void machine_task_view(struct machine *m, struct task_struct *p, struct scheduler_task *view);
 
-/* Where a task is: 0 nowhere, 1 on a run queue's DSQ, 2 on the DSQ of held
+/* The LLC whose queue a task is on, -1: on none. Where it is: 0 nowhere, 1 on a run queue's DSQ, 2 on the DSQ of held
  * tasks, 3 on a local DSQ, 4 running. */
+s32 machine_task_queue_llc(const struct machine *m, const struct task_struct *p);
 u32 machine_task_place(const struct machine *m, const struct task_struct *p);
 /* Tasks on the DSQ of held tasks; whether any CPU idles and nothing has claimed it. */
 u32 machine_nr_held(const struct machine *m);

@@ -7,6 +7,7 @@
 
 #define NATIVE_MAX_DSQS 512
 #define NATIVE_MAX_ARRAYS 8
+#define NICE_0_PRIO 120
 
 /* A dispatch queue: in order of scx.dsq_vtime, or first in first out. */
 struct dsq {
@@ -50,6 +51,8 @@ struct machine {
 	struct task_struct *forking, outsider;
 	struct task_struct **tasks;
 	u32 nr_tasks, tasks_room;
+	struct cgroup root_group, **groups;
+	u32 nr_groups;
 	struct array_map arrays[NATIVE_MAX_ARRAYS];
 	struct bpf_timer *timer;
 	u64 timer_due_ns;
@@ -60,6 +63,8 @@ struct machine {
 
 /* The machine that the kfuncs act on. */
 extern struct machine *machine_in_use;
+/* Loads the scheduler's variables of @m. */
+void load_globals(struct machine *m);
 /* Makes @m the machine in use, at @now_ns, with callbacks on @cpu. */
 void machine_use(struct machine *m, u64 now_ns, s32 cpu);
 
@@ -69,6 +74,17 @@ void dsq_add(struct machine *m, struct dsq *dsq, struct task_struct *p, u64 enq_
 void dsq_remove(struct task_struct *p);
 /* A task came to the local DSQ of @cpu. */
 void local_dsq_grew(struct machine *m, s32 cpu);
+
+/* The paths of ext.c that changes of a task from outside take, too. */
+void update_curr(struct machine *m, s32 cpu);
+void enqueue_task(struct machine *m, struct task_struct *p, u64 enq_flags);
+void dequeue_task(struct machine *m, struct task_struct *p, u64 deq_flags);
+void wakeup_preempt(struct machine *m, s32 cpu);
+void set_allowed(struct task_struct *p, const struct cpumask *allowed, u32 nr_cpus);
+/* A CPU that is not @cpu, if there is one: callbacks that another task causes run there. */
+s32 other_cpu(struct machine *m, s32 cpu);
+
+void cgroups_free(struct machine *m);
 
 bool cpumask_has(const struct cpumask *mask, s32 cpu);
 void cpumask_set(struct cpumask *mask, s32 cpu, bool value);

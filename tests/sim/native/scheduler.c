@@ -92,6 +92,14 @@ void scheduler_task_view(struct task_struct *p, struct scheduler_task *view)
 	view->held = t->flags & DRFQ_TASK_HELD;
 }
 
+void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat)
+{
+	struct bpf_iter_meta meta = {.seq = (struct seq_file *)stat};
+	struct bpf_iter__task ctx = {.meta = &meta, .task = p};
+
+	drfq_tasks(&ctx);
+}
+
 u64 scheduler_v_ns(void)
 {
 	return system_vtime_ns;

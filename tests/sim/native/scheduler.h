@@ -39,6 +39,7 @@ void scheduler_configure(const struct scheduler_options *options);
 void scheduler_task_set_weight(struct task_struct *p, u32 weight);
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
 void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);
+void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat);
 u64 scheduler_v_ns(void);
 u64 scheduler_charged_vtime_ns(s32 cpu);
 u64 scheduler_slot_vtime_ns(s32 cpu);

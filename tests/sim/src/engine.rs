@@ -167,9 +167,20 @@ impl Sim {
         self.cpus.iter().position(|c| c.current == Some(task))
     }
 
-    /// The kernel, for tests of one callback.
+    /// The kernel, for what no step of a task does; then [`Sim::run_until`] goes on.
     pub fn kernel(&mut self) -> &mut Kernel {
         &mut self.kernel
+    }
+
+    /// Acts on the kernel now, as a task outside the simulation does: `setpriority()`, a write to
+    /// a cgroup's file.
+    pub fn act<T>(&mut self, act: impl FnOnce(&mut Kernel, u64) -> T) -> T {
+        for cpu in 0..self.cpus.len() {
+            self.account(cpu);
+        }
+        let result = act(&mut self.kernel, self.now_ns);
+        self.follow();
+        result
     }
 
     fn violation(&mut self, text: &str) {
@@ -255,6 +266,7 @@ impl Sim {
                 (false, Some(since)) => {
                     t.held_since_ns = None;
                     t.report.holds_ns.push(now - since);
+                    self.check_queue(task);
                     if self.cpus.iter().all(|c| c.current != Some(task)) {
                         self.waits(task, true);
                     }
@@ -278,6 +290,19 @@ impl Sim {
         }
         if self.kernel.any_cpu_is_idle() {
             self.check_idle();
+        }
+    }
+
+    /// A task waits where a CPU that it may use looks.
+    fn check_queue(&mut self, task: TaskId) {
+        let allowed = self.tasks[task].allowed;
+        let Some(llc) = self.kernel.queue_llc(task) else {
+            return;
+        };
+        if !(0..self.cpus.len()).any(|c| allowed.has(c) && self.config.llc_of_cpu[c] == llc) {
+            self.violation(&format!(
+                "task {task} waits for LLC {llc}, which it may not use"
+            ));
         }
     }
 

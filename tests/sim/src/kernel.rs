@@ -52,6 +52,11 @@ pub struct Account {
 }
 
 #[repr(C)]
+struct Cgroup {
+    _opaque: [u8; 0],
+}
+
+#[repr(C)]
 struct Machine {
     _opaque: [u8; 0],
 }
@@ -79,6 +84,8 @@ unsafe extern "C" {
     fn machine_task_cpu(p: *const Task) -> i32;
     fn machine_task_number(p: *const Task) -> u32;
     fn machine_task_cpu_ns(p: *const Task) -> u64;
+    fn machine_adopt_running(m: *mut Machine, now_ns: u64, p: *mut Task, cpu: i32);
+    fn machine_task_queue_llc(m: *const Machine, p: *const Task) -> i32;
     fn machine_wake_new(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn machine_wake(m: *mut Machine, now_ns: u64, p: *mut Task, waker_cpu: i32, sync: bool);
     fn machine_block(m: *mut Machine, now_ns: u64, cpu: i32);
@@ -90,6 +97,10 @@ unsafe extern "C" {
     fn machine_slice_left_ns(m: *const Machine, cpu: i32) -> u64;
     fn machine_set_affinity(m: *mut Machine, now_ns: u64, p: *mut Task, allowed: *const u64);
     fn machine_renice(m: *mut Machine, now_ns: u64, p: *mut Task, nice: i32);
+    fn machine_cgroup_new(m: *mut Machine, parent: *mut Cgroup, weight: u32) -> *mut Cgroup;
+    fn machine_cgroup_set_weight(m: *mut Machine, cgroup: *mut Cgroup, weight: u32);
+    fn machine_cgroup_move(m: *mut Machine, now_ns: u64, p: *mut Task, to: *mut Cgroup);
+    fn machine_task_wait_ns(m: *mut Machine, now_ns: u64, p: *mut Task) -> u64;
     fn machine_count_traffic(m: *mut Machine, cpu: i32, bytes: u64);
     fn machine_add_dma(m: *mut Machine, p: *mut Task, bytes: u64);
     fn machine_set_weight(m: *mut Machine, p: *mut Task, weight: u32);
@@ -160,11 +171,15 @@ pub enum Place {
 /// A task of one [`Kernel`], by its number there.
 pub type TaskId = usize;
 
+/// A cgroup of one [`Kernel`], by its number there.
+pub type CgroupId = usize;
+
 /// One simulated kernel with the scheduler loaded.
 #[derive(Debug)]
 pub struct Kernel {
     machine: *mut Machine,
     tasks: Vec<*mut Task>,
+    groups: Vec<*mut Cgroup>,
     nr_cpus: usize,
     /// Dropped last.
     _turn: Turn,
@@ -203,6 +218,7 @@ impl Kernel {
         let kernel = Self {
             machine,
             tasks: Vec::new(),
+            groups: Vec::new(),
             nr_cpus: config.nr_cpus(),
             _turn: turn,
         };
@@ -284,6 +300,20 @@ impl Kernel {
         self.with(|_| unsafe { machine_task_cpu_ns(p) })
     }
 
+    /// The task runs on `cpu` while the scheduler is loaded from another CPU.
+    pub fn adopt_running(&mut self, now_ns: u64, task: TaskId, cpu: usize) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_adopt_running(m, now_ns, p, cpu as i32) });
+    }
+
+    /// The LLC on whose queue the task is.
+    pub fn queue_llc(&self, task: TaskId) -> Option<usize> {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        usize::try_from(self.with(|m| unsafe { machine_task_queue_llc(m, p) })).ok()
+    }
+
     /// `wake_up_new_task()`.
     pub fn wake_new(&mut self, now_ns: u64, task: TaskId) {
         let p = self.tasks[task];
@@ -359,6 +389,36 @@ impl Kernel {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
         self.with(|m| unsafe { machine_renice(m, now_ns, p, nice) });
+    }
+
+    /// A group with this `cpu.weight` below another, or below the root group.
+    pub fn cgroup_new(&mut self, parent: Option<CgroupId>, weight: u32) -> CgroupId {
+        let parent = parent.map_or(std::ptr::null_mut(), |group| self.groups[group]);
+        // SAFETY: machine and parent live.
+        let group = self.with(|m| unsafe { machine_cgroup_new(m, parent, weight) });
+        self.groups.push(group);
+        self.groups.len() - 1
+    }
+
+    /// Writes `cpu.weight`.
+    pub fn cgroup_set_weight(&mut self, group: CgroupId, weight: u32) {
+        let group = self.groups[group];
+        // SAFETY: machine and group live.
+        self.with(|m| unsafe { machine_cgroup_set_weight(m, group, weight) });
+    }
+
+    /// Writes the task to `cgroup.procs`.
+    pub fn cgroup_move(&mut self, now_ns: u64, task: TaskId, to: CgroupId) {
+        let (p, to) = (self.tasks[task], self.groups[to]);
+        // SAFETY: machine, task and group live.
+        self.with(|m| unsafe { machine_cgroup_move(m, now_ns, p, to) });
+    }
+
+    /// The time that the task iterator says the task has waited for a CPU, ns.
+    pub fn task_wait_ns(&mut self, now_ns: u64, task: TaskId) -> u64 {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_task_wait_ns(m, now_ns, p) })
     }
 
     /// The traffic counter of `cpu` has counted `bytes` more.

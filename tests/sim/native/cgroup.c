@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The cgroups of the cpu controller, as ops.cgroup_* report them. */
+#include <stdlib.h>
+
+#include "model.h"
+
+struct cgroup *machine_cgroup_new(struct machine *m, struct cgroup *parent, u32 weight)
+{
+	struct scx_cgroup_init_args args = {.weight = weight};
+	struct cgroup *cgrp = calloc(1, sizeof(*cgrp));
+
+	machine_use(m, m->now_ns, 0);
+	cgrp->parent = parent ? parent : &m->root_group;
+	cgrp->level = cgrp->parent->level + 1;
+	m->groups = realloc(m->groups, (m->nr_groups + 1) * sizeof(*m->groups));
+	m->groups[m->nr_groups++] = cgrp;
+	if (m->ops->cgroup_init(cgrp, &args))
+		scx_bpf_error("ops.cgroup_init failed");
+	return cgrp;
+}
+
+void machine_cgroup_set_weight(struct machine *m, struct cgroup *cgrp, u32 weight)
+{
+	machine_use(m, m->now_ns, 0);
+	m->ops->cgroup_set_weight(cgrp, weight);
+}
+
+void cgroups_free(struct machine *m)
+{
+	for (u32 i = 0; i < m->nr_groups; i++) {
+		free(m->groups[i]->storage);
+		free(m->groups[i]);
+	}
+	free(m->groups);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Changes of a task from outside: affinity, nice, cgroup (kernel/sched/core.c and syscalls.c). */
+#include "model.h"
+
+/* Runs @change between a dequeue and a restore, as sched_change does (do_set_cpus_allowed(),
+ * set_user_nice()). A running task is stopped and started from the caller's CPU, without
+ * ops.enqueue: it is restored to where it runs. */
+static void change_task(struct machine *m, struct task_struct *p,
+			void (*change)(struct machine *m, struct task_struct *p, const void *to),
+			const void *to)
+{
+	bool queued = p->scx.flags & SCX_TASK_QUEUED, runs = m->rqs[p->cpu].curr == p;
+
+	if (queued)
+		dequeue_task(m, p, 0);
+	change(m, p, to);
+	if (!queued)
+		return;
+	if (!runs) {
+		enqueue_task(m, p, 0);
+		return;
+	}
+	p->scx.flags |= SCX_TASK_QUEUED;
+	if (m->ops->runnable)
+		m->ops->runnable(p, 0);
+	p->se.exec_start = m->now_ns;
+	m->ops->running(p);
+}
+
+static void change_cpus(struct machine *m, struct task_struct *p, const void *allowed)
+{
+	set_allowed(p, allowed, m->nr_cpus);
+	if (m->ops->set_cpumask)
+		m->ops->set_cpumask(p, p->cpus_ptr);
+}
+
+/* The stopper takes the task's CPU and moves the task to one that it may use. */
+static void move_running(struct machine *m, struct task_struct *p)
+{
+	s32 from = p->cpu;
+
+	m->this_cpu = from;
+	update_curr(m, from);
+	m->ops->stopping(p, true);
+	m->rqs[from].curr = NULL;
+	m->rqs[from].resched = true;
+	p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
+	enqueue_task(m, p, 0);
+	wakeup_preempt(m, p->cpu);
+}
+
+void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
+			  const struct cpumask *allowed)
+{
+	s32 cpu = p->cpu;
+
+	machine_use(m, now_ns, cpu);
+	change_task(m, p, change_cpus, allowed);
+	if (cpumask_has(p->cpus_ptr, cpu) || !(p->scx.flags & SCX_TASK_QUEUED))
+		return;
+	if (m->rqs[cpu].curr == p) {
+		move_running(m, p);
+		return;
+	}
+	dequeue_task(m, p, 0);
+	p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
+	enqueue_task(m, p, 0);
+	wakeup_preempt(m, p->cpu);
+}
+
+static void change_nice(struct machine *m, struct task_struct *p, const void *nice)
+{
+	p->static_prio = NICE_0_PRIO + *(const s32 *)nice;
+	m->ops->set_weight(p, 100);
+}
+
+void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 nice)
+{
+	machine_use(m, now_ns, other_cpu(m, p->cpu));
+	change_task(m, p, change_nice, &nice);
+}
+
+static void change_cgroup(struct machine *m, struct task_struct *p, const void *to)
+{
+	struct cgroup *from = p->cgroup;
+
+	p->cgroup = (struct cgroup *)to;
+	m->ops->cgroup_move(p, from, p->cgroup);
+}
+
+/* sched_move_task(): from the CPU of whoever writes cgroup.procs. */
+void machine_cgroup_move(struct machine *m, u64 now_ns, struct task_struct *p, struct cgroup *to)
+{
+	machine_use(m, now_ns, other_cpu(m, p->cpu));
+	change_task(m, p, change_cgroup, to ? to : &m->root_group);
+}

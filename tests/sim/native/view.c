@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What tests give to a machine and see of it, beside what the kernel does. */
+#include "model.h"
+
+void machine_count_traffic(struct machine *m, s32 cpu, u64 bytes)
+{
+	m->rqs[cpu].traffic += bytes;
+}
+
+void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes)
+{
+	load_globals(m);
+	scheduler_task_add_dma(p, bytes);
+}
+
+void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight)
+{
+	load_globals(m);
+	scheduler_task_set_weight(p, weight);
+}
+
+u64 machine_v_ns(struct machine *m)
+{
+	load_globals(m);
+	return scheduler_v_ns();
+}
+
+u64 machine_charged_vtime_ns(struct machine *m, s32 cpu)
+{
+	load_globals(m);
+	return scheduler_charged_vtime_ns(cpu);
+}
+
+u64 machine_slot_vtime_ns(struct machine *m, s32 cpu)
+{
+	load_globals(m);
+	return scheduler_slot_vtime_ns(cpu);
+}
+
+u64 machine_event_count(struct machine *m, const char *name)
+{
+	load_globals(m);
+	return scheduler_event_count_by_name(name);
+}
+
+u64 machine_task_wait_ns(struct machine *m, u64 now_ns, struct task_struct *p)
+{
+	struct drfq_task_stat stat = {};
+
+	machine_use(m, now_ns, 0);
+	scheduler_task_stat(p, &stat);
+	return stat.wait_ns;
+}
+
+void machine_task_view(struct machine *m, struct task_struct *p, struct scheduler_task *view)
+{
+	load_globals(m);
+	scheduler_task_view(p, view);
+}
+
+s32 machine_task_queue_llc(const struct machine *m, const struct task_struct *p)
+{
+	(void)m;
+	return p->scx.dsq && p->scx.dsq->id >= DRFQ_DSQ_LLC ? (s32)(p->scx.dsq->id - DRFQ_DSQ_LLC)
+							    : -1;
+}
+
+u32 machine_task_place(const struct machine *m, const struct task_struct *p)
+{
+	if (m->rqs[p->cpu].curr == p)
+		return 4;
+	if (!p->scx.dsq)
+		return 0;
+	if (p->scx.dsq->cpu >= 0)
+		return 3;
+	return p->scx.dsq->id == DRFQ_DSQ_HELD ? 2 : 1;
+}
+
+bool machine_cpu_is_idle(const struct machine *m, s32 cpu)
+{
+	return m->rqs[cpu].idle && cpumask_has(&m->idle_mask, cpu);
+}
+
+u32 machine_nr_held(const struct machine *m)
+{
+	for (u32 i = 0; i < m->nr_dsqs; i++)
+		if (m->dsqs[i].id == DRFQ_DSQ_HELD)
+			return m->dsqs[i].nr;
+	return 0;
+}
+
+bool machine_any_cpu_is_idle(const struct machine *m)
+{
+	for (u32 i = 0; i <= (m->nr_cpus - 1) / 64; i++)
+		if (m->idle_mask.bits[i])
+			return true;
+	return false;
+}
+
+void machine_test_place(struct machine *m, struct task_struct *p, u64 dsq_id, u64 vtime)
+{
+	load_globals(m);
+	dsq_remove(p);
+	p->scx.dsq_vtime = vtime;
+	dsq_add(m, dsq_find(m, dsq_id), p, 0, true);
+}
+
+void machine_test_run(struct machine *m, struct task_struct *p, s32 cpu, u64 vtime)
+{
+	p->cpu = cpu;
+	machine_use(m, m->now_ns, cpu);
+	dsq_remove(p);
+	p->scx.dsq_vtime = vtime;
+	m->ops->running(p);
+}
