@@ -119,6 +119,13 @@ static u32 cgroup_parent_index(struct cgroup *cgrp)
 	return index;
 }
 
+/* Returns whether node @index belongs to @cgrp alone. A merged group uses the node of
+ * its parent, and the root group has none. */
+static bool cgroup_owns_node(struct cgroup *cgrp, u32 index)
+{
+	return index && index != cgroup_parent_index(cgrp);
+}
+
 /* Converts cpu.weight (1 to 10000) to 1/DRFQ_WEIGHT_ONE. */
 static u32 cgroup_scale(u32 cpu_weight)
 {
@@ -160,8 +167,7 @@ void BPF_STRUCT_OPS(drfq_cgroup_exit, struct cgroup *cgrp)
 	u32 index = cgroup_index_of(cgrp);
 	struct cgroup_node *node = cgroup_node_at(index);
 
-	/* A merged group does not own the node that it uses. */
-	if (!index || !node || (cgrp->level && index == cgroup_parent_index(cgrp)))
+	if (!node || !cgroup_owns_node(cgrp, index))
 		return;
 	node->used = false;
 }
@@ -172,7 +178,7 @@ void BPF_STRUCT_OPS(drfq_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 	struct cgroup_node *node = cgroup_node_at(index);
 	s64 delta;
 
-	if (!index || !node)
+	if (!node || !cgroup_owns_node(cgrp, index))
 		return;
 	bpf_spin_lock(&node->lock);
 	node->weight = cgroup_scale(weight);

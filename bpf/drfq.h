@@ -302,6 +302,23 @@ DRFQ_FN void drfq_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 }
 
 /*
+ * Returns S (ns) that the heir of an ended flow has at least: the resource time that
+ * @ended used beyond @v, at the heir's weight, at most cap beyond @v. The same
+ * resource time is 68 times as much virtual time at nice 19 as at nice 0.
+ */
+DRFQ_FN u64 drfq_inherited(const struct drfq_flow *ended, const struct drfq_flow *heir,
+			   const struct drfq_conf *c, u64 v)
+{
+	u64 start = drfq_start(ended), beyond;
+	u32 frac = 0;
+
+	if (drfq_before(start, v))
+		return start;
+	beyond = drfq_scale(start - v, ((u64)ended->weight << 32) / heir->weight, &frac);
+	return v + (beyond < c->cap_ns ? beyond : c->cap_ns);
+}
+
+/*
  * Returns the least V (ns) when a packet starts at @start (ns) while other tasks
  * wait for its CPU: the packet then starts at most cap after V.
  */

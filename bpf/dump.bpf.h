@@ -17,7 +17,7 @@ static u64 wait_ns(struct task_struct *p)
 	if (!bpf_core_field_exists(p->sched_info.run_delay))
 		return 0;
 	since = p->sched_info.last_queued;
-	return p->sched_info.run_delay + (since ? bpf_ktime_get_ns() - since : 0);
+	return p->sched_info.run_delay + (since ? scx_bpf_now() - since : 0);
 }
 
 /* Writes one struct drfq_task_stat for each task that has an account. */

@@ -37,4 +37,10 @@ __noinline int flow_lift(struct drfq_flow *f __arg_nonnull, u64 v)
 	return 0;
 }
 
+__noinline u64 flow_inherited(struct drfq_flow *ended __arg_nonnull,
+			      struct drfq_flow *heir __arg_nonnull)
+{
+	return drfq_inherited(ended, heir, drfq_conf(), vtime_now());
+}
+
 #endif /* DRFQ_FLOW_BPF_H */

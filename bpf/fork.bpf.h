@@ -41,26 +41,25 @@ static u64 fork_start_vtime(void)
 }
 
 /*
- * @p, with account @t, exits. Raises the virtual time of its heir to its own S. The
- * heir of a process is its parent, that of a thread its thread-group leader. S is
- * capped, so a very low weight does not delay the heir for long.
+ * @p, with account @t, exits. Raises the virtual time of its heir by what @p used
+ * beyond V, at the weight of the heir. The heir of a process is its parent, that of
+ * a thread its thread-group leader.
  */
 static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 {
-	struct drfq_flow flow = t->flow;
 	struct task_struct *heir;
 	struct task_ctx *h;
 	u64 start;
 
-	flow_cap(&flow);
-	start = drfq_start(&flow);
 	bpf_rcu_read_lock();
 	heir = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	h = heir ? bpf_task_storage_get(&task_ctxs, heir, 0, 0) : NULL;
-	/* A concurrent charge of the heir may overwrite this. Then one child's
-	 * use is not charged to it, which is rare and small. */
-	if (h && drfq_before(h->flow.cpu_vt, start))
-		h->flow.cpu_vt = start;
+	if (h) {
+		start = flow_inherited(&t->flow, &h->flow);
+		/* A concurrent charge of the heir may overwrite this. Then one child's
+		 * use is not charged to it, which is rare and small. */
+		h->flow.cpu_vt = drfq_later(h->flow.cpu_vt, start);
+	}
 	bpf_rcu_read_unlock();
 }
 

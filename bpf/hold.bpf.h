@@ -113,10 +113,11 @@ static void hold_end(struct task_ctx *t)
 }
 
 /*
- * Called by ops.dispatch: moves each held task that may be released to @dsq, in order
- * of S. @all_idle: no other CPU is busy. Returns whether any task was moved.
+ * Called by ops.dispatch: moves each held task that may be released to the queue of its
+ * own CPU's LLC, in order of S. @all_idle: no other CPU is busy. Returns whether any
+ * task was moved.
  */
-static bool hold_release(u64 dsq, bool all_idle)
+static bool hold_release(bool all_idle)
 {
 	struct task_struct *p;
 	bool moved = false;
@@ -129,7 +130,7 @@ static bool hold_release(u64 dsq, bool all_idle)
 			cause = hold_release_cause(t, all_idle);
 		if (cause == DRFQ_NR_EVENTS)
 			continue;
-		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, queue_of(p), 0))
 			continue;
 		if (t)
 			hold_end(t);

@@ -13,6 +13,8 @@
  *   tick        The packet is charged up to now.
  *   stopping    The packet ends, and D (4.1-4.3) is added to its flow (task.bpf.h).
  *
+ * From runnable to quiescent a task counts in its cgroup (cgroup.bpf.h).
+ *
  * A switch costs two look-ups of the account (enqueue, stopping), one peek at a
  * queue, and one read of the traffic counter, if there is one.
  *
@@ -48,6 +50,23 @@ static __always_inline void dispatch_local(struct task_struct *p, struct task_ct
 	/* ops.running reads S from the task, without a look-up. */
 	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+}
+
+/* A task counts in its cgroup while it is runnable, whatever made it so. */
+void BPF_STRUCT_OPS(drfq_runnable, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		task_activate(t);
+}
+
+void BPF_STRUCT_OPS(drfq_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		task_deactivate(t);
 }
 
 s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -109,7 +128,6 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 	/* The kernel does not call select_cpu for a task that is pinned. */
 	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
 		task_wake(p, t);
-	task_activate(t);
 	if (goes_to_local_dsq(p, t)) {
 		dispatch_local(p, t, enq_flags);
 		preempt_cpu(scx_bpf_task_cpu(p), drfq_start(&t->flow));
@@ -174,7 +192,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 
 	held = hold_nonempty();
 	if (held)
-		hold_release(DRFQ_DSQ_LLC + llc, false);
+		hold_release(false);
 	found = queue_choose(cpu, &dsq, &start);
 	if (runnable && found && slot->yielded_pid != (u32)prev->pid &&
 	    !drfq_before(start, slot->charged_vtime_ns)) {
@@ -185,7 +203,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (runnable)
 		continue_running(slot, prev, false, 0);
-	else if (!(held && !cpus_busy(cpu) && hold_release(DRFQ_DSQ_LLC + llc, true) &&
+	else if (!(held && !cpus_busy(cpu) && hold_release(true) &&
 		   queue_take_any(DRFQ_DSQ_LLC + llc, llc)))
 		kick_idle_for_queued();
 }
@@ -258,8 +276,8 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 		count(DRFQ_EV_REMOTE_UPDATES);
 	}
 	task_charge(p, t, bytes, !runnable);
-	if (!runnable)
-		task_deactivate(t);
+	/* A task that is put back without ops.enqueue starts from here. */
+	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
 	hold_end(t);
 	/* The slot keeps its pid until the next packet starts or the CPU becomes
@@ -397,9 +415,11 @@ SCX_OPS_DEFINE(drfq_ops,
 	       .select_cpu		= (void *)drfq_select_cpu,
 	       .enqueue			= (void *)drfq_enqueue,
 	       .dispatch		= (void *)drfq_dispatch,
+	       .runnable		= (void *)drfq_runnable,
 	       .running			= (void *)drfq_running,
 	       .tick			= (void *)drfq_tick,
 	       .stopping		= (void *)drfq_stopping,
+	       .quiescent		= (void *)drfq_quiescent,
 	       .update_idle		= (void *)drfq_update_idle,
 	       .cpu_release		= (void *)drfq_cpu_release,
 	       .yield			= (void *)drfq_yield,

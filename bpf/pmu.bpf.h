@@ -55,6 +55,11 @@ static u64 pmu_take_bytes(struct drfq_cpu *slot)
 
 	if (!pmu_event_bytes || !pmu_read(&value))
 		return 0;
+	/* What was counted before the scheduler was loaded belongs to no packet. */
+	if (!slot->base_enabled_ns) {
+		pmu_set_base(slot, &value);
+		return 0;
+	}
 	events = value.counter - slot->base_counter;
 	enabled = value.enabled - slot->base_enabled_ns;
 	running = value.running - slot->base_running_ns;

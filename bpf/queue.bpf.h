@@ -30,12 +30,16 @@ static s32 queue_init(void)
 	return 0;
 }
 
+/* Returns the DSQ of the LLC of the task's CPU. */
+static __always_inline u64 queue_of(const struct task_struct *p)
+{
+	return DRFQ_DSQ_LLC + llc_of_cpu(scx_bpf_task_cpu(p));
+}
+
 /* Inserts @p into its LLC's queue. @key: its place there (ns), usually S. */
 static void queue_insert(struct task_struct *p, u64 key, u64 enq_flags)
 {
-	u64 dsq = DRFQ_DSQ_LLC + llc_of_cpu(scx_bpf_task_cpu(p));
-
-	scx_bpf_dsq_insert_vtime(p, dsq, slice_ns, key, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, queue_of(p), slice_ns, key, enq_flags);
 	count(DRFQ_EV_QUEUED);
 }
 

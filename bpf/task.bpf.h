@@ -184,7 +184,6 @@ static void task_wake(struct task_struct *p, struct task_ctx *t)
 	t->flags |= DRFQ_TASK_WOKEN;
 	if (dma_bytes)
 		t->flags |= DRFQ_TASK_INDEBTED;
-	task_activate(t);
 	task_update_weight(t);
 	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), dma_bytes);
 	count(DRFQ_EV_WAKEUPS);

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Corners of the callbacks: what is done to a task from outside, and how accounts follow.
+
+mod common;
+
+use common::{hogs, nice, run};
+use drfq_sim::ffi::weight_one;
+use drfq_sim::kernel::Kernel;
+use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace};
+
+/// 1 GB/s: one byte is 1 ns of virtual time.
+const MEM: u64 = 1_000_000_000;
+
+/// A hog of weight 1 in a new group of `cpu.weight` 100, and its forked child on another CPU.
+fn group_of_two() -> Sim {
+    let steps = [
+        Step::Run {
+            ns: 10 * MS,
+            bytes_per_s: 0,
+        },
+        Step::Spawn(1),
+        Step::Run {
+            ns: u64::MAX / 4,
+            bytes_per_s: 0,
+        },
+    ];
+    let child = TaskSpec::new("child", Trace::hog()).arrival(u64::MAX);
+    let specs = vec![TaskSpec::new("parent", Trace::once(steps)), child];
+    let mut sim = Sim::new(Config::new(4), specs);
+    sim.run_until(5 * MS);
+    sim.act(|kernel, now_ns| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_move(now_ns, 0, group);
+    });
+    sim.run_until(100 * MS);
+    sim
+}
+
+#[test]
+fn a_child_forked_to_an_idle_cpu_halves_the_weight_of_its_sibling() {
+    let mut sim = group_of_two();
+    assert_eq!(sim.kernel().account(0).weight, weight_one() / 2);
+    assert_eq!(sim.kernel().account(1).weight, weight_one() / 2);
+}
+
+#[test]
+fn a_renice_of_a_running_task_leaves_it_counted_in_its_group() {
+    let mut sim = group_of_two();
+    sim.act(|kernel, now_ns| kernel.renice(now_ns, 0, 0));
+    sim.run_until(200 * MS);
+    assert_eq!(sim.kernel().account(1).weight, weight_one() / 2);
+}
+
+#[test]
+fn a_group_that_only_sleeping_tasks_left_has_its_whole_weight_again() {
+    let run = Step::Run {
+        ns: 50 * MS,
+        bytes_per_s: 0,
+    };
+    let sleep = Step::Sleep {
+        ns: SEC,
+        dma_bytes: 0,
+    };
+    let specs = vec![
+        TaskSpec::new("hog", Trace::hog()),
+        TaskSpec::new("sleeper", Trace::repeat([run, sleep])),
+    ];
+    let mut sim = Sim::new(Config::new(4), specs);
+    sim.run_until(5 * MS);
+    sim.act(|kernel, now_ns| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_move(now_ns, 0, group);
+        kernel.cgroup_move(now_ns, 1, group);
+    });
+    sim.run_until(20 * MS);
+    assert_eq!(sim.kernel().account(0).weight, weight_one() / 2);
+    sim.run_until(100 * MS);
+    assert_eq!(sim.kernel().account(0).weight, weight_one());
+}
+
+#[test]
+fn the_weight_of_a_merged_group_leaves_its_parent_alone() {
+    let mut sim = Sim::new(Config::new(2), hogs(&[weight_one()]));
+    sim.run_until(5 * MS);
+    sim.act(|kernel, now_ns| {
+        let parent = kernel.cgroup_new(None, 100);
+        for _ in 0..4094 {
+            kernel.cgroup_new(None, 100);
+        }
+        let merged = kernel.cgroup_new(Some(parent), 100);
+        assert_eq!(kernel.event_count("CGROUPS_MERGED"), 1);
+        kernel.cgroup_move(now_ns, 0, parent);
+        kernel.cgroup_set_weight(merged, 10_000);
+    });
+    sim.run_until(50 * MS);
+    assert_eq!(sim.kernel().account(0).weight, weight_one());
+}
+
+/// A shell of weight 1 whose child of nice 19 uses one slice, beside two hogs per CPU.
+#[test]
+fn a_light_child_does_not_delay_its_heavier_parent() {
+    let on_cpu = |ns| Step::Run { ns, bytes_per_s: 0 };
+    let wait = Step::Sleep {
+        ns: 15 * MS,
+        dma_bytes: 0,
+    };
+    let shell = Trace::once([on_cpu(MS), Step::Spawn(9), wait, on_cpu(10 * MS)]);
+    let mut specs = hogs(&[weight_one(); 8]);
+    specs.push(TaskSpec::new("shell", shell));
+    let child = TaskSpec::new("child", Trace::once([on_cpu(4 * MS)])).weight(nice(19));
+    specs.push(child.arrival(u64::MAX));
+    let config = Config::new(4);
+    let bound = 2 * (config.slice_ns + config.tick_ns);
+    let report = run(config, specs, 3);
+    assert!(report.tasks[9].exited_at_ns.is_some_and(|at| at < 30 * MS));
+    // What the child used is worth a quarter of a millisecond to each of the eight hogs.
+    let waited_ns = report.tasks[8].max_wait_ns;
+    assert!(waited_ns < bound, "the shell waited {waited_ns} ns");
+}
+
+#[test]
+fn traffic_from_before_the_load_is_charged_to_no_task() {
+    let config = Config::new(2).memory(MEM);
+    let mut kernel = Kernel::new(&config);
+    kernel.count_traffic(0, 1 << 40);
+    let task = kernel.task_new(0, None, CpuSet::ALL, 0, false);
+    kernel.adopt_running(0, task, 0);
+    kernel.tick(4 * MS, 0);
+    assert_eq!(kernel.account(task).bytes, 0);
+    kernel.count_traffic(0, 1000);
+    kernel.tick(8 * MS, 0);
+    assert_eq!(kernel.account(task).bytes, 1000);
+}
+
+#[test]
+fn the_reported_wait_is_on_the_clock_of_the_run_queues() {
+    let mut sim = Sim::new(Config::new(1), hogs(&[weight_one(); 2]));
+    sim.run_until(SEC + MS);
+    let waited: Vec<u64> = sim.act(|kernel, now_ns| {
+        (0..2)
+            .map(|task| kernel.task_wait_ns(now_ns, task))
+            .collect()
+    });
+    let sum = waited.iter().sum::<u64>();
+    assert!(sum.abs_diff(SEC) < 10 * MS, "{waited:?}");
+}
+
+#[test]
+fn a_restored_task_goes_on_from_where_it_was_charged_to() {
+    let mut sim = Sim::new(Config::new(2), hogs(&[weight_one(); 2]));
+    sim.run_until(100 * MS);
+    let cpu = sim.cpu_of(0).expect("a CPU for each");
+    sim.act(|kernel, now_ns| kernel.renice(now_ns, 0, 0));
+    let start_ns = sim.kernel().account(0).start_ns;
+    assert_eq!(sim.kernel().slot_vtime_ns(cpu), start_ns);
+}
+
+/// Debtors that may use LLC 1 only, released by CPUs of LLC 0 as well.
+#[test]
+fn a_held_task_is_released_to_the_queue_of_its_own_llc() {
+    let steps = [
+        Step::Run {
+            ns: MS,
+            bytes_per_s: 0,
+        },
+        Step::Sleep {
+            ns: 10 * MS,
+            dma_bytes: MEM / 5,
+        },
+    ];
+    let mut specs = hogs(&[weight_one(); 6]);
+    let reader = TaskSpec::new("reader", Trace::repeat(steps));
+    specs.push(reader.allowed(CpuSet(0b1100)));
+    let report = run(Config::new(4).llcs(2).memory(MEM), specs, 20);
+    assert!(report.counters.released_vtime > 10);
+}
