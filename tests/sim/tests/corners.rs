@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{hogs, nice, run};
+use common::{hogs, nice, reader, run};
 use drfq_sim::ffi::weight_one;
 use drfq_sim::kernel::Kernel;
 use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace};
@@ -158,19 +158,8 @@ fn a_restored_task_goes_on_from_where_it_was_charged_to() {
 /// Debtors that may use LLC 1 only, released by CPUs of LLC 0 as well.
 #[test]
 fn a_held_task_is_released_to_the_queue_of_its_own_llc() {
-    let steps = [
-        Step::Run {
-            ns: MS,
-            bytes_per_s: 0,
-        },
-        Step::Sleep {
-            ns: 10 * MS,
-            dma_bytes: MEM / 5,
-        },
-    ];
     let mut specs = hogs(&[weight_one(); 6]);
-    let reader = TaskSpec::new("reader", Trace::repeat(steps));
-    specs.push(reader.allowed(CpuSet(0b1100)));
+    specs.push(reader(MEM / 5).allowed(CpuSet(0b1100)));
     let report = run(Config::new(4).llcs(2).memory(MEM), specs, 20);
     assert!(report.counters.released_vtime > 10);
 }

@@ -10,19 +10,9 @@ use drfq_sim::{Config, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 /// 1 GB/s, so one byte costs 1 ns of virtual time.
 const MEM: u64 = 1_000_000_000;
 
-/// Runs for 1 ms, then sleeps for 10 ms, while a device moves `dma_ms` of the full bandwidth.
+/// A device moves `dma_ms` of the full bandwidth in each sleep.
 fn reader(dma_ms: u64) -> TaskSpec {
-    let steps = [
-        Step::Run {
-            ns: MS,
-            bytes_per_s: 0,
-        },
-        Step::Sleep {
-            ns: 10 * MS,
-            dma_bytes: dma_ms * MEM / 1000,
-        },
-    ];
-    TaskSpec::new("reader", Trace::repeat(steps))
+    common::reader(dma_ms * MEM / 1000)
 }
 
 #[test]

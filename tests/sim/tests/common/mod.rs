@@ -3,7 +3,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 use drfq_sim::reference::{fair_cpus, weight};
-use drfq_sim::{Config, Report, SEC, Sim, TaskSpec, Trace};
+use drfq_sim::{Config, MS, Report, SEC, Sim, Step, TaskSpec, Trace};
 
 /// The kernel's weight of a nice value, as `task.bpf.h` converts it.
 pub fn nice(value: i32) -> u32 {
@@ -48,4 +48,19 @@ pub fn assert_fair(config: Config, weights: &[u32], seconds: u64, tolerance: f64
             "hog {i} of {weights:?}: {got:.4} CPUs, fair {fair:.4}"
         );
     }
+}
+
+/// Runs for 1 ms, then sleeps for 10 ms, while a device moves `dma_bytes`.
+pub fn reader(dma_bytes: u64) -> TaskSpec {
+    let steps = [
+        Step::Run {
+            ns: MS,
+            bytes_per_s: 0,
+        },
+        Step::Sleep {
+            ns: 10 * MS,
+            dma_bytes,
+        },
+    ];
+    TaskSpec::new("reader", Trace::repeat(steps))
 }
