@@ -28,14 +28,14 @@ inline const char *name(Admission a) {
   return "?";
 }
 
-/// Rule (i): full. in_flight: entries that left the queue but still hold a buffer
-/// (reads whose data is on its way, as gem5 counts them).
+/// Rule (i): whether the queue has room for all bursts. in_flight: entries that left the
+/// queue but still hold a buffer (reads whose data is on its way, as gem5 counts them).
 inline bool has_room(const Queue &q, unsigned in_flight, unsigned bursts) {
   return q.size() + in_flight + bursts <= q.capacity();
 }
 
-/// Both rules. The share in use is taken before the packet is added; "lowest
-/// virtual time in the queue" is its head's, and an empty queue has none.
+/// Both rules. The share in use is measured before the packet is added. The queue's head
+/// has the lowest virtual time in the queue; an empty queue has none.
 inline Admission admit(const Queue &q, unsigned in_flight, unsigned bursts, VTime vtime) {
   if (!has_room(q, in_flight, bursts)) return Admission::full;
   const bool scarce = (q.size() + in_flight) * 10 > q.capacity() * 9;

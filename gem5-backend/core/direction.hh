@@ -33,8 +33,8 @@ struct WriteDrain {
   unsigned high(const Queue &writes) const { return writes.capacity() * high_percent / 100; }
   unsigned low(const Queue &writes) const { return writes.capacity() * low_percent / 100; }
 
-  /// Direction of the next burst, decided when one has just been served, before others
-  /// arrive. served: its direction; run: bursts served in it since the bus turned.
+  /// Direction of the next burst, decided right after a burst was served. served: that
+  /// burst's direction; run: bursts served in this direction since the bus turned.
   Dir after(const Queue &reads, const Queue &writes, Dir served, unsigned run) const {
     if (served == Dir::read) {
       const bool enough = run >= min_reads || reads.empty();

@@ -43,7 +43,7 @@ struct drfq_mc_attribution {
   uint64_t vtime;
 };
 
-/* What the host tells of its DRAM; each is asked during drfq_mc_choose() only. */
+/* The host's view of its DRAM. Only drfq_mc_choose() calls these functions. */
 struct drfq_mc_view {
   void *context;
   bool (*ready)(void *context, uint16_t bank);

@@ -11,8 +11,8 @@
 //   bool fits_before(const Entry &f, const Entry &e, Dir, Ps min_col_at)
 //                                      f can be served now and e is not later for it
 // PlainView answers the last two for a host that cannot.
-// Entries of one bank that hit, and those that miss, differ in nothing but their
-// age: to look at the first of each is enough.
+// The row hits of one bank differ only in their order, and so do its misses. A rule
+// therefore looks at the first hit and the first miss of each bank.
 #ifndef DRFQ_PICK_HH
 #define DRFQ_PICK_HH
 
@@ -29,7 +29,7 @@ struct BankHeads {
   Queue::Slot miss = Queue::kNone;
 };
 
-/// The heads of a bank by looking at its entries.
+/// Finds a bank's heads by a search through its entries.
 template <class View>
 BankHeads search_heads(const Queue &q, unsigned bank, const View &view) {
   BankHeads h;
@@ -81,7 +81,7 @@ inline void keep_older(const Entry **kept, const Entry &e) {
   if (*kept == nullptr || e.seq < (*kept)->seq) *kept = &e;
 }
 
-/// The banks whose next activate costs least, one look at each.
+/// Finds the banks whose next activate costs least. consider() takes each bank once.
 class EarliestBanks {
  public:
   EarliestBanks(Ps min_col_at, Ps now, Ps row_to_column)
@@ -98,8 +98,8 @@ class EarliestBanks {
     seamless_ = seamless_ || fits;
     act_ = act;
     keep_older(&oldest_, e);
-    // Of several, the one whose oldest miss is the newest says whether it hides: gem5 looks at it
-    // last.
+    // Among several banks, the one whose oldest miss is the newest decides whether the activate
+    // is hidden, because gem5 looks at that bank last.
     if (newest_ != nullptr && e.seq < newest_->seq) return;
     newest_ = &e;
     hidden_ = act <= hidden_before_;
@@ -115,7 +115,7 @@ class EarliestBanks {
   const Entry *oldest_ = nullptr, *newest_ = nullptr;
 };
 
-/// The head in a slot, unless there is none or others have a lower virtual time.
+/// The entry in a slot. Null without a slot, or when the queue's head has a lower virtual time.
 inline const Entry *lowest_in(const Queue &q, Queue::Slot slot) {
   return slot != Queue::kNone && q.in(slot).vtime == q.head().vtime ? &q.in(slot) : nullptr;
 }
@@ -165,10 +165,11 @@ unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, P
   return chosen != nullptr ? q.place_of(q.slot_of(*chosen)) : q.size();
 }
 
-/// What the data bus takes while the row of the chosen entry opens: the first in
-/// queue order that does not delay it. A row is opened for it only in a bank that no
-/// entry before it waits for; ahead: the queue of the other direction. Place in the
-/// queue, the chosen one when nothing fits.
+/// Picks the burst that the data bus carries while the chosen entry's row opens: the first
+/// in queue order that does not delay the chosen entry. The burst may open a row only in a
+/// bank where no entry of this queue precedes it, and none of the other queue has a lower
+/// virtual time. ahead: the queue of the other direction. Place in the queue; the chosen
+/// one when nothing fits.
 template <class View>
 unsigned fill_gap(const Queue &q, const Queue &ahead, unsigned chosen, Dir dir, const View &view,
                   Ps min_col_at) {

@@ -13,7 +13,7 @@ using Ps = std::uint64_t;
 /// Virtual time as the registers hold it: the agent's ns shifted right by 22.
 using VTime = std::uint64_t;
 
-/// Hardware process id, an index of the register file. 0: nobody.
+/// Hardware process id, an index of the register file. 0: unattributed.
 using Pid = std::uint32_t;
 
 inline constexpr Ps kNever = ~Ps{0};

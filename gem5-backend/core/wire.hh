@@ -36,7 +36,7 @@ struct BatchRecord {
 struct DemandRecord {
   std::uint32_t substream = 0;          ///< pid of a device's traffic, 0: a core's
   std::uint32_t core = 0;               ///< when substream is 0
-  std::uint64_t bytes_per_s = 0;        ///< 0: none any more
+  std::uint64_t bytes_per_s = 0;        ///< 0: ends the demand
   std::uint32_t outstanding_lines = 0;  ///< 1..kDemandOutstandingLinesMax
   std::uint32_t write_percent = 0;      ///< 0..100
   std::uint64_t seed = 0;               ///< of its addresses

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// One agent in a closed loop: its generator's packets, a bounded number of them
-// outstanding, a refused one kept until it is admitted. It has no clock and no
-// memory; whoever drives it has both (traffic.hh, or a simulator).
+// One agent in a closed loop. It sends its generator's packets, with a bounded number
+// outstanding. It keeps a refused packet until the packet is admitted. It has no clock
+// and no memory; its driver (traffic.hh, or a simulator) has both.
 #ifndef DRFQ_AGENT_HH
 #define DRFQ_AGENT_HH
 
@@ -34,17 +34,17 @@ class Agent {
     next_allowed_ = now;
   }
 
-  /// While paused it sends nothing new; what it sent goes on.
+  /// A paused agent sends nothing new; packets that it has sent proceed.
   void pause(bool on) { paused_ = on; }
 
-  /// When it wants to send a new packet; kNever while something must come first.
+  /// When the agent sends its next packet; kNever while it may send none.
   Ps next_issue(Ps now) const {
     if (waiting_ || paused_ || outstanding_ >= std::max(1u, options_.outstanding_lines))
       return kNever;
     return generator_.active_from(std::max(now, next_allowed_));
   }
 
-  /// Makes its next packet; it is pending from now on. The cookie is the time of the first try.
+  /// Makes the next packet, which is then pending. The cookie is the time of the first try.
   const Packet &issue(Ps at) {
     const Generator::Access access = generator_.next();
     pending_.address = access.address;
@@ -59,7 +59,7 @@ class Agent {
 
   const Packet &pending() const { return pending_; }
 
-  /// What became of the pending packet, offered at a time.
+  /// Records whether the pending packet, offered at a time, was accepted.
   void offered(bool accepted, Ps at) {
     waiting_ = !accepted;
     if (waiting_) return;
@@ -68,7 +68,7 @@ class Agent {
     Ps gap = options_.gap;
     if (options_.bytes_per_s != 0)
       gap = std::max(gap, kLineBytes * Ps{1000000000000} / options_.bytes_per_s);
-    // A rate is kept on average: time lost to refusals within one period is made up.
+    // The rate holds on average: the agent makes up for time lost to refusals within one period.
     const Ps from = options_.bytes_per_s != 0 && next_allowed_ + gap > at ? next_allowed_ : at;
     next_allowed_ = from + gap + pause_after_;
   }

@@ -15,7 +15,7 @@ namespace drfq {
 
 class Dram {
  public:
-  /// One burst, issued.
+  /// An issued burst.
   struct Burst {
     Ps column = 0;    ///< time of its column command
     Ps data_end = 0;  ///< when its last beat has passed
@@ -46,7 +46,7 @@ class Dram {
   std::uint64_t refreshes() const { return refreshes_; }
   std::uint64_t activates() const { return activates_; }
 
-  /// Starts the refreshes that are due; whether any was. Call before looking at the banks.
+  /// Starts the refreshes that are due; returns whether any was. Call before looking at the banks.
   bool refresh(Ps now) {
     now_ = now;
     if (now < next_refresh_) return false;
@@ -66,7 +66,7 @@ class Dram {
     return at;
   }
 
-  // The View of core/pick.hh, but for its counts. Times are seen from the last
+  // The View of core/pick.hh, without its heads. The present is the time of the last
   // refresh() call.
   bool ready(const Entry &e) const { return rank_of(e.bank).busy_until <= now_; }
   bool row_hit(const Entry &e) const { return banks_[e.bank].row == e.row; }
@@ -78,8 +78,8 @@ class Dram {
     return std::max({precharged, act_at(e.bank), now_});
   }
 
-  /// Whether f can be served now and e, of another bank and the same direction, is not later for
-  /// it.
+  /// Whether f can be served now without delaying e. e waits for another bank, in the same
+  /// direction.
   bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at) const {
     const Bank &mine = banks_[f.bank], &its = banks_[e.bank];
     const bool same_group = mine.group == its.group, same_rank = mine.rank == its.rank;
@@ -111,7 +111,7 @@ class Dram {
     return out;
   }
 
-  /// The page policy, after a burst of the bank. Whether it closes the row.
+  /// Applies the page policy after a burst of the bank; returns whether it closes the row.
   /// hit, conflict: a burst of the same direction waits for this row, or for
   /// another row of the bank.
   bool settle(unsigned bank, bool hit, bool conflict) {
@@ -159,13 +159,13 @@ class Dram {
     return std::max({banks_[bank].act_at, group_of(bank).act_at, rank_of(bank).act_at});
   }
 
-  /// Its column command if it is next, whatever the data bus does.
+  /// When an entry's column command can come if it is next, whatever the data bus does.
   Ps served_at(const Entry &e, Dir d) const {
     const Ps column = column_at(e, d);
     return row_hit(e) ? column : std::max(column, activate_at(e) + t_.rcd);
   }
 
-  /// When its rank, or its bank group, allows another activate if f's row is opened first.
+  /// When f's rank (or its bank group) allows another activate if f's row is opened first.
   Ps activate_after(const Entry &f, bool same_group) const {
     const Rank &r = rank_of(f.bank);
     const unsigned limit = t_.activation_limit;
@@ -214,8 +214,8 @@ class Dram {
       if (&r != &own) both(r.column_at, far_[done]);
   }
 
-  /// From a column command with latency first to one of another rank with
-  /// latency second, so that their data do not overlap.
+  /// Least time from a column command with latency first to another rank's with latency
+  /// second, so that their data do not overlap.
   Ps gap(Ps first, Ps second) const {
     const Ps end = first + t_.burst + t_.cs;
     return end > second ? end - second : 0;
@@ -223,7 +223,7 @@ class Dram {
 
   void refresh_rank(unsigned rank, Ps now) {
     Rank &r = ranks_[rank];
-    // Refreshes of a long idle time have come and gone; only the last matters.
+    // After a long idle time only the last refresh matters; the others are over.
     if (now - r.refresh_due > 2 * t_.refi) {
       const Ps skipped = (now - r.refresh_due) / t_.refi - 1;
       refreshes_ += skipped;
@@ -254,8 +254,8 @@ class Dram {
   std::vector<Bank> banks_;
   std::vector<Group> groups_;
   std::vector<Rank> ranks_;
-  // From a column command to the next one, by direction of both: in its bank group, in its rank,
-  // in another.
+  // Least time from a column command to the next one, by direction of both: in the same bank
+  // group, in the same rank, in another rank.
   Ps in_group_[2][2], in_rank_[2][2], far_[2][2];
   Ps now_ = 0;
   Ps next_refresh_;

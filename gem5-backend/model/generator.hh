@@ -60,7 +60,7 @@ class Generator {
     if (o.seed != 0) position_ = random_.below(array_lines_);
   }
 
-  /// When it next has something to send, from now on; kNever: never.
+  /// The earliest time, from now on, at which the generator has a packet; kNever: never.
   Ps active_from(Ps now) const {
     if (!o_.enabled || o_.kind == Kind::cpu) return kNever;
     if (now < o_.start) return o_.start;

@@ -8,8 +8,8 @@
 //   Admission a = memory.submit(packet, now);
 //   memory.advance(to);                  // calls the listener on the way
 //
-// A refused packet is the caller's to keep: submit it again after room() of its
-// direction, or on a schedule of its own. The listener may submit from inside
+// The caller keeps a refused packet. It submits the packet again after room() of the
+// packet's direction, or at times of its choice. The listener may submit from inside
 // its calls. Time never goes back: an earlier now means the present.
 //
 // Deterministic: the same calls give the same results. Allocates only when
@@ -33,7 +33,7 @@ namespace drfq {
 /// How agents reach the controller.
 enum class Ports : std::uint8_t {
   multi,   ///< a port each: a refused packet holds up its own agent only
-  single,  ///< behind a crossbar: a refused packet holds up everybody
+  single,  ///< behind a crossbar: a refused packet holds up all agents
 };
 
 struct Packet {
@@ -67,7 +67,7 @@ class Observer {
   virtual ~Observer() = default;
   virtual void arrived(Ps, const Packet &, Admission) {}
   virtual void issued(Ps, const Entry &, const Choice &, const Dram::Burst &) {}
-  /// A register was written; told by the host, which is who writes them.
+  /// A register was written. The host reports this, because the host writes the registers.
   virtual void wrote(Ps, std::uint64_t /*offset*/, std::uint64_t /*value*/) {}
 };
 
@@ -103,7 +103,7 @@ class Memory {
   void clear_stats() { stats_.clear(now_); }
   Ps now() const { return now_; }
 
-  /// Largest packet that every queue state can admit in the end.
+  /// The largest packet that is admitted sooner or later, whatever the queues hold now.
   std::uint32_t max_packet_bytes() const { return max_packet_bytes_; }
 
   /// While set, frfcfs also serves writes below its low watermark.
@@ -129,13 +129,13 @@ class Memory {
 
   /// When something happens next; kNever when idle.
   Ps next_event() const {
-    // Data that lands matters to nobody unless a read waits for its buffer.
+    // Landing data is an event only while a refused read waits for the buffer.
     const Ps landing = refused_[index(Dir::read)] ? data_.front_time() : kNever;
     return std::min(std::min(landing, replies_.front_time()),
                     std::min(acks_.front_time(), decide_at_));
   }
 
-  /// Runs what happens next alone; there is something.
+  /// Runs the next event alone. There must be one.
   void run_next() {
     now_ = std::max(now_, next_event());
     step();
@@ -196,7 +196,7 @@ class Memory {
 
   void offer_room(Dir d) {
     if (!refused_[index(d)]) return;
-    // With one port, whoever waits may want the other direction.
+    // With one port, the refused packet that holds the crossbar may be of either direction.
     refused_[0] = refused_[0] && ports_ == Ports::multi && d != Dir::read;
     refused_[1] = refused_[1] && ports_ == Ports::multi && d != Dir::write;
     if (listener_ != nullptr) listener_->room(d, now_);
@@ -236,7 +236,7 @@ class Memory {
   void accept_write(const Attribution &attribution, const Completion &done, std::uint64_t first,
                     std::uint64_t last) {
     for (std::uint64_t b = first; b <= last; b++) {
-      // A write to a burst that waits already takes the older one's place.
+      // A write merges into a burst that already waits at its address and takes its place.
       if (waiting_writes_.holds(b)) {
         stats_.merged++;
         continue;
@@ -302,7 +302,7 @@ class Memory {
       if (!dram_.is_open(b)) row_closed(b);
   }
 
-  /// The data bus wants its next burst.
+  /// Chooses the data bus's next burst and serves it.
   void decide() {
     decide_at_ = kNever;
     refresh();
@@ -347,7 +347,7 @@ class Memory {
       replies_.push(burst.data_end + t.frontend + t.backend, e.handle);
   }
 
-  /// Heads after a burst, and its effect on the open row of its bank.
+  /// Updates the row heads after a burst, and applies the page policy to its bank.
   void keep_rows(const Entry &e, Dir d, bool hit) {
     if (!hit)
       for (RowHeads &r : rows_) r.opened(e.bank, e.row);
@@ -381,7 +381,7 @@ class Memory {
   Ps decide_at_ = kNever;  ///< the decision that is scheduled
   bool drain_ = false;
   bool refused_[2] = {false, false};
-  std::uint32_t holder_ = kNobody;         ///< of the crossbar
+  std::uint32_t holder_ = kNobody;         ///< agent that holds the crossbar
   Ring<std::uint16_t, Queue::kMax> data_;  ///< read bursts on their way
   Ring<std::uint16_t, kSlots> replies_;    ///< slots of answered reads
   Ring<Completion, kAcks> acks_;           ///< writes and forwarded reads

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// For each bank the first waiting burst that hits its open row and the first
-// that does not, kept while bursts come and go and rows open and close: what the
-// pick and the page policy ask (core/pick.hh).
+// For each bank, the first waiting burst that hits its open row and the first that does
+// not. They are kept up to date while bursts come and go and rows open and close. The
+// pick (core/pick.hh) and the page policy read them.
 #ifndef DRFQ_ROW_HEADS_HH
 #define DRFQ_ROW_HEADS_HH
 
@@ -11,7 +11,7 @@
 
 namespace drfq {
 
-/// Of one queue. After a row has opened a bank's heads are looked for when they are asked for.
+/// The heads of one queue. After a bank's row has opened, of() searches for the bank's heads.
 class RowHeads {
  public:
   using Slot = Queue::Slot;
@@ -61,7 +61,7 @@ class RowHeads {
  private:
   struct Bank {
     BankHeads heads;
-    std::uint32_t row = 0;  // the open one; of no meaning when all rows are closed
+    std::uint32_t row = 0;  // the open row; has no meaning while the bank is closed
     bool stale = false;
   };
 

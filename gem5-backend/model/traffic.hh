@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Agents in closed loops around one memory: each sends its generator's packets
-// with a bounded number outstanding, and sends a refused one again when there
-// is room, in the order in which they were refused. Behind one port those that want
-// to send at the same time take turns, as a crossbar's do.
+// Agents in closed loops around one memory. Each agent sends its generator's packets with
+// a bounded number outstanding. When there is room, refused packets are sent again in the
+// order of their refusals. Behind one port, agents that want to send at the same time take
+// turns, as at a crossbar.
 #ifndef DRFQ_TRAFFIC_HH
 #define DRFQ_TRAFFIC_HH
 
@@ -44,7 +44,7 @@ class Traffic final : private Listener {
     schedule(i);
   }
 
-  /// While paused an agent sends nothing new; what it sent goes on.
+  /// A paused agent sends nothing new; packets that it has sent proceed.
   void pause(std::size_t i, bool on) {
     agents_[i].pause(on);
     schedule(i);
@@ -128,7 +128,7 @@ class Traffic final : private Listener {
   std::vector<Ps> issue_at_ = {kNever};    // by agent; never empty
   std::vector<std::uint64_t> sent_ = {0};  // by agent: the turn it took last
   std::uint64_t turns_ = 0;
-  std::size_t first_ = 0;             // whose is the earliest
+  std::size_t first_ = 0;             // agent with the earliest issue_at_
   std::vector<std::size_t> waiting_;  // refused, oldest first
   std::vector<std::size_t> retry_;
 };
