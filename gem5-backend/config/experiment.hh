@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // An experiment file: one scenario, the settings that vary, and the report.
-// experiments/README.md describes every key.
+// docs/reference/controller-experiments.md describes every key.
 #ifndef DRFQ_EXPERIMENT_HH
 #define DRFQ_EXPERIMENT_HH
 

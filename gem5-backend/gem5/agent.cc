@@ -15,7 +15,7 @@ struct FirstTry : public Packet::SenderState {
   const Tick at;
 };
 
-/** An agent that was told nothing yet. */
+/** The options of an agent before configure(). */
 ::drfq::AgentOptions silent() {
   ::drfq::AgentOptions o;
   o.enabled = false;
@@ -61,7 +61,7 @@ void DrfqAgent::issue() {
 
 PacketPtr DrfqAgent::make(const ::drfq::Packet &p) const {
   auto req = std::make_shared<Request>(p.address % memoryBytes, p.bytes, 0, requestor);
-  // A prefetcher wants a program counter: one for each array that is walked.
+  // A prefetcher needs a program counter: one for each array and direction.
   const Addr pc = 0x1000 + 8 * (p.address / options.array_bytes) + ::drfq::index(p.dir);
   req->setPC(pc);
   if (p.label.substream != 0) {

@@ -14,7 +14,7 @@ class DrfqAgent : public ClockedObject {
  public:
   explicit DrfqAgent(const DrfqAgentParams &p);
 
-  /** What to send, from now on. */
+  /** Sets what the agent sends from now on. */
   void configure(const ::drfq::AgentOptions &options);
   void pause(bool on);
   const ::drfq::Agent::Counters &counters() const { return agent.counters(); }

@@ -16,7 +16,7 @@ namespace gem5 {
 
 namespace {
 
-/** Tells the controller's log of register writes. */
+/** Passes register writes to the controller's log. */
 class WriteLog final : public ::drfq::Observer {
  public:
   explicit WriteLog(memory::DrfqMemCtrl &c) : controller(c) {}
@@ -78,12 +78,12 @@ const ::drfq::Stats &DrfqHost::stats() const { return controller.served(); }
 ::drfq::Ps DrfqHost::next_event() const {
   bool idle = !controller.busy();
   for (const DrfqAgent *a : agents) idle = idle && a->idle();
-  // gem5 refreshes for ever; only traffic counts as something that happens.
+  // gem5's refreshes never end, so only traffic counts as an event.
   return idle ? ::drfq::kNever : curTick();
 }
 
 void DrfqHost::run_until(::drfq::Ps to) {
-  // gem5 announces every start, and there are thousands.
+  // gem5 would log a line at every simulate(), and there are thousands.
   Logger::setLevel(Logger::WARN);
   while (curTick() < to) {
     const GlobalSimLoopExitEvent *exit = simulate(to - curTick());

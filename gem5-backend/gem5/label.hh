@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The label of a request in gem5: whose it is. CPUs set a context id and devices
-// a substream id; a request that a cache or a prefetcher makes has neither, so
-// these stamp it with the label of the access that caused it (thesis 3.6).
+// The label of a request in gem5 names its owner. CPUs set a context id and devices a
+// substream id. A request that a cache or a prefetcher makes has neither. DrfqCache and
+// the Drfq prefetchers stamp it with the label of the access that caused it (thesis 3.6).
 #ifndef DRFQ_GEM5_LABEL_HH
 #define DRFQ_GEM5_LABEL_HH
 
@@ -32,7 +32,7 @@ inline ::drfq::Label drfqLabelOf(const RequestPtr &req) {
   return {};
 }
 
-/** Stamps a request that says nothing of its own. */
+/** Stamps a request that has no label. */
 inline void drfqStamp(const RequestPtr &req, const ::drfq::Label &label) {
   const ::drfq::Label own = drfqLabelOf(req);
   if (own.core == ::drfq::Label::kNoCore && own.substream == 0)

@@ -28,7 +28,7 @@ struct Expose {
 
 template struct Expose<&DRAMInterface::ranks>;
 
-/** Through which port a packet came. */
+/** The port through which a packet came. */
 struct Route : public Packet::SenderState {
   explicit Route(PortID from_) : from(from_) {}
   const PortID from;
@@ -127,7 +127,7 @@ DrfqMemCtrl::DrfqMemCtrl(const DrfqMemCtrlParams &p)
   log = std::make_unique<::drfq::DecisionWriter>(logFile, "gem5 " + p.version, core.options(),
                                                  d.ranks_per_channel * d.banks_per_rank,
                                                  rowToColumn, p.decisions);
-  // gem5 ends without its objects' destructors.
+  // gem5 exits without calling its objects' destructors.
   registerExitCallback([this] { logFile.close(); });
 }
 
@@ -303,7 +303,7 @@ void DrfqMemCtrl::accessAndRespond(PacketPtr pkt, Tick static_latency, MemInterf
   const bool answer = pkt->needsResponse();
   mem_intr->access(pkt);
   if (!answer) {
-    // gem5's packet of the queue still points to it until it is back in the caller.
+    // gem5's MemPacket still points to the packet when control returns to the caller.
     pendingDelete.reset(pkt);
     return;
   }
@@ -315,7 +315,7 @@ void DrfqMemCtrl::accessAndRespond(PacketPtr pkt, Tick static_latency, MemInterf
 void DrfqMemCtrl::offerRoom(Dir dir) {
   if (!refused[::drfq::index(dir)]) return;
   refused[::drfq::index(dir)] = false;
-  // Who is refused again takes its place at the end in the same order.
+  // Ports whose packets are refused again rejoin `waiting` in the same order.
   std::vector<PortID> retry;
   retry.swap(waiting);
   for (PortID number : retry) portOf(number).sendRetryReq();

@@ -37,7 +37,7 @@ class DrfqMemCtrl : public MemCtrl {
 
   ::drfq::Access readRegister(Addr offset, std::uint64_t *value);
   ::drfq::Access writeRegister(Addr offset, std::uint64_t value);
-  /** A register was written behind this object's back: for the log. */
+  /** Logs a register write that did not pass through writeRegister(). */
   void wroteRegister(Addr offset, std::uint64_t value);
 
   Port &getPort(const std::string &if_name, PortID idx = InvalidPortID) override;

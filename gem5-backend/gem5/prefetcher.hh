@@ -22,7 +22,7 @@ class DrfqLabelled : public Prefetcher {
               const typename Prefetcher::PrefetchInfo &pfi) override {
     Prefetcher::notify(acc, pfi);
     const ::drfq::Label label = drfqLabelOf(acc.pkt->req);
-    // What an earlier access left in the queue has its stamp already.
+    // Requests that earlier accesses queued have their stamps already.
     for (auto &deferred : this->pfq) drfqStamp(deferred.pkt->req, label);
   }
 };

@@ -9,8 +9,8 @@
 namespace gem5 {
 
 /**
- * The controller's registers on a bus, as interface/registers.toml lays them out. What
- * is not an aligned access of 8 bytes to a register is answered with an error.
+ * The controller's registers on a bus, as interface/registers.toml lays them out. Only
+ * an aligned access of 8 bytes to a register succeeds; any other gets an error.
  */
 class DrfqRegisters : public BasicPioDevice {
  public:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A log of everything a controller was told and of every decision it took, so that
-// the core can take the same decisions again off line. DECISIONS.md describes the
-// format.
+// A log of every input that a controller received and every decision that it took. The
+// core can then take the same decisions again, off line. DECISIONS.md describes the format.
 #ifndef DRFQ_DECISIONS_HH
 #define DRFQ_DECISIONS_HH
 
@@ -38,7 +37,8 @@ struct BankStateView : PlainView<BankStateView> {
 
 class DecisionWriter {
  public:
-  /// source: who decides, with its version. most: decisions after which the log ends.
+  /// source: the program that decides, with its version. most: the log ends after so many
+  /// decisions.
   DecisionWriter(std::ostream &out, const std::string &source, const ControllerOptions &o,
                  unsigned banks, Ps row_to_column, std::uint64_t most);
 

@@ -126,7 +126,7 @@ class Replay {
     result_.arrivals++;
     result_.arrivals_same += same;
     if (!same) differs(l, "the core's verdict is " + std::string(name(got.admission)));
-    // The log goes on with what was decided then.
+    // The following lines of the log depend on the logged verdict.
     dir_ = a.dir;
     attribution_ = {static_cast<Pid>(v[8]), static_cast<VTime>(v[9])};
   }

@@ -17,8 +17,8 @@ struct DecisionReplay {
   std::string first_difference;  ///< file, line and what the core says; empty: none
 };
 
-/// After a difference the replay goes on from what was decided then. Throws
-/// std::runtime_error with file, line and reason when the log is no log.
+/// After a difference the replay continues from the logged decision. Throws
+/// std::runtime_error with file, line and reason when a line is not valid.
 DecisionReplay replay_decisions(const std::string &file, std::istream &in);
 
 }  // namespace drfq

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What runs packets for a server or an experiment: the model of this folder, or
-// a simulator that embeds the core.
+// A host runs packets for a server or an experiment. It is the model, or a simulator that
+// embeds the core.
 #ifndef DRFQ_HOST_HH
 #define DRFQ_HOST_HH
 
@@ -15,7 +15,7 @@ class Host {
   virtual const Stats &stats() const = 0;
   virtual Policy policy() const = 0;
   virtual Ps now() const = 0;
-  /// When something happens by itself; kNever: nothing will.
+  /// Time of the next event; kNever: none is to come.
   virtual Ps next_event() const = 0;
   /// Runs everything up to and including a time.
   virtual void run_until(Ps to) = 0;
@@ -26,12 +26,12 @@ class Host {
   virtual std::size_t add(const AgentOptions &) = 0;
   /// Gives an agent other options from now on.
   virtual void replace(std::size_t, const AgentOptions &) = 0;
-  /// While paused an agent sends nothing new; what it sent goes on.
+  /// A paused agent sends nothing new; packets that it has sent proceed.
   virtual void pause(std::size_t, bool on) = 0;
   virtual const Traffic::Counters &counters(std::size_t) const = 0;
 };
 
-/// The model of this folder.
+/// The model as a host.
 class ModelHost final : public Host {
  public:
   explicit ModelHost(const MemoryOptions &o) : traffic_(o), policy_(o.controller.policy) {}

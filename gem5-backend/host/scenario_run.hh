@@ -11,14 +11,14 @@
 
 namespace drfq {
 
-/// From the name of a figure to its value; experiments/README.md lists them.
+/// From a figure's name to its value; docs/reference/controller-experiments.md lists them.
 using Figures = std::map<std::string, double>;
 
 /// Runs a scenario from an empty memory. Deterministic. observer may be null.
 Figures run(const Scenario &s, Observer *observer = nullptr);
 
-/// As run(), on a host that has run nothing yet; its memory is the host's own.
-/// The observer is told of register writes only.
+/// As run(), on a host that has run nothing yet, with that host's memory. The observer
+/// hears of register writes only.
 Figures run_on(const Scenario &s, Host &host, Observer *observer = nullptr);
 
 }  // namespace drfq

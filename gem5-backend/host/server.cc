@@ -18,10 +18,10 @@ volatile std::sig_atomic_t stopped = 0;
 
 /// Simulated time between two looks at the sockets.
 constexpr Ps kSlice = 100 * kPsPerUs;
-/// What one client may have received and not handled.
+/// The server receives nothing from a client while this many of its bytes wait to be handled.
 constexpr std::size_t kInMax = 2 * wire::kFrameMax;
 
-/// The longest sleep, in which a signal may have come just before poll().
+/// The longest sleep. A signal that comes just before poll() is noticed after it.
 constexpr int kIdleMs = 500;
 
 double wall() {
@@ -59,7 +59,7 @@ void Server::serve() {
 
 /// Follows the wall clock as far as the model keeps up; returns how long to sleep.
 int Server::free_run() {
-  // What the model cannot keep up with is given up, or it would never catch up.
+  // Wall time that the model cannot keep up with is dropped, or it might never catch up.
   constexpr double kBehindMax = 0.01;
   const double elapsed = std::min(wall() - wall_s_, kBehindMax / options_.rate);
   const double idle = wall() - wall_s_ - elapsed;
@@ -94,7 +94,7 @@ void Server::poll_once(int timeout_ms) {
     if (errno == EINTR) return;
     throw std::runtime_error("poll failed");
   }
-  // Bring time up to date before a client is told it.
+  // Bring time up to date before a reply carries it.
   if (service_.mode() == Service::Mode::free_running && timeout_ms > 1) free_run();
   for (std::size_t i = 1; i < fds.size(); i++) {
     Client *c = clients_[i - 1].get();

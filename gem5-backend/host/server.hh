@@ -41,7 +41,8 @@ class Server {
   int free_run();
   std::vector<Session *> sessions() const;
 
-  /// Catches SIGINT and SIGTERM: before anybody can connect and then send one.
+  /// Catches SIGINT and SIGTERM. It is built before the socket, so that a client that has
+  /// connected may signal the server at once.
   struct Signals {
     Signals();
   };

@@ -50,7 +50,7 @@ void Service::handle(Session *s) {
 }
 
 void Service::forget(Session *s) {
-  // What a writer wrote stays: the registers belong to the hardware.
+  // The registers belong to the hardware, so they keep what the writer wrote.
   if (writer_ == s) writer_ = nullptr;
   s->advancing = false;
 }

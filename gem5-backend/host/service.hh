@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What the server serves: the controller of one host, by the rules of the
-// protocol (PROTOCOL.md). Bytes in, bytes out; sockets are the server's.
+// Carries out the protocol (PROTOCOL.md) for the controller of one host. It turns received
+// bytes into replies; the server has the sockets.
 #ifndef DRFQ_SERVICE_HH
 #define DRFQ_SERVICE_HH
 
@@ -29,7 +29,7 @@ struct Session {
   std::uint32_t subscribe_tag = 0;
   std::uint64_t dropped = 0;  ///< events a slow client missed
 
-  /// While so much waits to be sent, nothing more is handled or pushed.
+  /// While more bytes than this wait to be sent, frames wait and events are dropped.
   static constexpr std::size_t kOutMax = 256 * 1024;
   bool congested() const { return out.size() > kOutMax; }
 };
@@ -43,7 +43,7 @@ class Service {
 
   Mode mode() const { return mode_; }
   Ps now() const { return host_.now(); }
-  /// When something happens by itself; kNever: nothing will.
+  /// Time of the next event; kNever: none is to come.
   Ps next_event() const { return host_.next_event(); }
 
   /// Handles the frames that a session has received.
@@ -55,8 +55,8 @@ class Service {
   /// Runs the host to a time, pushing what the sessions subscribed to.
   void advance(Ps to, const std::vector<Session *> &sessions);
 
-  /// Goes on with an advance that a session asked for, at most for slice;
-  /// false: there is none.
+  /// Continues the writer's advance, for at most slice; false when no advance is
+  /// under way.
   bool work(Ps slice, const std::vector<Session *> &sessions);
 
  private:

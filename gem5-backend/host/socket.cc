@@ -24,7 +24,7 @@ void make_directory(const std::string &path) {
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) fail("cannot make " + dir);
 }
 
-/// Removes a socket that nobody listens on any more.
+/// Removes a socket file on which no server listens.
 void remove_stale(const std::string &path, const sockaddr_un &address) {
   struct stat st;
   if (lstat(path.c_str(), &st) != 0) return;
