@@ -43,7 +43,7 @@ class Prefetcher {
     Line page = ~Line{0};
     Line last = 0;
     std::int64_t step = 0;
-    bool sure = false;  ///< the step was seen twice
+    bool sure = false;  ///< the last two steps were equal
     std::uint64_t used = 0;
   };
 

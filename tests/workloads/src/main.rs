@@ -221,7 +221,7 @@ fn prepare(opts: &Opts) -> Result<()> {
     if let Some(list) = &opts.cpus {
         process::set_affinity(&parse_cpus(list)?)?;
     }
-    // Last: whoever waits for the name finds the rest done.
+    // The name comes last: a process that waits for it finds the rest done.
     if let Some(name) = &opts.name {
         process::set_name(name)?;
     }
