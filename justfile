@@ -38,12 +38,12 @@ setup *args:
 build: setup
     cargo build --release --workspace
 
-# All set-up and all tests, on the host and in the VM
+# Set up everything and run all tests, on the host and in VMs
 [no-exit-message]
 test:
     @tools/test
 
-# The long forms of the tests in VMs, hours; just test-long [NAME ...]
+# The long forms of the tests in VMs, which take hours; just test-long [NAME ...]
 [no-exit-message]
 test-long *args: setup
     tests/vm/run --long "${@:-all}"
@@ -52,7 +52,7 @@ test-long *args: setup
 # The tests that need no VM
 test-host: test-rust test-cpp test-python
 
-# Tests of the Rust workspace, the agent's with drfq-mc; just test-rust [CARGO TEST ARGUMENTS]
+# Tests of the Rust workspace; some run drfq-mc, which is built first; just test-rust [CARGO TEST ARGUMENTS]
 test-rust *args: setup
     cmake --fresh -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja > /dev/null
     cmake --build '{{target}}/gem5-backend' --target drfq-mc -- -j "$(nproc)"
@@ -101,7 +101,7 @@ test-scheduler *args:
 bench *args: setup
     tests/vm/bench "$@"
 
-# Write the tables of docs/results from its rows; --check, --stale, --add FILE (--help)
+# Write the tables of docs/results from the rows of docs/results/data; --check, --stale, --add FILE (--help)
 results *args:
     @tools/results "$@"
 

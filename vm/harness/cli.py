@@ -19,7 +19,7 @@ kernels: an alias below, an upstream version (7.0.13) or a release (7.0.13+deb13
 {aliases}
 
 exit status of `run`: that of the command (128+N when signal N ended it), or
-  124  the time given by --timeout has passed
+  124  the time given by --timeout has passed, or the boot took over 300 s
   125  the VM could not start or ended before the command did (the console's log is shown)
   130  interrupted
 """
@@ -46,7 +46,7 @@ def _memory(text: str) -> int:
 
 
 def _shape_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kernel", default=kernels.DEFAULT, help="kernel to boot (default: %(default)s)")
+    parser.add_argument("--kernel", default=kernels.DEFAULT, help="kernel to boot, see below (default: %(default)s)")
     parser.add_argument("--cpus", type=_positive, metavar="N", help=f"CPUs (default: {_CPUS}, or those of --machine)")
     parser.add_argument("--llcs", type=_positive, default=1, metavar="N", help="last-level caches (default: 1)")
     parser.add_argument("--smt", action="store_true", help="two hardware threads per core")
@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         default=os.environ.get("DRFQ_VM_OUT"),
         help="directory the command may write to, as $DRFQ_VM_OUT (default: a temporary one)",
     )
-    one.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass a variable")
+    one.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass an environment variable")
     one.add_argument(
         "--machine",
         metavar="NAME|FILE.toml",
@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument(
         "--machine-stats",
         metavar="FILE",
-        help="what really happened in the modelled machine, a line of JSON per interval",
+        help="write the ground truth of the modelled machine, a line of JSON per interval",
     )
     one.add_argument(
         "--machine-interval",
@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         help="simulated time between two of these lines (default: %(default)s)",
     )
     one.add_argument("--verbose", action="store_true", help="show the console on standard error")
-    one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...")
+    one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments")
     shell = commands.add_parser("shell", help="an interactive shell in a VM")
     _shape_options(shell)
     lock_parser = commands.add_parser(

@@ -167,5 +167,7 @@ def download(package: Package, into: pathlib.Path) -> pathlib.Path:
     path = found[0]
     if sha256(path) != package.sha256:
         path.unlink()
-        raise VmError(f"{package.name} {package.version}: the mirror's file does not have the recorded SHA256")
+        raise VmError(
+            f"{package.name} {package.version}: the mirror's file does not have the recorded SHA256; run it again"
+        )
     return path

@@ -65,7 +65,7 @@ def ensure(suite: str) -> None:
     named = os.environ.get("DRFQ_QEMU")
     if named:
         if not shutil.which(named):
-            raise VmError(f"DRFQ_QEMU={named}: no such program")
+            raise VmError(f"DRFQ_QEMU={named}: no such program; unset it to use Debian's QEMU")
         return
     if _root(suite).exists():
         return

@@ -2,7 +2,7 @@
 //! Runs scenarios of scx_drfq and its peers, in a VM (tests/vm) or on a
 //! machine that nobody else uses. Every command needs root.
 //!
-//! Exit status: 0 every goal met, 1 a goal missed or an error, 2 wrong usage.
+//! Exit status: 0 every expectation held, 1 one was missed or an error, 2 wrong usage.
 
 mod bench;
 mod bpf_programs;
@@ -44,7 +44,7 @@ struct Opts {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a scenario and compare its measurements with its goals.
+    /// Run a scenario and compare its measurements with its expectations.
     Run(campaign::Plan),
     /// Print the virtual machine that a scenario is for.
     Describe {

@@ -70,8 +70,7 @@ impl TrafficCounters {
             Err(error) if source.event == EventChoice::Auto => Ok(Self::none(
                 "no PMU",
                 Some(format!(
-                    "{}, so the memory traffic of tasks is not measured and only CPU time \
-                     is shared",
+                    "{}, so the memory traffic of CPUs is neither measured nor charged",
                     explain(&event, &error)
                 )),
             )),
