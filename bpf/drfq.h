@@ -13,7 +13,7 @@
  *
  * ── Units ───────────────────────────────────────────────────────────────────
  * Virtual time counts nanoseconds of dominant resource time at weight 1. A task
- * of weight 1 that runs for 1 ms on a machine with c CPUs advances by 1/c ms.
+ * of weight 1 that runs for 1 ms while c CPUs are busy advances by 1/c ms.
  * Virtual times are u64 and may wrap, so compare them with drfq_before() only.
  * Each flow carries another 32 bits of fraction. Without them, a packet of a few
  * microseconds on a large machine would be rounded down to a free one.

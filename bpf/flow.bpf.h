@@ -4,7 +4,7 @@
  * configuration and V. The verifier checks a global function once by itself. If
  * they were inlined, their branches would multiply the paths through each program:
  * select_cpu alone would take 357,000 verified instructions. Global functions must
- * return a value, so these return 0.
+ * return a value, so those without one return 0.
  */
 #ifndef DRFQ_FLOW_BPF_H
 #define DRFQ_FLOW_BPF_H
@@ -37,6 +37,7 @@ __noinline int flow_lift(struct drfq_flow *f __arg_nonnull, u64 v)
 	return 0;
 }
 
+/* drfq_inherited(): S of the heir of a flow that ends (ns). */
 __noinline u64 flow_inherited(struct drfq_flow *ended __arg_nonnull,
 			      struct drfq_flow *heir __arg_nonnull)
 {

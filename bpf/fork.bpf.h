@@ -3,9 +3,10 @@
  * Virtual time across fork and exit.
  *
  * By 4.8 a new flow starts at V. This scheduler starts a forked task at its
- * parent's S, or at V if that is later. When the task exits, its parent's virtual
- * time is raised to the task's S. So tasks that run one after the other are one
- * flow, and tasks that run in parallel are as many flows as run.
+ * parent's S, or at V if that is later. When the task exits, the virtual time
+ * of its heir is raised by what the task used beyond V, at the heir's weight. So
+ * tasks that run one after the other are one flow, and tasks that run in parallel
+ * are as many flows as run.
  *
  * With 4.8 alone, a chain of short tasks (a shell loop, make) escapes its charges:
  * what each task used ends with it, and its successor starts at V again. In the

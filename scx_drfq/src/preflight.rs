@@ -11,7 +11,7 @@ use crate::{kernel_btf::KernelBtf, privileges};
 
 /// What to do about an unfit kernel.
 const GOOD_KERNELS: &str = "boot a kernel with CONFIG_SCHED_CLASS_EXT=y and valid BTF \
-     (Debian kernels 6.16 to 7.0, or 7.2.13 and later)";
+     (Debian kernels 6.16 to 7.0, or 7.3 and later)";
 
 /// Checks quickly whether the scheduler can be loaded.
 ///
