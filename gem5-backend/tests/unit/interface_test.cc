@@ -118,6 +118,15 @@ TEST(Interface, PresetsHaveTheTimingsOfTheirStandards) {
   for (const Timing &t : dram_presets()) EXPECT_EQ(check(t), "") << t.name;
   EXPECT_EQ(lpddr2.ras, 42000u);
   EXPECT_EQ(lpddr2.rfc, 130000u);
+  // The sum of all times of each preset: a changed value must not pass unnoticed.
+  const auto sum = [](const Timing &timing) {
+    Ps total = timing.ck;
+    for (const TimingField &f : kTimingFields) total += timing.*f.field;
+    return total;
+  };
+  EXPECT_EQ(sum(lpddr2), 4295132u);
+  EXPECT_EQ(sum(ddr4), 8333705u);
+  EXPECT_EQ(sum(ddr5), 4403944u);
   EXPECT_EQ(ddr4.ras, 32000u);
   EXPECT_EQ(ddr4.rfc, 350000u);
   EXPECT_EQ(ddr5.ras, 32000u);

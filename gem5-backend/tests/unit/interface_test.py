@@ -27,6 +27,12 @@ class DramPresets(unittest.TestCase):
         for name, preset in DRAM_PRESETS.items():
             self.assertEqual(set(preset), keys, name)
 
+    def test_times_add_up_to_the_recorded_sums(self):
+        # A changed value must not pass unnoticed.
+        for name, total in (("lpddr2-1066-x32", 4295132), ("ddr4-2400", 8333705), ("ddr5-4800", 4403944)):
+            times = [value for key, value in DRAM_PRESETS[name].items() if key.endswith("_ps")]
+            self.assertEqual(sum(times), total, name)
+
     def test_peak_bandwidth_is_that_of_the_name(self):
         # Transfers per ns times the bytes of the bus; the clock is rounded to picoseconds.
         for name, bytes_per_ns in (("lpddr2-1066-x32", 1.066 * 4), ("ddr4-2400", 2.4 * 8), ("ddr5-4800", 4.8 * 4)):

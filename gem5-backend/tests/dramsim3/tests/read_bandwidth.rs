@@ -108,6 +108,16 @@ fn compare(what: &str, ours: u64, theirs: u64) {
     );
 }
 
+/// A changed value of the table must not pass unnoticed.
+#[test]
+fn cycles_of_the_preset_add_up_to_the_recorded_sum() {
+    let t = lpddr2_1066();
+    let cycles = [
+        t.cl, t.cwl, t.rcd, t.rp, t.ras, t.rfc, t.refi, t.rrd, t.wtr, t.faw, t.wr, t.rtp, t.burst,
+    ];
+    assert_eq!((t.ck_ps, cycles.iter().sum::<u64>()), (1876, 2259));
+}
+
 #[test]
 fn sequential_reads_are_within_5_percent() {
     let t = &lpddr2_1066();
