@@ -88,7 +88,8 @@ static uint64_t count(uint32_t selector, const char *op, uint64_t *memory, size_
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) {
+  if (argc != 4 || (strcmp(argv[2], "read") != 0 && strcmp(argv[2], "write") != 0 &&
+                    strcmp(argv[2], "spin") != 0)) {
     fprintf(stderr, "usage: pmu_check CPU read|write|spin MIB\n");
     return 2;
   }

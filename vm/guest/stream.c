@@ -129,6 +129,11 @@ static uint64_t work(const char *op, uint64_t *a, uint64_t *b, size_t from, size
   return spin(n);
 }
 
+static int known(const char *op) {
+  return strcmp(op, "copy") == 0 || strcmp(op, "read") == 0 || strcmp(op, "write") == 0 ||
+         strcmp(op, "spin") == 0;
+}
+
 static void join(const char *group) {
   char path[512];
   snprintf(path, sizeof path, "%s/tasks", group);
@@ -193,11 +198,12 @@ int main(int argc, char **argv) {
   if (start == MAP_FAILED) die("memory");
   for (int i = optind; i < argc; i++) {
     char *at = strchr(argv[i], '@');
-    if (at == NULL) {
-      fprintf(stderr, "stream: %s: expected OP@CPU or OP@CPU@GROUP\n", argv[i]);
+    if (at != NULL) *at++ = 0;
+    if (at == NULL || !known(argv[i])) {
+      fprintf(stderr, "stream: %s: expected OP@CPU or OP@CPU@GROUP, OP copy, read, write or spin\n",
+              argv[i]);
       return 2;
     }
-    *at++ = 0;
     char *group = strchr(at, '@');
     if (group != NULL) *group++ = 0;
     const pid_t child = fork();

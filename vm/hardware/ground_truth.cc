@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ground_truth.hh"
 
+#include <nlohmann/json.hpp>
 #include <ostream>
 
 namespace drfq::hardware {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 /// Traffic since the last call, which *last holds; updates it.
 TrafficBytes since(TrafficBytes *last, const TrafficBytes &now) {
@@ -13,24 +16,29 @@ TrafficBytes since(TrafficBytes *last, const TrafficBytes &now) {
   return d;
 }
 
-std::ostream &operator<<(std::ostream &out, const TrafficBytes &m) {
-  return out << "\"read_bytes\":" << m.read << ",\"write_bytes\":" << m.write;
+void add_traffic(const TrafficBytes &m, Json *out) {
+  (*out)["read_bytes"] = m.read;
+  (*out)["write_bytes"] = m.write;
 }
 
 double ns(Ps ps) { return static_cast<double>(ps) / 1e3; }
 
-void write_memory(std::ostream &out, const Memory &m) {
+Json memory_json(const Memory &m) {
   const Stats &s = m.stats();
-  out << "\"memory\":{";
+  Json out;
   for (Dir d : {Dir::read, Dir::write}) {
     const unsigned i = index(d);
     const Histogram &w = s.wait[i];
-    out << "\"" << name(d) << "\":{\"packets\":" << s.packets[i] << ",\"bursts\":" << s.bursts[i]
-        << ",\"row_hits\":" << s.row_hits[i] << ",\"wait_ns_p50\":" << ns(w.percentile(50))
-        << ",\"wait_ns_p99\":" << ns(w.percentile(99)) << ",\"wait_ns_max\":" << ns(w.max())
-        << ",\"queued\":" << m.controller().queue(d).size() << "},";
+    out[name(d)] = {{"packets", s.packets[i]},
+                    {"bursts", s.bursts[i]},
+                    {"row_hits", s.row_hits[i]},
+                    {"wait_ns_p50", ns(w.percentile(50))},
+                    {"wait_ns_p99", ns(w.percentile(99))},
+                    {"wait_ns_max", ns(w.max())},
+                    {"queued", m.controller().queue(d).size()}};
   }
-  out << "\"turnarounds\":" << s.turnarounds << "}";
+  out["turnarounds"] = s.turnarounds;
+  return out;
 }
 
 }  // namespace
@@ -42,8 +50,8 @@ GroundTruth::GroundTruth(const MachineDescription &d)
       by_rmid_(d.rdt.rmids),
       by_pid_(kPids) {}
 
-void GroundTruth::write_core(std::ostream &out, unsigned core, const CountsByRing &now,
-                             const TrafficBytes &moved) {
+nlohmann::ordered_json GroundTruth::core_json(unsigned core, const CountsByRing &now,
+                                              const TrafficBytes &moved) {
   const CoreCounts kernel = now.ring[0] - cores_[core].ring[0];
   const CoreCounts user = now.ring[1] - cores_[core].ring[1];
   CoreCounts all = kernel;
@@ -52,55 +60,58 @@ void GroundTruth::write_core(std::ostream &out, unsigned core, const CountsByRin
   const auto cycles = [this](std::uint64_t ps) {
     return static_cast<std::uint64_t>(static_cast<double>(ps) * cycles_per_ps_);
   };
-  out << (core ? "," : "") << "{\"core\":" << core
-      << ",\"instructions\":{\"kernel\":" << kernel[Quantity::insns]
-      << ",\"user\":" << user[Quantity::insns]
-      << "},\"cycles\":{\"kernel\":" << cycles(kernel[Quantity::busy_ps])
-      << ",\"user\":" << cycles(user[Quantity::busy_ps])
-      << "},\"stall_cycles\":" << cycles(all[Quantity::stall_ps])
-      << ",\"llc_references\":{\"kernel\":" << kernel.references()
-      << ",\"user\":" << user.references() << "},\"llc_misses\":{\"kernel\":" << kernel.misses()
-      << ",\"user\":" << user.misses() << "},\"prefetches\":" << all[Quantity::prefetch_miss]
-      << ",\"write_backs\":" << all[Quantity::write_back] << "," << since(&by_core_[core], moved)
-      << "}";
+  const auto by_ring = [](std::uint64_t in_kernel, std::uint64_t in_user) {
+    return Json{{"kernel", in_kernel}, {"user", in_user}};
+  };
+  Json out = {
+      {"core", core},
+      {"instructions", by_ring(kernel[Quantity::insns], user[Quantity::insns])},
+      {"cycles", by_ring(cycles(kernel[Quantity::busy_ps]), cycles(user[Quantity::busy_ps]))},
+      {"stall_cycles", cycles(all[Quantity::stall_ps])},
+      {"llc_references", by_ring(kernel.references(), user.references())},
+      {"llc_misses", by_ring(kernel.misses(), user.misses())},
+      {"prefetches", all[Quantity::prefetch_miss]},
+      {"write_backs", all[Quantity::write_back]}};
+  add_traffic(since(&by_core_[core], moved), &out);
+  return out;
 }
 
-void GroundTruth::write_rmids(std::ostream &out, const MemoryHierarchy &h) {
-  const char *comma = "";
-  out << "\"rmids\":[";
+nlohmann::ordered_json GroundTruth::rmids_json(const MemoryHierarchy &h) {
+  Json out = Json::array();
   for (unsigned i = 0; i < by_rmid_.size(); i++) {
     const std::uint64_t held = h.cache().lines_held(static_cast<std::uint16_t>(i)) * kLineBytes;
     const TrafficBytes m = since(&by_rmid_[i], h.traffic_by_rmid(i));
     if (m.read == 0 && m.write == 0 && held == 0) continue;
-    out << comma << "{\"rmid\":" << i << "," << m << ",\"occupancy_bytes\":" << held << "}";
-    comma = ",";
+    Json row = {{"rmid", i}};
+    add_traffic(m, &row);
+    row["occupancy_bytes"] = held;
+    out.push_back(std::move(row));
   }
-  out << "],";
+  return out;
 }
 
-void GroundTruth::write_pids(std::ostream &out, const MemoryHierarchy &h) {
-  const char *comma = "";
-  out << "\"pids\":[";
+nlohmann::ordered_json GroundTruth::pids_json(const MemoryHierarchy &h) {
+  Json out = Json::array();
   for (Pid p = 0; p < kPids; p++) {
     const TrafficBytes m = since(&by_pid_[p], h.traffic_by_pid(p));
     if (m.read == 0 && m.write == 0) continue;
-    out << comma << "{\"pid\":" << p << "," << m << "}";
-    comma = ",";
+    Json row = {{"pid", p}};
+    add_traffic(m, &row);
+    out.push_back(std::move(row));
   }
-  out << "],";
+  return out;
 }
 
 void GroundTruth::write(std::ostream &out, Ps now, const std::vector<CountsByRing> &cores,
                         MemoryHierarchy *h) {
-  out << "{\"at_ns\":" << now / kPsPerNs << ",\"interval_ns\":" << (now - since_) / kPsPerNs
-      << ",\"cores\":[";
+  Json line = {{"at_ns", now / kPsPerNs}, {"interval_ns", (now - since_) / kPsPerNs}};
   since_ = now;
-  for (unsigned i = 0; i < cores.size(); i++) write_core(out, i, cores[i], h->traffic(i));
-  out << "],";
-  write_rmids(out, *h);
-  write_pids(out, *h);
-  write_memory(out, h->memory_port().memory());
-  out << "}\n";
+  Json &list = line["cores"] = Json::array();
+  for (unsigned i = 0; i < cores.size(); i++) list.push_back(core_json(i, cores[i], h->traffic(i)));
+  line["rmids"] = rmids_json(*h);
+  line["pids"] = pids_json(*h);
+  line["memory"] = memory_json(h->memory_port().memory());
+  out << line << "\n";
   h->memory_port().clear_stats();
 }
 

@@ -6,6 +6,7 @@
 #define DRFQ_HARDWARE_GROUND_TRUTH_HH
 
 #include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "memory_hierarchy.hh"
@@ -21,9 +22,10 @@ class GroundTruth {
   void write(std::ostream &, Ps now, const std::vector<CountsByRing> &cores, MemoryHierarchy *);
 
  private:
-  void write_core(std::ostream &, unsigned core, const CountsByRing &now, const TrafficBytes &);
-  void write_rmids(std::ostream &, const MemoryHierarchy &);
-  void write_pids(std::ostream &, const MemoryHierarchy &);
+  // Each of these covers what happened since the last line.
+  nlohmann::ordered_json core_json(unsigned core, const CountsByRing &now, const TrafficBytes &);
+  nlohmann::ordered_json rmids_json(const MemoryHierarchy &);
+  nlohmann::ordered_json pids_json(const MemoryHierarchy &);
 
   double cycles_per_ps_;
   Ps since_ = 0;
