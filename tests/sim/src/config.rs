@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The machine to simulate and the options of the scheduler.
 
+use crate::cpuset::CpuSet;
 use crate::ffi::{self, Conf};
 use crate::{MS, SEC, US};
 
@@ -45,9 +46,13 @@ impl Config {
     /// The scheduler's defaults on `nr_cpus` CPUs with one LLC.
     ///
     /// # Panics
-    /// If `nr_cpus` is not 1 to 128.
+    /// If `nr_cpus` is not 1 to [`CpuSet::CPUS`].
     pub fn new(nr_cpus: usize) -> Self {
-        assert!((1..=128).contains(&nr_cpus), "1 to 128 CPUs, not {nr_cpus}");
+        let most = CpuSet::CPUS;
+        assert!(
+            (1..=most).contains(&nr_cpus),
+            "1 to {most} CPUs, not {nr_cpus}"
+        );
         let slice_ns = 4 * MS;
         let margin_ns = slice_ns / nr_cpus as u64;
         // CPU time on more CPUs than the thesis had (scx_drfq/src/options.rs).

@@ -14,7 +14,7 @@ const MEM: u64 = 5_000_000_000;
 fn random_step(rng: &mut Rng, cpus: usize) -> Step {
     match rng.below(12) {
         0 => Step::Yield,
-        1 => Step::Affinity(CpuSet(rng.range(1, (1 << cpus) - 1).into())),
+        1 => Step::Affinity(CpuSet::of(rng.range(1, (1 << cpus) - 1).into())),
         2..=6 => Step::Run {
             ns: 20 * US + rng.log_below(50 * MS),
             bytes_per_s: rng.below(2) * rng.log_below(2 * MEM),
@@ -52,7 +52,7 @@ fn random_task(rng: &mut Rng, i: u64, cpus: usize) -> TaskSpec {
         .arrival(rng.below(SEC));
     spec.kthread = rng.below(6) == 0;
     if rng.below(3) == 0 {
-        spec.allowed = CpuSet(rng.range(1, (1 << cpus) - 1).into());
+        spec.allowed = CpuSet::of(rng.range(1, (1 << cpus) - 1).into());
     }
     spec
 }

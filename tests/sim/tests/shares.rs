@@ -168,7 +168,7 @@ fn random_affinities_get_equal_shares_from_llc_queues_and_one_queue() {
                 } else {
                     rng.range(1, all)
                 };
-                TaskSpec::new(format!("t{i}"), Trace::hog()).allowed(CpuSet(set.into()))
+                TaskSpec::new(format!("t{i}"), Trace::hog()).allowed(CpuSet::of(set.into()))
             })
             .collect();
         let one = cpus_used(&run(Config::new(cpus), specs.clone(), 30));
