@@ -33,11 +33,14 @@ void dsq_add(struct machine *m, struct dsq *dsq, struct task_struct *p, u64 enq_
 {
 	struct task_struct *after = dsq->last;
 
-	if (by_vtime)
+	if (by_vtime) {
 		while (after && vtime_before(p->scx.dsq_vtime, after->scx.dsq_vtime))
 			after = after->scx.dsq_prev;
-	else if (enq_flags & SCX_ENQ_HEAD)
+		/* The kernel inserts into a red-black tree. */
+		count_kernel_steps(dsq->nr ? 32 - (u32)__builtin_clz(dsq->nr) : 0);
+	} else if (enq_flags & SCX_ENQ_HEAD) {
 		after = NULL;
+	}
 	link_after(dsq, p, after);
 	dsq->nr++;
 	p->scx.dsq = dsq;
@@ -111,6 +114,7 @@ bool scx_bpf_dsq_move_to_local(u64 dsq_id, u64 enq_flags)
 		return false;
 	}
 	for (struct task_struct *p = dsq->first; p; p = p->scx.dsq_next) {
+		count_kernel_steps(1);
 		if (!cpumask_has(p->cpus_ptr, m->this_cpu))
 			continue;
 		dsq_remove(p);
@@ -147,6 +151,8 @@ struct task_struct *native_iter_dsq_next(struct bpf_iter_scx_dsq *it)
 	while (p && p->scx.dsq_seq > it->last_seq)
 		p = p->scx.dsq_next;
 	it->next = p ? p->scx.dsq_next : NULL;
+	if (p)
+		count_list_step();
 	return p;
 }
 

@@ -19,6 +19,7 @@ void machine_use(struct machine *m, u64 now_ns, s32 cpu)
 	load_globals(m);
 	m->now_ns = now_ns;
 	m->this_cpu = cpu;
+	count_entry(m, COUNT_OTHER);
 }
 
 struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns)
@@ -62,6 +63,7 @@ void machine_free(struct machine *m)
 	for (u32 i = 0; i < NATIVE_MAX_ARRAYS; i++)
 		free(m->arrays[i].values);
 	cgroups_free(m);
+	count_free(m);
 	free(m->tasks);
 	free(m->rqs);
 	free(m->llc_of_cpu);
@@ -90,10 +92,14 @@ u64 machine_timer_due_ns(const struct machine *m)
 void machine_timer_fire(struct machine *m, u64 now_ns)
 {
 	int key = 0;
+	s32 around;
 
 	machine_use(m, now_ns, 0);
 	m->timer_due_ns = NATIVE_NEVER;
+	count_entry(m, COUNT_TIMER);
+	around = count_enter(m, COUNT_timer);
 	m->timer->callback(NULL, &key, m->timer);
+	count_leave(around);
 }
 
 void set_allowed(struct task_struct *p, const struct cpumask *allowed, u32 nr_cpus)
@@ -275,12 +281,14 @@ static void wake(struct machine *m, struct task_struct *p, u64 wake_flags, u64 e
 void machine_wake_new(struct machine *m, u64 now_ns, struct task_struct *p)
 {
 	machine_use(m, now_ns, p->real_parent ? p->real_parent->cpu : p->cpu);
+	count_entry(m, COUNT_WAKE);
 	wake(m, p, SCX_WAKE_FORK, 0);
 }
 
 void machine_wake(struct machine *m, u64 now_ns, struct task_struct *p, s32 waker_cpu, bool sync)
 {
 	machine_use(m, now_ns, waker_cpu < 0 ? p->cpu : waker_cpu);
+	count_entry(m, COUNT_WAKE);
 	wake(m, p, SCX_WAKE_TTWU | (sync ? SCX_WAKE_SYNC : 0), SCX_ENQ_WAKEUP);
 }
 
@@ -288,6 +296,7 @@ static void leave_cpu(struct machine *m, s32 cpu)
 {
 	struct task_struct *p = m->rqs[cpu].curr;
 
+	count_entry(m, COUNT_SWITCH);
 	dequeue_task(m, p, 0);
 	p->__state = 1;
 	m->rqs[cpu].curr = NULL;
@@ -314,6 +323,7 @@ void machine_exit(struct machine *m, u64 now_ns, s32 cpu)
 void machine_yield(struct machine *m, u64 now_ns, s32 cpu)
 {
 	machine_use(m, now_ns, cpu);
+	count_entry(m, COUNT_SWITCH);
 	if (m->ops->yield)
 		m->ops->yield(m->rqs[cpu].curr, NULL);
 	else
@@ -394,6 +404,7 @@ struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
 	struct task_struct *prev = rq->curr, *next;
 
 	machine_use(m, now_ns, cpu);
+	count_entry(m, COUNT_SWITCH);
 	update_curr(m, cpu);
 	if (balance(m, cpu, prev)) {
 		if (!prev->scx.slice)
@@ -425,6 +436,7 @@ void machine_tick(struct machine *m, u64 now_ns, s32 cpu)
 	machine_use(m, now_ns, cpu);
 	if (!rq->curr)
 		return;
+	count_entry(m, COUNT_TICK);
 	update_curr(m, cpu);
 	if (m->ops->tick)
 		m->ops->tick(rq->curr);

@@ -8,11 +8,6 @@
 
 struct machine *machine_in_use;
 
-bool cpumask_has(const struct cpumask *mask, s32 cpu)
-{
-	return mask->bits[cpu / 64] >> (cpu % 64) & 1;
-}
-
 void cpumask_set(struct cpumask *mask, s32 cpu, bool value)
 {
 	u64 bit = 1ULL << (cpu % 64);
@@ -43,7 +38,9 @@ void *native_array_at(void *map, u32 key, size_t value_bytes, u32 max_entries)
 	if (!a->map) {
 		a->map = map;
 		a->value_bytes = value_bytes;
+		a->bytes = max_entries * value_bytes;
 		a->values = calloc(max_entries, value_bytes);
+		count_map(machine_in_use, a->values, a->bytes);
 	}
 	return key < max_entries ? a->values + key * value_bytes : NULL;
 }

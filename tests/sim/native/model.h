@@ -3,6 +3,7 @@
 #ifndef DRFQ_NATIVE_MODEL_H
 #define DRFQ_NATIVE_MODEL_H
 
+#include "count.h"
 #include "machine.h"
 
 #define NATIVE_MAX_DSQS 512
@@ -33,7 +34,7 @@ struct rq {
 struct array_map {
 	void *map;
 	char *values;
-	size_t value_bytes;
+	size_t value_bytes, bytes;
 };
 
 struct machine {
@@ -41,6 +42,9 @@ struct machine {
 	u32 nr_cpus;
 	s32 this_cpu;
 	const struct sched_ext_ops *ops;
+	/* The callbacks while operations are counted, and the counter; NULL: they are not. */
+	struct sched_ext_ops counted_ops;
+	struct counter *counter;
 	struct rq *rqs;
 	struct dsq dsqs[NATIVE_MAX_DSQS];
 	u32 nr_dsqs;
@@ -86,7 +90,11 @@ s32 other_cpu(struct machine *m, s32 cpu);
 
 void cgroups_free(struct machine *m);
 
-bool cpumask_has(const struct cpumask *mask, s32 cpu);
+static inline bool cpumask_has(const struct cpumask *mask, s32 cpu)
+{
+	return mask->bits[cpu / 64] >> (cpu % 64) & 1;
+}
+
 void cpumask_set(struct cpumask *mask, s32 cpu, bool value);
 
 #endif /* DRFQ_NATIVE_MODEL_H */

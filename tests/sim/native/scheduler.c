@@ -6,20 +6,54 @@
 #include <scx/common.bpf.h>
 #include <scx/compat.bpf.h>
 
+#include "count.h"
 #include "scheduler.h"
 
-#pragma clang section bss = "drfq_bss" data = "drfq_data" rodata = "drfq_rodata"
+#pragma clang section bss = "drfq_bss" data = "drfq_data" rodata = "drfq_rodata" text = "drfq_text"
 
 /* The loader writes the read-only options before it loads the program. Here
  * they are written before a simulation starts, so they are plain variables. */
 #define const
+/* The compiler's hooks see loads and stores, but no atomic operations. */
+#define __sync_fetch_and_add(at, value) (count_atomic(at), __sync_fetch_and_add(at, value))
+#define __sync_fetch_and_sub(at, value) (count_atomic(at), __sync_fetch_and_sub(at, value))
+#define __sync_fetch_and_or(at, value) (count_atomic(at), __sync_fetch_and_or(at, value))
+#define __sync_fetch_and_and(at, value) (count_atomic(at), __sync_fetch_and_and(at, value))
+#define __sync_lock_test_and_set(at, value) (count_atomic(at), __sync_lock_test_and_set(at, value))
+#define __sync_val_compare_and_swap(at, old, value)                                                \
+	(count_atomic(at), __sync_val_compare_and_swap(at, old, value))
+#define __sync_bool_compare_and_swap(at, old, value)                                               \
+	(count_atomic(at), __sync_bool_compare_and_swap(at, old, value))
+#define bpf_spin_lock(lock) (count_atomic(lock), bpf_spin_lock(lock))
 #include "main.bpf.c"
 #undef const
 
-#pragma clang section bss = "" data = "" rodata = ""
+#pragma clang section bss = "" data = "" rodata = "" text = ""
 
 extern char __start_drfq_bss[], __stop_drfq_bss[];
 extern char __start_drfq_data[], __stop_drfq_data[];
+/* Weak, because the linker drops the code from programs that have no machine. */
+extern char __start_drfq_text[] __attribute__((weak)), __stop_drfq_text[] __attribute__((weak));
+
+bool scheduler_has_code_at(const void *address)
+{
+	return (const char *)address >= __start_drfq_text &&
+	       (const char *)address < __stop_drfq_text;
+}
+
+s32 scheduler_slot_owner(const void *address)
+{
+	size_t at = (uintptr_t)address - (uintptr_t)cpus;
+
+	return at < sizeof(cpus) ? (s32)(at / sizeof(cpus[0])) : -1;
+}
+
+void scheduler_each_section(void *context,
+			    void (*each)(void *context, const char *start, size_t bytes))
+{
+	each(context, __start_drfq_bss, (size_t)(__stop_drfq_bss - __start_drfq_bss));
+	each(context, __start_drfq_data, (size_t)(__stop_drfq_data - __start_drfq_data));
+}
 
 size_t scheduler_image_bytes(void)
 {
@@ -48,19 +82,28 @@ const struct sched_ext_ops *scheduler_ops(void)
 	return &drfq_ops;
 }
 
+/* Sets a variable that the loader makes read-only. */
+#define SET_OPTION(option, value)                                                                  \
+	do {                                                                                       \
+		(option) = (value);                                                                \
+		count_option(&(option), sizeof(option));                                           \
+	} while (0)
+
 void scheduler_configure(const struct scheduler_options *options)
 {
-	conf = options->conf;
-	slice_ns = options->slice_ns;
-	preempt_margin_ns = options->preempt_margin_ns;
-	steal_margin_ns = options->steal_margin_ns;
-	hold_max_ns = options->hold_max_ns;
-	rescue_ns = options->rescue_ns;
-	nr_llcs = options->nr_llcs;
-	nr_cpu_ids = options->nr_cpus;
+	SET_OPTION(conf, options->conf);
+	SET_OPTION(slice_ns, options->slice_ns);
+	SET_OPTION(preempt_margin_ns, options->preempt_margin_ns);
+	SET_OPTION(steal_margin_ns, options->steal_margin_ns);
+	SET_OPTION(hold_max_ns, options->hold_max_ns);
+	SET_OPTION(rescue_ns, options->rescue_ns);
+	SET_OPTION(nr_llcs, options->nr_llcs);
+	SET_OPTION(nr_cpu_ids, options->nr_cpus);
 	for (u32 cpu = 0; cpu < options->nr_cpus; cpu++)
 		cpu_llc[cpu] = options->llc_of_cpu[cpu];
-	pmu_event_bytes = 1;
+	count_option(cpu_llc, sizeof(cpu_llc));
+	SET_OPTION(pmu_event_bytes, 1);
+	count_option(&verifier_zero, sizeof(verifier_zero));
 	system_vtime_ns = options->v_origin_ns;
 	for (u32 cpu = 0; cpu < DRFQ_MAX_CPUS; cpu++)
 		cpus[cpu].vtime_ns = options->v_origin_ns;

@@ -29,6 +29,14 @@ struct scheduler_task {
 	u32 held; /* DRFQ_TASK_HELD is set */
 };
 
+/* Whether the scheduler's own code is at this address, for calls that come from it. */
+bool scheduler_has_code_at(const void *address);
+/* The CPU whose slot is at this address; -1: none. */
+s32 scheduler_slot_owner(const void *address);
+/* Calls @each with the sections of the scheduler's global variables. */
+void scheduler_each_section(void *context,
+			    void (*each)(void *context, const char *start, size_t bytes));
+
 /* The scheduler's global variables, as one block of bytes. */
 size_t scheduler_image_bytes(void);
 void scheduler_image_save(char *image);

@@ -4,7 +4,7 @@
  */
 #include <stddef.h>
 
-#include "../../../bpf/drfq.h"
+#include "drfq.h"
 
 const u32 shim_weight_one = DRFQ_WEIGHT_ONE;
 const u32 shim_weight_min = DRFQ_WEIGHT_MIN;
