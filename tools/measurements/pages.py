@@ -8,18 +8,19 @@ A page holds marks, between which a table is written:
     <!-- end of results -->
 
 grid: a column for each variant. list: a line for each row, with its spread, n and commit. `field` is the number
-that a grid shows. SERIES may be several, joined by commas.
+that a grid shows. SERIES may be several, joined by commas. figures.py fills the figures of sentences.
 """
 
 import re
 import shlex
 from dataclasses import dataclass
 
+from measurements import figures
 from measurements.rows import Invalid
+from measurements.selection import COMPARED, Selection, options_of
 
 BLOCK = re.compile(r"(<!-- results: (.*?) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 NOT_RECORDED = "not recorded"
-FILTERS = ("what", "case", "variant", "without")
 
 
 @dataclass
@@ -27,33 +28,17 @@ class Order:
     """What one mark asks for."""
 
     form: str
-    series: list
+    selection: Selection
     field: str
-    filters: dict
 
     @classmethod
-    def parse(cls, text, page):
+    def parse(cls, text, place):
         """Reads the words of a mark."""
         form, names, *words = [*shlex.split(text), "", ""]
-        order = cls(form, names.split(","), "value", {})
-        for word in filter(None, words):
-            key, _, value = word.partition("=")
-            if key == "field":
-                order.field = value
-            elif key in FILTERS:
-                order.filters[key] = value.split("|")
-            else:
-                raise Invalid(f"{page}: mark {text!r}: {key!r} is none of field, {', '.join(FILTERS)}")
+        options = options_of(filter(None, words), (*COMPARED, "without", "field"), place)
         if form not in ("grid", "list"):
-            raise Invalid(f"{page}: mark {text!r}: {form!r} is neither grid nor list")
-        return order
-
-    def wants(self, row):
-        """Whether the row belongs to the table."""
-        if row.series not in self.series or row.what in self.filters.get("without", ()):
-            return False
-        chosen = ((key, self.filters[key]) for key in FILTERS[:3] if key in self.filters)
-        return all(getattr(row, key) in values for key, values in chosen)
+            raise Invalid(f"{place}: {form!r} is neither grid nor list")
+        return cls(form, Selection.parse(names, options), options.get("field", "value"))
 
 
 def table(header, lines, numbers):
@@ -160,15 +145,12 @@ def origin(rows, series, stale):
 
 
 def render(text, page, series, rows, judge):
-    """The page with its tables written anew."""
+    """The page with its tables and figures written anew."""
 
     def one(match):
-        order = Order.parse(match[2], page)
-        if unknown := [name for name in order.series if name not in series]:
-            raise Invalid(f"{page}: series {', '.join(unknown)} is not in series.toml")
-        chosen = [row for row in rows if order.wants(row)]
-        if not chosen:
-            raise Invalid(f"{page}: no row matches {match[2]!r}")
+        place = f"{page}: mark {match[2]!r}"
+        order = Order.parse(match[2], place)
+        chosen = order.selection.rows(series, rows, place)
         stale = {row.id for row in chosen if judge.changed(row.commit, series[row.series].code)}
         if order.form == "grid":
             body = grid(order, chosen) + "\n"
@@ -177,4 +159,4 @@ def render(text, page, series, rows, judge):
             body = listing(chosen) + "\n"
         return f"{match[1]}\n{body}{origin(chosen, series, stale)}\n{match[3]}"
 
-    return BLOCK.sub(one, text)
+    return figures.render(BLOCK.sub(one, text), page, series, rows)

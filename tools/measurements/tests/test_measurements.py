@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests of tools/results: rows, staleness and pages."""
+"""Tests of tools/results: rows, staleness and tables of pages."""
 
 import subprocess
 import sys
@@ -189,8 +189,13 @@ class PageTests(WithData):
         self.assertNotIn("50.0", self.render('grid s case="d d"', *lines))
 
     def test_a_wrong_mark_is_refused(self):
-        for mark in ("grid t", "pie s", "grid s colour=red", "grid s what=nothing"):
-            with self.assertRaises(rows.Invalid):
+        for mark, why in (
+            ("grid t", "series t is not in"),
+            ("pie s", "neither grid nor list"),
+            ("grid s colour=red", "'colour' is none of"),
+            ("grid s what=nothing", "no row matches"),
+        ):
+            with self.assertRaisesRegex(rows.Invalid, f"p.md: mark '{mark}': .*{why}"):
                 self.render(mark, line())
 
 

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which rows a mark in a page asks for: SERIES[,SERIES] [what=A|B] [case=A|B] [variant=A|B] [without=A|B].
+
+without leaves out rows by what, or by CASE/WHAT.
+"""
+
+from dataclasses import dataclass
+
+from measurements.rows import Invalid
+
+COMPARED = ("case", "what", "variant")
+
+
+@dataclass
+class Selection:
+    """Series, and the values that fields must have."""
+
+    series: list
+    filters: dict
+
+    @classmethod
+    def parse(cls, names, options):
+        """names: the series, joined by commas. options: FIELD=VALUES; takes out those that choose rows."""
+        filters = {key: options.pop(key).split("|") for key in (*COMPARED, "without") if key in options}
+        return cls(names.split(","), filters)
+
+    def wants(self, row):
+        """Whether the row is one of them."""
+        left_out = self.filters.get("without", ())
+        if row.series not in self.series or row.what in left_out or f"{row.case}/{row.what}" in left_out:
+            return False
+        return all(getattr(row, key) in self.filters[key] for key in COMPARED if key in self.filters)
+
+    def rows(self, series, found, place):
+        """The rows, at least one. place: the page and the mark, for errors."""
+        if unknown := [name for name in self.series if name not in series]:
+            raise Invalid(f"{place}: series {', '.join(unknown)} is not in series.toml")
+        if not (chosen := [row for row in found if self.wants(row)]):
+            raise Invalid(f"{place}: no row matches")
+        return chosen
+
+    def side_by_side(self, rows):
+        """Rows that differ in a field with several wanted values follow each other, in the order of those values."""
+        several = [key for key in COMPARED if len(self.filters.get(key, ())) > 1]
+        rest = [tuple(getattr(row, key) for key in COMPARED if key not in several) for row in rows]
+        first = {key: index for index, key in reversed(list(enumerate(rest)))}
+        order = {
+            row.id: (first[key], [self.filters[name].index(getattr(row, name)) for name in several])
+            for row, key in zip(rows, rest, strict=True)
+        }
+        return sorted(rows, key=lambda row: order[row.id])
+
+
+def options_of(words, allowed, place):
+    """FIELD=VALUE words as a dictionary."""
+    options = {}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key not in allowed:
+            raise Invalid(f"{place}: {key!r} is none of {', '.join(allowed)}")
+        options[key] = value
+    return options
