@@ -51,8 +51,9 @@ static __always_inline struct cgroup_node *cgroup_node_at(u32 index)
 
 /*
  * Adds @delta (1/DRFQ_WEIGHT_ONE) to the active weight of group @index, and updates
- * its ancestors. The group's part of the parent is computed under the lock, from
- * the state at that moment, so concurrent opposite changes end with the right sum.
+ * its ancestors. The lock covers the group's part of the parent, which is computed
+ * from the state at that moment. Concurrent opposite changes thus end with the
+ * right sum.
  */
 __noinline int cgroup_add_active(u32 index, s64 delta)
 {

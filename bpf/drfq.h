@@ -90,8 +90,8 @@ struct drfq_flow {
 	/* Virtual time of the CPUs and of memory (ns). */
 	u64 cpu_vt;
 	u64 mem_vt;
-	/* The virtual time that 4.10 compares with V + K (ns): S after the last
-	 * wake-up with DMA traffic, less the CPU time that put S after V. */
+	/* The virtual time that 4.10 compares with V + K (ns). It is S after the
+	 * last wake-up with DMA traffic, less the CPU time that put S after V. */
 	u64 debt_vt;
 	/* Fractions not yet charged to cpu_vt and mem_vt (2^-32 ns). */
 	u32 cpu_frac;
@@ -288,8 +288,8 @@ DRFQ_FN void drfq_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u6
  * - It applies when a packet starts, not when it ends. A packet longer than the
  *   cap is thus paid in full; at a low weight every slice is that long.
  * - It applies only if no other task waits. If one waits, the packet that starts
- *   has the smallest S, so V lags: a flow whose weight is worth more than one CPU
- *   holds V back. Then V moves to drfq_contended_v() and the flow stays.
+ *   has the smallest S. V then lags, because a flow whose weight is worth more
+ *   than one CPU holds it back. V moves to drfq_contended_v() and the flow stays.
  */
 DRFQ_FN void drfq_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 {
@@ -302,9 +302,10 @@ DRFQ_FN void drfq_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 }
 
 /*
- * Returns S (ns) that the heir of an ended flow has at least: the resource time that
- * @ended used beyond @v, at the heir's weight, at most cap beyond @v. The same
- * resource time is 68 times as much virtual time at nice 19 as at nice 0.
+ * Returns S (ns) that the heir of an ended flow has at least. It lies beyond @v by
+ * the resource time that @ended used beyond @v, at the heir's weight, but by at most
+ * cap. The same resource time is 68 times as much virtual time at nice 19 as at
+ * nice 0.
  */
 DRFQ_FN u64 drfq_inherited(const struct drfq_flow *ended, const struct drfq_flow *heir,
 			   const struct drfq_conf *c, u64 v)
@@ -320,7 +321,7 @@ DRFQ_FN u64 drfq_inherited(const struct drfq_flow *ended, const struct drfq_flow
 
 /*
  * Returns the least V (ns) when a packet starts at @start (ns) while other tasks
- * wait for its CPU: the packet then starts at most cap after V.
+ * wait for its CPU. The packet then starts at most cap after V.
  */
 DRFQ_FN u64 drfq_contended_v(const struct drfq_conf *c, u64 start)
 {
@@ -330,8 +331,8 @@ DRFQ_FN u64 drfq_contended_v(const struct drfq_conf *c, u64 start)
 /*
  * Returns whether a woken flow must wait (4.10). @v: V (ns). The thesis compares S
  * with V + K. This rule compares debt_vt, which leaves CPU time out: section 4.5.1
- * argues with DMA alone. At a low weight, one slice puts S after V + K, and a
- * little DMA would then keep the task from an idle CPU most of the time.
+ * argues with DMA alone. At a low weight, one slice puts S after V + K. By S, a
+ * little DMA would keep such a task from an idle CPU most of the time.
  */
 DRFQ_FN bool drfq_held(const struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 {
@@ -339,9 +340,9 @@ DRFQ_FN bool drfq_held(const struct drfq_flow *f, const struct drfq_conf *c, u64
 }
 
 /*
- * Returns the weight of a nice value, -20 to 19, in the thesis (4.9): 1 + nice for
- * nice >= 0, and 1 / (1 - nice) below. A higher nice value is a larger weight here,
- * unlike in the kernel. Unit: 1/DRFQ_WEIGHT_ONE.
+ * Returns the weight of a nice value, -20 to 19, in the thesis (4.9), in units of
+ * 1/DRFQ_WEIGHT_ONE. It is 1 + nice for nice >= 0, and 1 / (1 - nice) below. A higher
+ * nice value is a larger weight here, unlike in the kernel.
  */
 DRFQ_FN u32 drfq_weight_thesis(s32 nice)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The scheduler's state, for readers: the task iterator of the agent, and the dump
- * that the kernel prints when it ends a scheduler after an error.
+ * Two views of the scheduler's state. The agent reads the task iterator. The kernel
+ * prints the dump when it ends a scheduler after an error.
  */
 #ifndef DRFQ_DUMP_BPF_H
 #define DRFQ_DUMP_BPF_H

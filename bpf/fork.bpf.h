@@ -8,8 +8,8 @@
  * tasks that run one after the other are one flow, and tasks that run in parallel
  * are as many flows as run.
  *
- * With 4.8 alone, a chain of short tasks (a shell loop, make) escapes its charges:
- * what each task used ends with it, and its successor starts at V again. In the
+ * With 4.8 alone, a chain of short tasks (a shell loop, make) escapes its charges.
+ * A task's use ends with the task, and its successor starts at V again. In the
  * simulator, two hogs beside a chain of 1 ms tasks then get 0.1 % of a CPU each,
  * where 33 % is fair.
  */

@@ -15,8 +15,8 @@
  *
  * From runnable to quiescent a task counts in its cgroup (cgroup.bpf.h).
  *
- * A switch costs two look-ups of the account (enqueue, stopping), one peek at a
- * queue, and one read of the traffic counter, if there is one.
+ * A switch costs two look-ups of the account (enqueue, stopping) and one peek at a
+ * queue. With a traffic counter it also costs one read of that counter.
  *
  * drfq.h has the arithmetic, which is also tested on the host. The other files are
  * headers, not separate objects, so that the verifier follows pointers across them.
@@ -139,8 +139,8 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	queue_insert(p, queue_key(p, t), enq_flags);
-	/* Look for an idle CPU if select_cpu did not: it was not called, or it
-	 * held the task for DMA traffic, and V has released it since. */
+	/* Look for an idle CPU if select_cpu did not. It was not called, or V
+	 * has released the task that it held for DMA traffic. */
 	if ((!__COMPAT_is_enq_cpu_selected(enq_flags) || (t->flags & DRFQ_TASK_INDEBTED)) &&
 	    kick_idle_for(p))
 		return;

@@ -99,8 +99,8 @@ static bool queue_choose_other(s32 cpu, u32 llc, u64 *dsq, u64 *start)
 /*
  * Finds the queue that @cpu should take from. Stores its id in *@dsq and its head's
  * key in *@start (ns). Returns whether any queue has a task for @cpu. The queue that
- * is compared is drawn at random: a round robin falls into step with the slices, and
- * then each CPU always compares the same queue.
+ * is compared is drawn at random. A round robin falls into step with the slices, so
+ * that each CPU always compares the same queue.
  */
 static bool queue_choose(s32 cpu, u64 *dsq, u64 *start)
 {
