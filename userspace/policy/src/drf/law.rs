@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The control law of one memory domain: from what each group moved in the last
+//! period to the fraction of its unthrottled bandwidth that it keeps in the next.
+//!
+//! The law compares groups with each other and needs no capacity. The traffic that
+//! the groups move now is divided again by progressive filling. A group above its
+//! part is throttled towards it. An unthrottled group below its part claims the
+//! rest, and the law tests that claim: a group that gains nothing while others give
+//! way has all that it wants, and the others are released.
+
+use super::filling::{Bounds, fill};
+
+/// Exponent of the correction. Throttling one group speeds up the others, so the
+/// full correction would overshoot where a curve is steeper than assumed.
+const GAIN: f64 = 0.5;
+
+/// Largest change of a fraction in one period.
+const STEP: f64 = 2.0;
+
+/// A group gets at most this multiple of its present traffic in one period. More
+/// than one step of the throttles cannot give it.
+const REACH: f64 = 2.0;
+
+/// The same for a group whose last claim failed, so that testing it again costs the
+/// others little. It must exceed what is tested.
+const PROBE: f64 = 1.0 + 1.5 * CLAIM;
+
+/// An unthrottled group is throttled if it exceeds its part by this much. The bound
+/// is above the noise of a reading.
+const RICH: f64 = 0.02;
+
+/// A group that lacks more than this part of its share is deprived, and others must
+/// not be released.
+const DEPRIVED: f64 = 0.05;
+
+/// A claim of more than this part of a group's traffic is tested.
+const CLAIM: f64 = 0.10;
+
+/// Periods after which a claim must have had an effect.
+const TEST_PERIODS: usize = 2;
+
+/// A claim succeeds if the group gained this part of its own traffic ...
+const GAINED_OWN: f64 = 0.02;
+
+/// ... and this part of what the others gave up for it.
+const GAINED_FREED: f64 = 0.25;
+
+/// Time until a failed claim is tested again (s), which doubles each time.
+const RETEST_S: f64 = 2.0;
+const RETEST_MAX_S: f64 = 32.0;
+
+/// Largest extra fall of the fractions of rich groups while others are deprived.
+const SQUEEZE: f64 = 0.1;
+
+/// Rise of all fractions in one period when no group is deprived: while memory is
+/// full, and while it is not.
+const RISE_FULL: f64 = 1.02;
+const RISE: f64 = 1.25;
+
+/// Memory is full at this part of the best traffic.
+const FULL: f64 = 0.92;
+
+/// A group below this part of all traffic claims nothing; its changes are noise.
+const SMALL: f64 = 0.005;
+
+/// Weight of the newest reading in the mean that claims are judged by.
+const NEWEST: f64 = 0.5;
+
+/// A group in one period.
+#[derive(Clone, Copy, Debug)]
+pub struct Input {
+    /// w, positive.
+    pub weight: f64,
+    /// Measured traffic (bytes per second).
+    pub bytes_per_s: f64,
+    /// The lower bound of its part (bytes per second).
+    pub min: f64,
+    /// The upper one; infinite if there is none.
+    pub max: f64,
+    /// The smallest fraction that its throttle can make.
+    pub floor: f64,
+}
+
+/// What the law remembers of a group.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Record {
+    /// The fraction of its unthrottled bandwidth that it keeps; 1: it is not throttled.
+    pub fraction: f64,
+    /// Mean traffic over the last periods.
+    mean: Option<f64>,
+    /// All that it wants, if it was found to want no more.
+    demand: Option<f64>,
+    /// A claim that is being tested: the last periods, the oldest first.
+    claim: [Option<Claim>; TEST_PERIODS],
+    reach: f64,
+    retest_s: f64,
+    retest_in_s: f64,
+}
+
+/// The mean traffic when a group claimed more, and how much more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Claim {
+    own: f64,
+    others: f64,
+    more: f64,
+}
+
+impl Default for Record {
+    fn default() -> Self {
+        Self {
+            fraction: 1.0,
+            mean: None,
+            demand: None,
+            claim: [None; TEST_PERIODS],
+            reach: REACH,
+            retest_s: RETEST_S,
+            retest_in_s: 0.0,
+        }
+    }
+}
+
+impl Record {
+    fn is_throttled(&self) -> bool {
+        self.fraction < 1.0
+    }
+
+    fn mean(&self) -> f64 {
+        self.mean.unwrap_or(0.0)
+    }
+
+    /// Takes in a reading, and drops a demand that the group has outgrown.
+    fn measure(&mut self, bytes_per_s: f64, period_s: f64, full: bool) {
+        let before = self.mean.unwrap_or(bytes_per_s);
+        let mean = before + NEWEST * (bytes_per_s - before);
+        self.mean = Some(mean);
+        self.retest_in_s -= period_s;
+        if !full {
+            // Less contention lets a group move more of what it always wanted.
+            self.demand = self.demand.map(|demand| demand.max(mean));
+        }
+        let outgrown = self
+            .demand
+            .is_some_and(|demand| mean > demand * (1.0 + DEPRIVED));
+        if outgrown || self.is_throttled() {
+            self.retest_s = RETEST_S;
+            self.reach = REACH;
+        }
+        if outgrown || self.is_throttled() || self.retest_in_s <= 0.0 {
+            self.demand = None;
+        }
+    }
+
+    /// Notes that the group wants no more than it has.
+    fn satisfy(&mut self) {
+        self.demand = Some(self.mean() * (1.0 + GAINED_OWN));
+        self.claim = [None; TEST_PERIODS];
+        self.reach = PROBE;
+        self.retest_in_s = self.retest_s;
+        self.retest_s = (self.retest_s * 2.0).min(RETEST_MAX_S);
+    }
+
+    /// Releases the throttle by a step, as memory is not contended.
+    fn release(&mut self) {
+        self.fraction = (self.fraction * STEP).min(1.0);
+        self.claim = [None; TEST_PERIODS];
+    }
+}
+
+/// What the law knows of its domain.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// Memory is saturated, and virtual time cannot enforce shares.
+    pub acts: bool,
+    /// Traffic of all groups at which memory is full (bytes per second).
+    pub full: f64,
+    /// Length of the period (s).
+    pub period_s: f64,
+}
+
+/// One period of a domain. If the law does not act, only maxima are enforced.
+/// Returns the part that each group shall get (bytes per second). Their sum is at
+/// most the measured traffic, unless the law does not act.
+pub fn step(inputs: &[Input], records: &mut [Record], memory: &Memory) -> Vec<f64> {
+    let mean: f64 = records.iter().map(Record::mean).sum();
+    let full = mean >= FULL * memory.full;
+    for (input, record) in inputs.iter().zip(&mut *records) {
+        record.measure(input.bytes_per_s, memory.period_s, full);
+    }
+    if !memory.acts {
+        release(inputs, records);
+        return inputs.iter().map(|input| input.max).collect();
+    }
+    let total: f64 = inputs.iter().map(|input| input.bytes_per_s).sum();
+    let bounds: Vec<_> = inputs
+        .iter()
+        .zip(&*records)
+        .map(|(input, record)| bounds(input, record))
+        .collect();
+    let parts = fill(&bounds, total);
+    test_claims(&parts, records, total, full);
+    let lacking = lacking(&parts, records, total);
+    for ((input, record), &part) in inputs.iter().zip(&mut *records).zip(&parts) {
+        correct(input, record, part, lacking / total.max(f64::MIN_POSITIVE));
+    }
+    if lacking < SMALL * total {
+        rise_together(records, total, if full { RISE_FULL } else { RISE });
+    }
+    parts
+}
+
+/// Releases throttles while the law does not act.
+fn release(inputs: &[Input], records: &mut [Record]) {
+    for (input, record) in inputs.iter().zip(records) {
+        if input.max.is_finite() {
+            correct(input, record, input.max, 0.0);
+        } else {
+            record.release();
+        }
+    }
+}
+
+fn bounds(input: &Input, record: &Record) -> Bounds {
+    let reach = record.reach * input.bytes_per_s.max(record.mean());
+    let demand = record.demand.unwrap_or(f64::INFINITY);
+    Bounds {
+        weight: input.weight,
+        min: input.min,
+        max: reach.min(demand).min(input.max),
+    }
+}
+
+/// Moves a fraction towards the part that the group shall get. `lacking`: the part of
+/// all traffic that deprived groups lack. Groups that are throttled alike hardly lose
+/// traffic to them, so the correction must be larger then.
+fn correct(input: &Input, record: &mut Record, part: f64, lacking: f64) {
+    let ratio = if input.bytes_per_s > 0.0 {
+        part / input.bytes_per_s
+    } else {
+        f64::INFINITY
+    };
+    if record.is_throttled() || ratio < 1.0 - RICH {
+        let squeeze = if ratio < 1.0 {
+            1.0 - lacking.min(SQUEEZE)
+        } else {
+            1.0
+        };
+        let change = (ratio.powf(GAIN) * squeeze).clamp(1.0 / STEP, STEP);
+        record.fraction = (record.fraction * change).clamp(input.floor.min(1.0), 1.0);
+    }
+}
+
+/// What a group lacks, as a part of its traffic, of the part that it shall get. A
+/// throttled group lacks nothing, because its throttle is opened.
+fn lack(record: &Record, part: f64, total: f64) -> f64 {
+    if record.is_throttled() || record.mean() < SMALL * total {
+        return 0.0;
+    }
+    part / record.mean() - 1.0
+}
+
+/// What deprived groups lack (bytes per second).
+fn lacking(parts: &[f64], records: &[Record], total: f64) -> f64 {
+    let all = parts.iter().zip(records);
+    all.filter(|&(&part, record)| lack(record, part, total) > DEPRIVED)
+        .map(|(&part, record)| part - record.mean())
+        .sum()
+}
+
+/// If every group that wants more is throttled, raises all fractions alike until one
+/// is free. Throttling all alike changes no share.
+fn rise_together(records: &mut [Record], total: f64, most: f64) {
+    let highest = records
+        .iter()
+        .filter(|record| record.demand.is_none() && record.mean() >= SMALL * total)
+        .map(|record| record.fraction)
+        .fold(0.0, f64::max);
+    if highest <= 0.0 || highest >= 1.0 {
+        return;
+    }
+    let rise = (1.0 / highest).min(most);
+    for record in records.iter_mut().filter(|record| record.is_throttled()) {
+        record.fraction = (record.fraction * rise).min(1.0);
+    }
+}
+
+/// Begins and judges claims. A group that is not throttled, claims little and leaves
+/// memory with room has all that it wants.
+fn test_claims(parts: &[f64], records: &mut [Record], total: f64, full: bool) {
+    let everything: f64 = records.iter().map(Record::mean).sum();
+    let claimed: f64 = records
+        .iter()
+        .filter_map(|record| Some(record.claim[0]?.more))
+        .sum();
+    for (record, &part) in records.iter_mut().zip(parts) {
+        if lack(record, part, total) <= CLAIM {
+            if !full && !record.is_throttled() && record.demand.is_none() {
+                record.satisfy();
+            }
+            record.claim = [None; TEST_PERIODS];
+            continue;
+        }
+        let own = record.mean();
+        let now = Claim {
+            own,
+            others: everything - own,
+            more: part - own,
+        };
+        match record.claim[0].map(|then| then.judge(&now, claimed)) {
+            Some(Verdict::Refused) => {
+                record.satisfy();
+                continue;
+            }
+            Some(Verdict::Granted) => record.reach = (record.reach * record.reach).min(REACH),
+            Some(Verdict::Untested) | None => {}
+        }
+        record.claim.rotate_left(1);
+        record.claim[TEST_PERIODS - 1] = Some(now);
+    }
+}
+
+/// Whether a claim was justified.
+enum Verdict {
+    /// The group took what others gave up.
+    Granted,
+    /// It did not, so it has all that it wants.
+    Refused,
+    /// The others gave up too little to tell, as throttles at their floor do.
+    Untested,
+}
+
+impl Claim {
+    /// Judges a claim by what happened until `now`. `claimed`: by all groups then.
+    fn judge(&self, now: &Self, claimed: f64) -> Verdict {
+        let freed = (self.others - now.others).max(0.0);
+        let share = freed * (self.more / claimed.max(self.more));
+        let gained = now.own - self.own;
+        if share < GAINED_FREED * self.more {
+            Verdict::Untested
+        } else if gained < (GAINED_OWN * self.own).max(GAINED_FREED * share) {
+            Verdict::Refused
+        } else {
+            Verdict::Granted
+        }
+    }
+}
