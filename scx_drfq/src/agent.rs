@@ -80,7 +80,7 @@ fn listen_to_libbpf(verbose: bool) {
     if verbose {
         scx_utils::init_libbpf_logging(Some(PrintLevel::Debug));
     } else {
-        // Its complaints also come back as errors, which we explain.
+        // libbpf's messages also come back as errors, which the agent explains.
         set_print(None);
     }
 }
@@ -235,6 +235,6 @@ fn name(value: impl clap::ValueEnum) -> String {
 }
 
 fn say(line: &str) {
-    // If standard error is closed, there is nowhere to complain.
+    // If standard error is closed, the line has no reader.
     let _ = writeln!(io::stderr(), "scx_drfq: {line}");
 }

@@ -24,9 +24,9 @@ const PROGRAM: &str = "drfq_charge_mem";
 /// each line of the standard input.
 ///
 /// # Errors
-/// No scheduler is running, it does not know the task, a line is no number of
-/// bytes, or the caller lacks CAP_SYS_ADMIN (to find programs) or CAP_BPF (to run
-/// them). Earlier charges remain.
+/// No scheduler is running, it does not know the task, or a line is no number of
+/// bytes. Or the caller lacks CAP_SYS_ADMIN, which finds programs, or CAP_BPF,
+/// which runs them. Earlier charges remain.
 pub fn run(pid: u32, bytes: Option<u64>) -> Result<()> {
     let missing = caps::has_cap(
         None,

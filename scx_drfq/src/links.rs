@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs the links to memory controllers beside the scheduler, each in a thread of
-//! its own.
+//! Runs the links to memory controllers beside the scheduler, each in a
+//! separate thread.
 
 use std::{
     sync::{

@@ -109,7 +109,7 @@ fn print(text: &str) -> ExitCode {
 
 fn fail(status: u8, text: &str) -> ExitCode {
     // A library's error may have several lines; they become clauses of one line.
-    // If standard error is closed, there is nowhere to complain.
+    // If standard error is closed, the line has no reader.
     let line = text
         .split('\n')
         .map(str::trim)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Finds out the commit that is built. A crate of its own does so, because a
-//! build script runs again as a whole: nothing else has to be generated anew
-//! when a source file or the commit changes.
+//! Finds out the commit that is built. This script stands in a separate crate,
+//! because a build script runs again as a whole. In another crate's script, a new
+//! commit would generate that crate's code anew.
 
 use std::{path::Path, process::Command};
 
-/// What the command `scx_drfq` is built from, seen from here.
+/// What the command `scx_drfq` is built from, relative to this directory.
 const SOURCES: [&str; 5] = [
     "../../bpf",
     "../../scx_drfq",
@@ -37,7 +37,7 @@ fn main() {
     for source in SOURCES {
         println!("cargo:rerun-if-changed={source}");
     }
-    // Written at each commit; a path that is not there would run this always.
+    // Git writes it at each commit. With a missing path cargo would always run this.
     let log = git(&["rev-parse", "--git-path", "logs/HEAD"]);
     if let Some(log) = log.filter(|log| Path::new(log).exists()) {
         println!("cargo:rerun-if-changed={log}");

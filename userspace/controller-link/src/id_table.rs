@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which task has which hardware id. Linux has up to 4 million thread ids, but a
-//! controller has at most 8191 registers. The heaviest tasks get an id of their
-//! own; the others share [`SHARED_ID`].
+//! controller has at most 8191 registers. The heaviest tasks each hold an id; the
+//! others share [`SHARED_ID`].
 //!
 //! An id is handed over in three steps, so that no byte goes to the wrong task.
-//! It is taken from its task; then no core carries it any more; then its traffic
-//! is read. Only now another task gets it.
+//! First it is taken from its task. Then no core carries it any more. Then its
+//! traffic is read, and another task gets it.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::registers::HwId;
 
-/// The id of all tasks that have none of their own. It is not 0, because a
-/// controller serves traffic of id 0 before all other.
+/// The id of all tasks that hold none. It is not 0, because a controller serves
+/// traffic of id 0 before all other.
 pub const SHARED_ID: HwId = 1;
 
 /// A task takes an id from another if its load is this many times as large. Loads
@@ -56,12 +56,12 @@ impl IdTable {
         }
     }
 
-    /// The id of a task; `SHARED_ID` if it has none of its own.
+    /// The id of a task; `SHARED_ID` if it holds none.
     pub fn get(&self, pid: u32) -> HwId {
         self.by_pid.get(&pid).copied().unwrap_or(SHARED_ID)
     }
 
-    /// The id of a task that runs. The task gets one of its own if one is free.
+    /// The id of a task that runs. The task gets a free one if there is one.
     pub fn claim(&mut self, pid: u32) -> HwId {
         if let Some(&id) = self.by_pid.get(&pid) {
             return id;
@@ -112,17 +112,17 @@ impl IdTable {
         &self.draining
     }
 
-    /// The (thread id, id) of tasks with an id of their own.
+    /// The (thread id, id) of the tasks that hold an id.
     pub fn holders(&self) -> impl Iterator<Item = (u32, HwId)> {
         self.by_pid.iter().map(|(&pid, &id)| (pid, id))
     }
 
-    /// Number of tasks with an id of their own.
+    /// Number of tasks that hold an id.
     pub fn len(&self) -> usize {
         self.by_pid.len()
     }
 
-    /// Whether no task has an id of its own.
+    /// Whether no task holds an id.
     pub fn is_empty(&self) -> bool {
         self.by_pid.is_empty()
     }
@@ -156,8 +156,8 @@ impl IdTable {
     }
 }
 
-/// Which tasks give their id to which others: the lightest holders to the
-/// heaviest of the others, as long as those are `HYSTERESIS` times as heavy. Free
+/// Which tasks give their id to which others. The lightest holder gives its id to
+/// the heaviest of the others, as long as that is `HYSTERESIS` times as heavy. Free
 /// ids serve the first `room` of the others.
 pub fn handovers(
     mut holders: Vec<(u32, f64)>,

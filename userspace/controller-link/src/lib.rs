@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The agent's link to a memory controller that schedules by virtual time
-//! (thesis 3.2 and 4.4): it writes the registers that name the running tasks and
+//! (thesis 3.2 and 4.4). It writes the registers that name the running tasks and
 //! reads the registers that count their traffic.
 //!
 //! * [`interface`] holds the constants of the registers and of the socket
@@ -12,10 +12,10 @@
 //!   which bytes. They do no I/O.
 //! * [`session`] holds what a driver knows about its controller.
 //! * [`forwarder`] (`--controller`) and [`shadow`] (`--shadow`) are the two
-//!   [`driver`]s. A [`reconnector`] runs a driver in a thread of its own and
+//!   [`driver`]s. A [`reconnector`] runs a driver in a separate thread and
 //!   connects again whenever the controller is lost.
-//! * [`scheduler_view`] is what a driver sees of the running scheduler;
-//!   [`link_stats`] is what others see of the link.
+//! * [`scheduler_view`] is what a driver reads of the running scheduler;
+//!   [`link_stats`] is what the agent reads of the link.
 
 pub mod driver;
 pub mod forwarder;

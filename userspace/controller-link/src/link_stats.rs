@@ -34,7 +34,7 @@ pub struct LinkStats {
     pub cpu_ns: u64,
     /// Registers written.
     pub writes: u64,
-    /// Tasks that have a hardware id of their own.
+    /// Tasks that hold a hardware id.
     pub ids: u64,
     /// Bytes that the controller counted, by their cause.
     pub traffic: TrafficAccounting,

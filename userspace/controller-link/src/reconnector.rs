@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Runs a driver in a thread of its own, so that a slow controller delays nothing
+//! Runs a driver in a separate thread, so that a slow controller delays nothing
 //! else. It polls at each interval, and connects again with growing pauses when
 //! the controller is lost.
 

@@ -13,7 +13,7 @@ use crate::{
 /// Bytes read since the agent started, by their cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrafficAccounting {
-    /// Tasks that have, or had, an id of their own and have not ended, by thread id.
+    /// Tasks that hold or held an id and have not ended, by thread id.
     pub by_pid: HashMap<u32, u64>,
     /// Tasks that have ended.
     pub ended: u64,

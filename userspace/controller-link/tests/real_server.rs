@@ -97,8 +97,8 @@ fn a_killed_server_loses_the_traffic_of_one_poll() {
     assert_eq!(link.stats().lock().unwrap().losses, 1);
 }
 
-/// What an agent had not read when it was killed is there for the next one, as
-/// bytes whose task is not known any more.
+/// Traffic that a killed agent has not read is read by the next agent, as bytes
+/// whose task is not known.
 #[test]
 fn unread_traffic_of_a_killed_agent_is_inherited_by_the_next() {
     if no_server() {

@@ -7,9 +7,9 @@
 //! It is a floating-point reference for displays and tests. The scheduler itself
 //! does not compute it.
 
-/// What a task asks for over an interval.
+/// What a task claims over an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Demand {
+pub struct Claim {
     /// w, positive; 1 is nice 0.
     pub weight: f64,
     /// CPU time that it could use (CPUs), 0 to 1, as a task runs on one CPU at a time.
@@ -38,14 +38,14 @@ impl Capacity {
     }
 }
 
-/// The CPUs (0 to 1) that each demand gets in the fair allocation.
+/// The CPUs (0 to 1) that each claim gets in the fair allocation.
 ///
 /// The level, which is the dominant share at weight 1, rises for all tasks together.
 /// A task stops at its demand. When a resource is full, all its users stop.
-pub fn fair_cpus(demands: &[Demand], capacity: Capacity) -> Vec<f64> {
-    let mut filling = Filling::new(demands, capacity);
+pub fn fair_cpus(claims: &[Claim], capacity: Capacity) -> Vec<f64> {
+    let mut filling = Filling::new(claims, capacity);
     // Each step stops at least one task.
-    for _ in demands {
+    for _ in claims {
         if !filling.step() {
             break;
         }
@@ -57,7 +57,7 @@ pub fn fair_cpus(demands: &[Demand], capacity: Capacity) -> Vec<f64> {
 const NOTHING: f64 = 1e-12;
 
 struct Filling<'a> {
-    demands: &'a [Demand],
+    claims: &'a [Claim],
     got: Vec<f64>,
     growing: Vec<bool>,
     /// CPUs per unit of level of each task.
@@ -69,34 +69,34 @@ struct Filling<'a> {
 }
 
 impl<'a> Filling<'a> {
-    fn new(demands: &'a [Demand], capacity: Capacity) -> Self {
-        let memory = |d: &Demand| {
+    fn new(claims: &'a [Claim], capacity: Capacity) -> Self {
+        let memory = |c: &Claim| {
             capacity
                 .bytes_per_s
-                .map_or(0.0, |bytes| d.bytes_per_s / bytes)
+                .map_or(0.0, |bytes| c.bytes_per_s / bytes)
         };
-        let rate = |d: &Demand| d.weight / capacity.dominant_share(1.0, d.bytes_per_s);
+        let rate = |c: &Claim| c.weight / capacity.dominant_share(1.0, c.bytes_per_s);
         Self {
-            got: vec![0.0; demands.len()],
-            growing: demands
+            got: vec![0.0; claims.len()],
+            growing: claims
                 .iter()
-                .map(|d| d.cpus > 0.0 && d.weight > 0.0)
+                .map(|c| c.cpus > 0.0 && c.weight > 0.0)
                 .collect(),
-            rates: demands.iter().map(rate).collect(),
+            rates: claims.iter().map(rate).collect(),
             cpus_left: capacity.cpus,
             memory_left: 1.0,
-            memory: demands.iter().map(memory).collect(),
-            demands,
+            memory: claims.iter().map(memory).collect(),
+            claims,
         }
     }
 
     /// Raises the level until a demand is met or a resource is full. Returns false
     /// if no task can grow.
     fn step(&mut self) -> bool {
-        let growing = || (0..self.demands.len()).filter(|&i| self.growing[i]);
+        let growing = || (0..self.claims.len()).filter(|&i| self.growing[i]);
         let cpu_rate: f64 = growing().map(|i| self.rates[i]).sum();
         let memory_rate: f64 = growing().map(|i| self.rates[i] * self.memory[i]).sum();
-        let to_demand = growing().map(|i| (self.demands[i].cpus - self.got[i]) / self.rates[i]);
+        let to_demand = growing().map(|i| (self.claims[i].cpus - self.got[i]) / self.rates[i]);
         let Some(mut rise) = to_demand.reduce(f64::min) else {
             return false;
         };
@@ -108,10 +108,10 @@ impl<'a> Filling<'a> {
         self.memory_left -= rise * memory_rate;
         let cpus_full = self.cpus_left <= NOTHING;
         let memory_full = self.memory_left <= NOTHING;
-        for i in 0..self.demands.len() {
+        for i in 0..self.claims.len() {
             if self.growing[i] {
                 self.got[i] += rise * self.rates[i];
-                let satisfied = self.demands[i].cpus - self.got[i] <= NOTHING;
+                let satisfied = self.claims[i].cpus - self.got[i] <= NOTHING;
                 let stopped = cpus_full || (memory_full && self.memory[i] > 0.0);
                 self.growing[i] = !satisfied && !stopped;
             }
@@ -126,8 +126,8 @@ mod tests {
 
     use super::*;
 
-    fn hog(weight: f64) -> Demand {
-        Demand {
+    fn hog(weight: f64) -> Claim {
+        Claim {
             weight,
             cpus: 1.0,
             bytes_per_s: 0.0,
@@ -142,8 +142,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn assert_shares(demands: &[Demand], capacity: Capacity, expected: &[f64]) {
-        let got = fair_cpus(demands, capacity);
+    fn assert_shares(claims: &[Claim], capacity: Capacity, expected: &[f64]) {
+        let got = fair_cpus(claims, capacity);
         for (got, expected) in got.iter().zip(expected) {
             assert!((got - expected).abs() < 1e-9, "{got} is not {expected}");
         }
@@ -174,11 +174,11 @@ mod tests {
 
     #[test]
     fn time_that_a_sleeping_task_leaves_is_shared() {
-        let sleeper = Demand {
+        let sleeper = Claim {
             cpus: 0.1,
             ..hog(1.0)
         };
-        let idle = Demand {
+        let idle = Claim {
             cpus: 0.0,
             ..hog(5.0)
         };
@@ -191,14 +191,14 @@ mod tests {
 
     #[test]
     fn dominant_shares_are_equal_under_contention() {
-        // The example of the DRF paper: <1 CPU, 4 GB> and <3 CPU, 1 GB> of
-        // <9 CPU, 18 GB> give dominant shares of 2/3, scaled here to tasks.
-        let memory = Demand {
+        // The example of the DRF paper, scaled here to tasks. There <1 CPU, 4 GB>
+        // and <3 CPU, 1 GB> of <9 CPU, 18 GB> give dominant shares of 2/3.
+        let memory = Claim {
             weight: 1.0,
             cpus: 100.0,
             bytes_per_s: 4.0,
         };
-        let cpu = Demand {
+        let cpu = Claim {
             weight: 1.0,
             cpus: 100.0,
             bytes_per_s: 1.0 / 3.0,
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn full_memory_does_not_stop_tasks_without_traffic() {
-        let stream = Demand {
+        let stream = Claim {
             weight: 1.0,
             cpus: 1.0,
             bytes_per_s: 10.0,
@@ -226,55 +226,55 @@ mod tests {
         assert_shares(&[stream, hog(1.0)], capacity, &[0.5, 1.0]);
     }
 
-    fn demands() -> impl Strategy<Value = Vec<Demand>> {
-        let demand = (
+    fn claims() -> impl Strategy<Value = Vec<Claim>> {
+        let claim = (
             0.01f64..90.0,
             0.0f64..1.0,
             prop_oneof![Just(0.0), 1e6..1e10],
         );
-        let demand = demand.prop_map(|(weight, cpus, bytes_per_s)| Demand {
+        let claim = claim.prop_map(|(weight, cpus, bytes_per_s)| Claim {
             weight,
             cpus,
             bytes_per_s,
         });
-        prop::collection::vec(demand, 0..40)
+        prop::collection::vec(claim, 0..40)
     }
 
     proptest! {
         #[test]
         fn no_resource_is_overcommitted_or_wasted(
-            demands in demands(), cpus in 1u32..64, bytes in 1e8f64..1e11,
+            claims in claims(), cpus in 1u32..64, bytes in 1e8f64..1e11,
         ) {
             let capacity = Capacity { cpus: cpus.into(), bytes_per_s: Some(bytes) };
-            let got = fair_cpus(&demands, capacity);
+            let got = fair_cpus(&claims, capacity);
             let used: f64 = got.iter().sum();
-            let traffic: f64 = got.iter().zip(&demands).map(|(g, d)| g * d.bytes_per_s).sum();
+            let traffic: f64 = got.iter().zip(&claims).map(|(g, c)| g * c.bytes_per_s).sum();
             prop_assert!(used <= capacity.cpus * (1.0 + 1e-9));
             prop_assert!(traffic <= bytes * (1.0 + 1e-9));
             let cpus_full = used >= capacity.cpus * (1.0 - 1e-9);
             let memory_full = traffic >= bytes * (1.0 - 1e-9);
-            for (got, demand) in got.iter().zip(&demands) {
-                prop_assert!(*got <= demand.cpus + 1e-9);
-                let stopped = cpus_full || (memory_full && demand.bytes_per_s > 0.0);
-                prop_assert!(stopped || *got >= demand.cpus - 1e-9);
+            for (got, claim) in got.iter().zip(&claims) {
+                prop_assert!(*got <= claim.cpus + 1e-9);
+                let stopped = cpus_full || (memory_full && claim.bytes_per_s > 0.0);
+                prop_assert!(stopped || *got >= claim.cpus - 1e-9);
             }
         }
 
         #[test]
-        fn hungry_memory_users_have_equal_weighted_dominant_shares(
-            demands in demands(), cpus in 1u32..64, bytes in 1e8f64..1e11,
+        fn unsatisfied_memory_users_have_equal_weighted_dominant_shares(
+            claims in claims(), cpus in 1u32..64, bytes in 1e8f64..1e11,
         ) {
             let capacity = Capacity { cpus: cpus.into(), bytes_per_s: Some(bytes) };
-            let got = fair_cpus(&demands, capacity);
+            let got = fair_cpus(&claims, capacity);
             let level = |i: usize| {
-                let d = &demands[i];
-                capacity.dominant_share(got[i], got[i] * d.bytes_per_s) / d.weight
+                let c = &claims[i];
+                capacity.dominant_share(got[i], got[i] * c.bytes_per_s) / c.weight
             };
             // Of two tasks that use the memory and want more, both are level.
-            let hungry: Vec<_> = (0..demands.len())
-                .filter(|&i| demands[i].bytes_per_s > 0.0 && got[i] < demands[i].cpus - 1e-9)
+            let unsatisfied: Vec<_> = (0..claims.len())
+                .filter(|&i| claims[i].bytes_per_s > 0.0 && got[i] < claims[i].cpus - 1e-9)
                 .collect();
-            for pair in hungry.windows(2) {
+            for pair in unsatisfied.windows(2) {
                 let (a, b) = (level(pair[0]), level(pair[1]));
                 prop_assert!((a - b).abs() <= 1e-9 * a.max(b), "{a} {b}");
             }

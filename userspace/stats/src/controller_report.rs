@@ -27,9 +27,9 @@ pub struct Controller {
     pub unattributed_bytes: u64,
     #[stat(desc = "part of that traffic that was counted before this agent started (bytes)")]
     pub inherited_bytes: u64,
-    #[stat(desc = "tasks that have a hardware id of their own")]
+    #[stat(desc = "tasks that hold a hardware id")]
     pub ids: u64,
-    #[stat(desc = "time of its own clock while it was connected (ps)")]
+    #[stat(desc = "time of the controller's clock while it was connected (ps)")]
     pub time_ps: u64,
     #[stat(desc = "polls of the registers since the agent started")]
     pub polls: u64,

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use drfq_policy::fair_share::{Capacity, Demand, fair_cpus};
+use drfq_policy::fair_share::{Capacity, Claim, fair_cpus};
 
 use crate::{
     controller_report::{Controller, rate},
@@ -60,10 +60,10 @@ pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks 
         cpus: facts.nr_cpus.into(),
         bytes_per_s: facts.mem_bytes_per_s.map(|bytes| bytes as f64),
     };
-    let demands: Vec<Demand> = uses.iter().map(Use::demand).collect();
+    let claims: Vec<Claim> = uses.iter().map(Use::claim).collect();
     let mut list: Vec<Task> = uses
         .iter()
-        .zip(fair_cpus(&demands, capacity))
+        .zip(fair_cpus(&claims, capacity))
         .map(|(used, fair)| used.report(fair, capacity, prev, cur))
         .collect();
     let nr_tasks = list.len() as u64;
@@ -113,13 +113,13 @@ impl<'a> Use<'a> {
         }
     }
 
-    fn demand(&self) -> Demand {
+    fn claim(&self) -> Claim {
         let traffic = if self.cpus > 0.0 {
             self.bytes_per_s / self.cpus
         } else {
             0.0
         };
-        Demand {
+        Claim {
             weight: weight(self.now.weight),
             cpus: if self.backlogged {
                 1.0

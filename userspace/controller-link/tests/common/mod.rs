@@ -69,7 +69,7 @@ pub fn link_to<J: Driver>(server: &Server, driver: impl Fn() -> J) -> Reconnecto
     }
 }
 
-/// A server whose socket is in a directory of its own.
+/// A server with its socket in a new directory.
 pub struct Server {
     child: RefCell<Child>,
     pub path: PathBuf,
