@@ -92,6 +92,23 @@ static __always_inline u64 vtime_local(s32 cpu)
 	return drfq_earlier(vtime_now(), vtime_of_cpu(cpu));
 }
 
+/* Advances *@vtime (ns) to at least @least, against concurrent advances. */
+static __always_inline void advance_to(u64 *vtime, u64 least)
+{
+	u64 now = READ_ONCE(*vtime), next;
+	int tries;
+
+	bpf_for(tries, 0, 8) {
+		next = drfq_advance(now, least);
+		if (next == now)
+			break;
+		next = __sync_val_compare_and_swap(vtime, now, next);
+		if (next == now)
+			break;
+		now = next;
+	}
+}
+
 /*
  * Advances V to at least @min_start (ns). A global function, like those of
  * flow.bpf.h: the verifier checks it once by itself, not on every path of every
@@ -99,18 +116,7 @@ static __always_inline u64 vtime_local(s32 cpu)
  */
 __noinline int vtime_advance(u64 min_start)
 {
-	u64 v = vtime_now(), next;
-	int tries;
-
-	bpf_for(tries, 0, 8) {
-		next = drfq_advance(v, min_start);
-		if (next == v)
-			break;
-		next = __sync_val_compare_and_swap(&system_vtime_ns, v, next);
-		if (next == v)
-			break;
-		v = next;
-	}
+	advance_to(&system_vtime_ns, min_start);
 	return 0;
 }
 

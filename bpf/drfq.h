@@ -24,6 +24,14 @@
  * - Delta-bounded: the earlier one is raised to at most delta behind the later.
  * - Memoryless: delta is 0, so both are always equal. Each packet is charged its
  *   own maximum, and S is a sum of maxima.
+ *
+ * ── Two accounts ────────────────────────────────────────────────────────────
+ * With DRFQ_CHARGE_CONTENDED, S orders the run queues alone, and a flow is charged
+ * only while CPUs are contended. A third virtual time, bus_vt, is charged for all
+ * memory traffic and for nothing else. A memory controller serves by bus_vt. Its
+ * system time is B. No CPU time enters bus_vt or B, so weights of memory hold
+ * however many CPUs idle. docs/explanation/two-accounts.md has the reasons and the
+ * bound.
  */
 #ifndef DRFQ_H
 #define DRFQ_H
@@ -55,6 +63,16 @@ typedef int32_t s32;
  */
 #define DRFQ_V_ORIGIN_NS (1ULL << 40)
 
+/* When a flow's CPU time and memory traffic count in S. */
+enum drfq_charging {
+	/* Always; running time is divided by c (4.1). */
+	DRFQ_CHARGE_ALWAYS,
+	/* Always; running time is divided by the busy CPUs (4.5.2). */
+	DRFQ_CHARGE_BUSY,
+	/* Only while CPUs are contended. Memory has an account of its own. */
+	DRFQ_CHARGE_CONTENDED,
+};
+
 /* The delta of dovetailing: no bound (ns). */
 #define DRFQ_DELTA_NONE_NS (1ULL << 62)
 
@@ -64,12 +82,15 @@ typedef int32_t s32;
  */
 #define DRFQ_REGISTER_SHIFT 22
 
+/* Slack that bus_vt has beyond a / w behind B (ns): two units of the registers. */
+#define DRFQ_BUS_SLACK_NS (2ULL << DRFQ_REGISTER_SHIFT)
+
 /* The machine and the algorithm's constants. They do not change after load. */
 struct drfq_conf {
 	/* c: number of CPUs that the scheduler manages, at least 1. */
 	u32 nr_cpus;
-	/* Not 0: divide running time by the busy CPUs instead of c (4.5.2). */
-	u32 best_effort;
+	/* When S is charged: enum drfq_charging. */
+	u32 charging;
 	/* 1/m: time that one byte takes at full memory bandwidth (ns per byte,
 	 * 32.32 fixed point). 0: memory traffic is not charged. */
 	u64 mem_ns_per_byte_q32;
@@ -83,6 +104,16 @@ struct drfq_conf {
 	/* Algorithm 2: how far after V a running flow may start its next packet
 	 * (ns of virtual time). */
 	u64 cap_ns;
+	/* a: how far bus_vt may lie behind B at weight 1 (ns of virtual time). */
+	u64 bus_credit_ns;
+};
+
+/* How contended the CPUs are when a flow is charged. */
+struct drfq_load {
+	/* CPUs that run a packet now, with the flow's own; 0 if unknown. */
+	u32 busy_cpus;
+	/* Not 0: another task waits for the flow's CPU. */
+	u32 waiting;
 };
 
 /* A flow: one task's account. All zeros is invalid; use drfq_flow_new(). */
@@ -93,6 +124,8 @@ struct drfq_flow {
 	/* The virtual time that 4.10 compares with V + K (ns). It is S after the
 	 * last wake-up with DMA traffic, less the CPU time that put S after V. */
 	u64 debt_vt;
+	/* Virtual time of all memory traffic (ns). Its system time is B, not V. */
+	u64 bus_vt;
 	/* Fractions not yet charged to cpu_vt and mem_vt (2^-32 ns). */
 	u32 cpu_frac;
 	u32 mem_frac;
@@ -160,14 +193,16 @@ DRFQ_FN u64 drfq_start(const struct drfq_flow *f)
 }
 
 /*
- * Initializes a new flow, which starts at V (4.8). @v: V (ns). @weight: w in units
- * of 1/DRFQ_WEIGHT_ONE; less than DRFQ_WEIGHT_MIN is raised to it.
+ * Initializes a new flow, which starts at V (4.8). @v: V (ns). @bus: its bus_vt (ns).
+ * @weight: w in units of 1/DRFQ_WEIGHT_ONE; less than DRFQ_WEIGHT_MIN is raised to
+ * it.
  */
-DRFQ_FN void drfq_flow_new(struct drfq_flow *f, u64 v, u32 weight)
+DRFQ_FN void drfq_flow_new(struct drfq_flow *f, u64 v, u64 bus, u32 weight)
 {
 	f->cpu_vt = v;
 	f->mem_vt = v;
 	f->debt_vt = v;
+	f->bus_vt = bus;
 	f->cpu_frac = 0;
 	f->mem_frac = 0;
 	f->bus_frac = 0;
@@ -193,39 +228,117 @@ DRFQ_FN void drfq_bound(struct drfq_flow *f, u64 delta_ns)
 	f->mem_vt = drfq_later(f->mem_vt, floor);
 }
 
+/* Returns whether the CPUs are contended: none is idle, or a task waits for one. */
+DRFQ_FN bool drfq_contended(const struct drfq_conf *c, struct drfq_load load)
+{
+	return load.waiting || load.busy_cpus >= c->nr_cpus;
+}
+
 /*
  * Returns the number of CPUs that running time is divided by, at least 1: c (4.1),
- * or the busy CPUs in best-effort mode (4.5.2). @busy_cpus: CPUs that run a packet
- * now, with the flow's own; 0 if unknown.
+ * or the busy CPUs (4.5.2). @busy_cpus: see struct drfq_load.
  */
 DRFQ_FN u32 drfq_cpu_divisor(const struct drfq_conf *c, u32 busy_cpus)
 {
-	if (c->best_effort && busy_cpus && busy_cpus < c->nr_cpus)
+	if (c->charging == DRFQ_CHARGE_BUSY && busy_cpus && busy_cpus < c->nr_cpus)
 		return busy_cpus;
 	return c->nr_cpus ? c->nr_cpus : 1;
 }
 
 /*
- * Charges a packet, or a part of one, to its flow (4.1-4.4). @run_ns: R, time on a
- * CPU (ns). @bytes: b, the packet's memory traffic. @busy_cpus: see
- * drfq_cpu_divisor(). A blocked packet (4.5) has @run_ns = 0.
+ * Charges memory traffic to bus_vt, and to mem_vt if @in_start (4.2-4.4). @bytes: b.
+ * Returns what bus_vt grew by (ns of virtual time).
  */
-DRFQ_FN void drfq_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run_ns, u64 bytes,
-			 u32 busy_cpus)
+DRFQ_FN u64 drfq_charge_traffic(struct drfq_flow *f, const struct drfq_conf *c, u64 bytes,
+				bool in_start)
 {
+	u64 ns;
+
+	if (!bytes || !c->mem_ns_per_byte_q32)
+		return 0;
+	/* Two steps, because the product of both rates would overflow at a low
+	 * weight on slow memory. */
+	ns = drfq_scale(bytes, c->mem_ns_per_byte_q32, &f->bus_frac);
+	ns = drfq_scale(ns, drfq_rate_q32(f->weight, 1), &f->mem_frac);
+	f->bus_vt += ns;
+	if (in_start)
+		f->mem_vt += ns;
+	return ns;
+}
+
+/*
+ * Charges a packet, or a part of one, to its flow (4.1-4.4). @run_ns: R, time on a
+ * CPU (ns). @bytes: b, the packet's memory traffic. Returns what bus_vt grew by (ns
+ * of virtual time).
+ *
+ * With DRFQ_CHARGE_CONTENDED, time on a CPU that no other task wants costs nothing,
+ * so it is not paid for later. Traffic costs CPU only while a task waits: the
+ * traffic that a packet moves beside idle CPUs keeps no task from a CPU.
+ */
+DRFQ_FN u64 drfq_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run_ns, u64 bytes,
+			struct drfq_load load)
+{
+	bool always = c->charging != DRFQ_CHARGE_CONTENDED;
 	u64 bus_ns;
 
-	if (run_ns)
-		f->cpu_vt +=
-			drfq_scale(run_ns, drfq_rate_q32(f->weight, drfq_cpu_divisor(c, busy_cpus)),
-				   &f->cpu_frac);
-	if (bytes && c->mem_ns_per_byte_q32) {
-		/* Two steps, because the product of both rates would overflow at
-		 * a low weight on slow memory. */
-		bus_ns = drfq_scale(bytes, c->mem_ns_per_byte_q32, &f->bus_frac);
-		f->mem_vt += drfq_scale(bus_ns, drfq_rate_q32(f->weight, 1), &f->mem_frac);
-	}
+	if (run_ns && (always || drfq_contended(c, load)))
+		f->cpu_vt += drfq_scale(
+			run_ns, drfq_rate_q32(f->weight, drfq_cpu_divisor(c, load.busy_cpus)),
+			&f->cpu_frac);
+	bus_ns = drfq_charge_traffic(f, c, bytes, always || load.waiting);
 	drfq_bound(f, c->delta_ns);
+	return bus_ns;
+}
+
+/*
+ * Charges the traffic of devices to its flow: a blocked packet (4.5), or a part of a
+ * running one. @bytes: b. With DRFQ_CHARGE_CONTENDED, S grows only while CPUs are
+ * contended.
+ */
+DRFQ_FN void drfq_charge_dma(struct drfq_flow *f, const struct drfq_conf *c, u64 bytes,
+			     struct drfq_load load)
+{
+	drfq_charge_traffic(f, c, bytes,
+			    c->charging != DRFQ_CHARGE_CONTENDED || drfq_contended(c, load));
+	drfq_bound(f, c->delta_ns);
+}
+
+/* Returns a / w: how far bus_vt of this flow may lie behind B (ns of virtual time). */
+DRFQ_FN u64 drfq_bus_credit(const struct drfq_flow *f, const struct drfq_conf *c)
+{
+	return c->bus_credit_ns * DRFQ_WEIGHT_ONE / f->weight;
+}
+
+/*
+ * Returns the next B (ns), which is never before @bus_v, after a running packet was
+ * charged. @bus_v: B. @bus_ns: what drfq_charge() returned. B follows the flow with
+ * the latest bus_vt at a distance of a / w and the slack. It advances by at most
+ * @bus_ns, so a flow that owes for DMA traffic does not take B along.
+ */
+DRFQ_FN u64 drfq_bus_advance(const struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v,
+			     u64 bus_ns)
+{
+	u64 behind = f->bus_vt - drfq_bus_credit(f, c) - DRFQ_BUS_SLACK_NS;
+
+	return drfq_later(bus_v, drfq_earlier(behind, bus_v + bus_ns));
+}
+
+/*
+ * Raises bus_vt to at least B - a / w, so that a flow saves up no more bandwidth than
+ * that while it moves little. @bus_v: B (ns).
+ */
+DRFQ_FN void drfq_bus_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v)
+{
+	f->bus_vt = drfq_later(f->bus_vt, bus_v - drfq_bus_credit(f, c));
+}
+
+/*
+ * Returns the virtual time by which a memory controller serves the flow (ns): bus_vt,
+ * or S with the charging rules of the thesis (4.5.3).
+ */
+DRFQ_FN u64 drfq_register_vtime(const struct drfq_flow *f, const struct drfq_conf *c)
+{
+	return c->charging == DRFQ_CHARGE_CONTENDED ? f->bus_vt : drfq_start(f);
 }
 
 /*
@@ -251,8 +364,8 @@ DRFQ_FN void drfq_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 }
 
 /*
- * Moves all virtual times of a flow by @by_ns (ns of virtual time; two's
- * complement, so it may be negative).
+ * Moves the virtual times of S by @by_ns (ns of virtual time; two's complement, so it
+ * may be negative). B is the same for all CPUs, so bus_vt stays.
  */
 DRFQ_FN void drfq_shift(struct drfq_flow *f, u64 by_ns)
 {
@@ -263,14 +376,15 @@ DRFQ_FN void drfq_shift(struct drfq_flow *f, u64 by_ns)
 
 /*
  * Makes a blocked flow runnable (4.5, 4.7). @v: V (ns). @dma_bytes: traffic that
- * devices moved for the flow while it was blocked. Each virtual time is raised to
+ * devices moved for the flow while it was blocked. Each virtual time of S is raised to
  * V - C, so a sleeper saves up at most C. What lies after V stays, without a cap.
  */
-DRFQ_FN void drfq_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes)
+DRFQ_FN void drfq_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes,
+		       struct drfq_load load)
 {
 	u64 start = drfq_start(f), mem_vt = f->mem_vt;
 
-	drfq_charge(f, c, 0, dma_bytes, 0);
+	drfq_charge_dma(f, c, dma_bytes, load);
 	if (dma_bytes) {
 		f->debt_vt = drfq_later(f->debt_vt, drfq_earlier(start, v)) + f->mem_vt - mem_vt;
 		f->debt_vt = drfq_earlier(f->debt_vt, drfq_start(f));
@@ -317,6 +431,23 @@ DRFQ_FN u64 drfq_inherited(const struct drfq_flow *ended, const struct drfq_flow
 		return start;
 	beyond = drfq_scale(start - v, ((u64)ended->weight << 32) / heir->weight, &frac);
 	return v + (beyond < c->cap_ns ? beyond : c->cap_ns);
+}
+
+/*
+ * Returns bus_vt (ns) that the heir of an ended flow has at least. Like
+ * drfq_inherited(), at most a / w beyond B. @bus_v: B (ns).
+ */
+DRFQ_FN u64 drfq_bus_inherited(const struct drfq_flow *ended, const struct drfq_flow *heir,
+			       const struct drfq_conf *c, u64 bus_v)
+{
+	u64 most = drfq_bus_credit(heir, c) + DRFQ_BUS_SLACK_NS, beyond;
+	u32 frac = 0;
+
+	if (drfq_before(ended->bus_vt, bus_v))
+		return ended->bus_vt;
+	beyond = drfq_scale(ended->bus_vt - bus_v, ((u64)ended->weight << 32) / heir->weight,
+			    &frac);
+	return bus_v + (beyond < most ? beyond : most);
 }
 
 /*

@@ -50,6 +50,7 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 	stat.dma_bytes = t->dma_bytes;
 	stat.cpu_vt_ns = t->flow.cpu_vt;
 	stat.mem_vt_ns = t->flow.mem_vt;
+	stat.register_vtime_ns = drfq_register_vtime(&t->flow, drfq_conf());
 	stat.held_ns = t->held_ns;
 	stat.max_held_ns = t->max_held_ns;
 	bpf_probe_read_kernel_str(stat.comm, sizeof(stat.comm), p->comm);
@@ -59,7 +60,8 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 
 void BPF_STRUCT_OPS(drfq_dump, struct scx_dump_ctx *dctx)
 {
-	scx_bpf_dump("V=%llu ns busy=%u of %u CPUs held=%d\n", vtime_now(), busy_cpus, conf.nr_cpus,
+	scx_bpf_dump("V=%llu ns B=%llu ns busy=%u of %u CPUs held=%d\n", vtime_now(),
+		     bus_vtime_now(), busy_cpus, conf.nr_cpus,
 		     scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD));
 }
 
@@ -80,9 +82,10 @@ void BPF_STRUCT_OPS(drfq_dump_task, struct scx_dump_ctx *dctx, struct task_struc
 
 	if (!t)
 		return;
-	scx_bpf_dump("cpu_vt-V=%lld mem_vt-V=%lld ns weight=%u/%u flags=0x%x\n",
-		     (s64)(t->flow.cpu_vt - v), (s64)(t->flow.mem_vt - v), t->flow.weight,
-		     DRFQ_WEIGHT_ONE, t->flags);
+	scx_bpf_dump("cpu_vt-V=%lld mem_vt-V=%lld bus_vt-B=%lld ns weight=%u/%u flags=0x%x\n",
+		     (s64)(t->flow.cpu_vt - v), (s64)(t->flow.mem_vt - v),
+		     (s64)(t->flow.bus_vt - bus_vtime_now()), t->flow.weight, DRFQ_WEIGHT_ONE,
+		     t->flags);
 }
 
 #endif /* DRFQ_DUMP_BPF_H */

@@ -9,17 +9,52 @@
 #ifndef DRFQ_FLOW_BPF_H
 #define DRFQ_FLOW_BPF_H
 
-/* drfq_charge(): 4.1-4.4. @run_ns: R (ns). @bytes: b. */
-__noinline int flow_charge(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 bytes)
+/* B (ns): the system time of the memory account (drfq_bus_advance()). */
+u64 system_bus_vtime_ns = DRFQ_V_ORIGIN_NS;
+
+/* Returns B (ns). */
+static __always_inline u64 bus_vtime_now(void)
 {
-	drfq_charge(f, drfq_conf(), run_ns, bytes, READ_ONCE(busy_cpus));
+	return READ_ONCE(system_bus_vtime_ns);
+}
+
+/* What drfq_charge() must know of the CPUs. @waiting: a task waits for this CPU. */
+static __always_inline struct drfq_load flow_load(bool waiting)
+{
+	struct drfq_load load = {.busy_cpus = READ_ONCE(busy_cpus), .waiting = waiting};
+
+	return load;
+}
+
+/*
+ * drfq_charge(): 4.1-4.4. @run_ns: R (ns). @bytes: b. @waiting: a task waits for the
+ * flow's CPU. Returns what bus_vt grew by (ns of virtual time). B is written only by the
+ * flow that has the latest bus_vt.
+ */
+__noinline u64 flow_charge(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 bytes, bool waiting)
+{
+	const struct drfq_conf *c = drfq_conf();
+	u64 bus_ns = drfq_charge(f, c, run_ns, bytes, flow_load(waiting));
+
+	if (!bus_ns || c->charging != DRFQ_CHARGE_CONTENDED)
+		return bus_ns;
+	advance_to(&system_bus_vtime_ns, drfq_bus_advance(f, c, bus_vtime_now(), bus_ns));
+	drfq_bus_lift(f, c, bus_vtime_now());
+	return bus_ns;
+}
+
+/* drfq_charge_dma(): 4.5, for a flow that runs. @bytes: b. @waiting: as above. */
+__noinline int flow_charge_dma(struct drfq_flow *f __arg_nonnull, u64 bytes, bool waiting)
+{
+	drfq_charge_dma(f, drfq_conf(), bytes, flow_load(waiting));
 	return 0;
 }
 
 /* drfq_wake(): 4.5 and 4.7. @v: V (ns). @dma_bytes: traffic of devices. */
-__noinline int flow_wake(struct drfq_flow *f __arg_nonnull, u64 v, u64 dma_bytes)
+__noinline int flow_wake(struct drfq_flow *f __arg_nonnull, u64 v, u64 dma_bytes, bool waiting)
 {
-	drfq_wake(f, drfq_conf(), v, dma_bytes);
+	drfq_wake(f, drfq_conf(), v, dma_bytes, flow_load(waiting));
+	drfq_bus_lift(f, drfq_conf(), bus_vtime_now());
 	return 0;
 }
 
@@ -42,6 +77,13 @@ __noinline u64 flow_inherited(struct drfq_flow *ended __arg_nonnull,
 			      struct drfq_flow *heir __arg_nonnull)
 {
 	return drfq_inherited(ended, heir, drfq_conf(), vtime_now());
+}
+
+/* drfq_bus_inherited(): bus_vt of the heir of a flow that ends (ns). */
+__noinline u64 flow_bus_inherited(struct drfq_flow *ended __arg_nonnull,
+				  struct drfq_flow *heir __arg_nonnull)
+{
+	return drfq_bus_inherited(ended, heir, drfq_conf(), bus_vtime_now());
 }
 
 #endif /* DRFQ_FLOW_BPF_H */

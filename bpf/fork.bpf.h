@@ -17,28 +17,45 @@
 #define DRFQ_FORK_BPF_H
 
 /*
- * Returns S of a task that the current task forks (ns): the parent's S, charged up
- * to now, or V if that is later. The parent's account is not modified, because
- * another CPU may charge it.
+ * Returns the bus time (ns of virtual time) of the traffic that a parent has moved in
+ * @run_ns, since its last charge. The counter belongs to the CPU, and may change
+ * hands here, so this is an estimate from the part that was charged last.
  */
-static u64 fork_start_vtime(void)
+static u64 fork_uncharged_bus_ns(const struct task_ctx *t, u64 run_ns)
+{
+	u64 last_run_ns = t->last_run_ns;
+
+	return last_run_ns ? run_ns * t->last_bus_ns / last_run_ns : 0;
+}
+
+/*
+ * Initializes the account @child of a task that the current task forks. It starts at
+ * the parent's S and bus_vt, charged up to now, or at V and B if those are later. The
+ * parent's account is not modified, because another CPU may charge it.
+ */
+static void fork_init(struct task_ctx *child)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	s32 cpu = bpf_get_smp_processor_id();
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
-	u64 v = vtime_local(cpu), run_ns;
+	u64 v = vtime_local(cpu), bus_v = bus_vtime_now() + DRFQ_BUS_SLACK_NS, run_ns;
 	struct drfq_flow flow;
 
+	drfq_flow_new(&child->flow, v, bus_v, child->weight);
 	if (!t || slot->pid != (u32)parent->pid)
-		return v;
+		return;
 	run_ns = scx_bpf_now() - slot->charged_at_ns;
 	/* At most one tick is uncharged. The limit guards against clock errors. */
 	if (run_ns > 2 * slice_ns)
 		run_ns = 2 * slice_ns;
 	flow = t->flow;
-	flow_charge(&flow, run_ns, 0);
-	return drfq_later(v, drfq_start(&flow));
+	flow_charge(&flow, run_ns, 0, queue_has_waiters(parent));
+	flow.bus_vt += fork_uncharged_bus_ns(t, run_ns);
+	drfq_flow_new(&child->flow, drfq_later(v, drfq_start(&flow)),
+		      drfq_later(bus_v, flow.bus_vt), child->weight);
+	child->last_run_ns = t->last_run_ns;
+	child->last_bus_ns = t->last_bus_ns;
 }
 
 /*
@@ -60,6 +77,8 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 		/* A concurrent charge of the heir may overwrite this. Then one child's
 		 * use is not charged to it, which is rare and small. */
 		h->flow.cpu_vt = drfq_later(h->flow.cpu_vt, start);
+		start = flow_bus_inherited(&t->flow, &h->flow);
+		h->flow.bus_vt = drfq_later(h->flow.bus_vt, start);
 	}
 	bpf_rcu_read_unlock();
 }

@@ -3,7 +3,8 @@
  * Delayed wake-up (thesis 4.5.1). A woken task that rule 4.10 holds waits in a
  * separate DSQ, even if a CPU is idle, until
  *   - V has caught up, or
- *   - no other task runs or is queued, or
+ *   - no other task runs or is queued, or, if only contended CPUs are charged, a CPU
+ *     is idle, or
  *   - it has waited for hold_max_ns.
  *
  * Three places end a hold. A CPU that dispatches moves the tasks that may go to a
@@ -48,22 +49,33 @@ static bool cpus_busy(s32 except)
 	return vtime_scan(except) != 0;
 }
 
+/*
+ * Returns whether a hold of @p would serve a purpose. With DRFQ_CHARGE_CONTENDED a
+ * task is held only while CPUs are contended, for only then does it cost any task.
+ */
+static __always_inline bool hold_useful(const struct task_struct *p)
+{
+	return conf.charging != DRFQ_CHARGE_CONTENDED ||
+	       drfq_contended(drfq_conf(), flow_load(queue_has_waiters(p)));
+}
+
 /* Returns whether @p must be held. Kernel threads never are: other tasks wait for them. */
 static bool hold_needed(struct task_struct *p, struct task_ctx *t)
 {
 	if (!(t->flags & DRFQ_TASK_INDEBTED) || task_is_kthread(p) || (p->flags & PF_EXITING))
 		return false;
-	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && cpus_busy(-1);
+	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && hold_useful(p) && cpus_busy(-1);
 }
 
 /* Returns why a held task may be released now; DRFQ_NR_EVENTS if it may not. */
-static enum drfq_event hold_release_cause(struct task_ctx *t, bool all_idle)
+static enum drfq_event hold_release_cause(const struct task_struct *p, struct task_ctx *t,
+					  bool all_idle)
 {
 	if (!drfq_held(&t->flow, drfq_conf(), vtime_now()))
 		return DRFQ_EV_RELEASED_VTIME;
 	if (scx_bpf_now() - t->held_since_ns >= hold_max_ns)
 		return DRFQ_EV_RELEASED_BOUND;
-	if (all_idle)
+	if (all_idle || !hold_useful(p))
 		return DRFQ_EV_RELEASED_IDLE;
 	return DRFQ_NR_EVENTS;
 }
@@ -76,7 +88,7 @@ static void hold_kick_idle(bool all_idle)
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
 
-		if (t && hold_release_cause(t, all_idle) == DRFQ_NR_EVENTS)
+		if (t && hold_release_cause(p, t, all_idle) == DRFQ_NR_EVENTS)
 			continue;
 		if (!kick_idle_for(p))
 			break;
@@ -127,11 +139,12 @@ static bool hold_release(bool all_idle)
 		enum drfq_event cause = DRFQ_EV_RELEASED_BOUND;
 
 		if (t)
-			cause = hold_release_cause(t, all_idle);
+			cause = hold_release_cause(p, t, all_idle);
 		if (cause == DRFQ_NR_EVENTS)
 			continue;
 		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, queue_of(p), 0))
 			continue;
+		queue_mark(llc_of_cpu(scx_bpf_task_cpu(p)));
 		if (t)
 			hold_end(t);
 		count(cause);

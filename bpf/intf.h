@@ -43,7 +43,7 @@ enum drfq_weights {
 	X(STEALS, "tasks taken from the queue of another LLC")                                     \
 	X(HELD, "woken tasks held because of their DMA traffic (delayed wake-up)")                 \
 	X(RELEASED_VTIME, "held tasks released because V caught up")                               \
-	X(RELEASED_IDLE, "held tasks released because all CPUs were idle")                         \
+	X(RELEASED_IDLE, "held tasks released because a CPU was idle")                              \
 	X(RELEASED_BOUND, "held tasks released after the longest allowed hold")                    \
 	X(RESCUED, "starved tasks moved to the front of their queue")                              \
 	X(CAPPED, "packets whose start was capped (Algorithm 2)")                                  \
@@ -91,6 +91,9 @@ struct drfq_cpu {
 	 * of that charge (scx_bpf_now(), ns). */
 	u64 charged_vtime_ns;
 	u64 charged_at_ns;
+	/* The virtual time by which a memory controller serves the running task (ns;
+	 * drfq_register_vtime()), as of the last charge. */
+	u64 register_vtime_ns;
 	u64 events[DRFQ_NR_EVENTS];
 } __attribute__((aligned(64)));
 
@@ -109,6 +112,7 @@ struct drfq_task_stat {
 	u64 dma_bytes; /* the part of bytes that devices moved */
 	u64 cpu_vt_ns; /* virtual time of the CPUs */
 	u64 mem_vt_ns; /* virtual time of memory */
+	u64 register_vtime_ns; /* virtual time by which a memory controller serves the task */
 	u64 held_ns; /* total time held by delayed wake-up */
 	u64 max_held_ns; /* longest hold */
 	char comm[DRFQ_COMM_LEN];

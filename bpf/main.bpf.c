@@ -30,8 +30,8 @@
 #include "flow.bpf.h"
 #include "pmu.bpf.h"
 #include "cgroup.bpf.h"
-#include "task.bpf.h"
 #include "queue.bpf.h"
+#include "task.bpf.h"
 #include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "hold.bpf.h"
@@ -112,7 +112,7 @@ static __always_inline u64 queue_key(struct task_struct *p, struct task_ctx *t)
 	if (slot->yielded_pid != (u32)p->pid)
 		return drfq_start(&t->flow);
 	slot->yielded_pid = 0;
-	flow_charge(&after, slice_ns, 0);
+	flow_charge(&after, slice_ns, 0, true);
 	return drfq_start(&after);
 }
 
@@ -148,6 +148,14 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 	 * it would cost two switches for every message. */
 	if (wakeup && !(t->flags & DRFQ_TASK_SYNC))
 		preempt_for(p, drfq_start(&t->flow));
+}
+
+/* Publishes the virtual time of the account @t, of the task that runs on the CPU of
+ * @slot, for the memory controller. NULL publishes nothing. */
+static __always_inline void slot_publish(struct drfq_cpu *slot, const struct task_ctx *t)
+{
+	if (t)
+		WRITE_ONCE(slot->register_vtime_ns, drfq_register_vtime(&t->flow, drfq_conf()));
 }
 
 /* A packet of @p starts on the CPU of @slot, with S = @start (ns). */
@@ -232,6 +240,8 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	if (drfq_before(vtime_now() + conf.cap_ns, start))
 		start = start_beyond_cap(p, cpu, start);
 	start_packet(slot, p, start);
+	if (drives_controller)
+		slot_publish(slot, task_ctx_of(p));
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU. The counter's base then stays valid for the same task. */
 	if (cpu != bpf_get_smp_processor_id())
@@ -248,9 +258,10 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 
 	if (!t)
 		return;
-	task_charge(p, t, pmu_take_bytes(slot), false);
+	task_charge(p, t, pmu_take_bytes(slot), queue_has_waiters(p), false);
 	slot->charged_vtime_ns = drfq_start(&t->flow);
 	slot->charged_at_ns = scx_bpf_now();
+	slot_publish(slot, t);
 	/* A packet starts just after a tick, so a little of its slice is left at
 	 * the tick that should end it. Without this rule, a slice of one tick
 	 * would last two. */
@@ -275,7 +286,9 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	} else {
 		count(DRFQ_EV_REMOTE_UPDATES);
 	}
-	task_charge(p, t, bytes, !runnable);
+	/* A packet that another one ends has already lost its place in the queue
+	 * to it: ops.dispatch took that task out of the queue before. */
+	task_charge(p, t, bytes, runnable || queue_has_waiters(p), !runnable);
 	/* A task that is put back without ops.enqueue starts from here. */
 	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
@@ -359,7 +372,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_i
 	if (!t)
 		return -ENOMEM;
 	t->weight = task_weight(p);
-	drfq_flow_new(&t->flow, args->fork ? fork_start_vtime() : vtime_now(), t->weight);
+	if (args->fork)
+		fork_init(t);
+	else
+		drfq_flow_new(&t->flow, vtime_now(), bus_vtime_now(), t->weight);
 	t->exec_ns = p->se.sum_exec_runtime;
 	return 0;
 }

@@ -9,7 +9,7 @@
 /* The machine and the algorithm's constants: see drfq.h. */
 const volatile struct drfq_conf conf = {
 	.nr_cpus = 1,
-	.best_effort = true,
+	.charging = DRFQ_CHARGE_CONTENDED,
 };
 
 /* Longest time that a packet runs before its CPU looks at the queue (ns). */
@@ -37,6 +37,9 @@ const volatile u64 hold_max_ns = 1000000000;
 
 /* A task that waits for longer goes to the front of its queue (wall clock, ns). */
 const volatile u64 rescue_ns = 2000000000;
+
+/* Not 0: the agent drives a memory controller, which serves by virtual time. */
+const volatile u32 drives_controller;
 
 /* Bytes per event of the traffic counter; 0: there is no counter. */
 const volatile u32 pmu_event_bytes;

@@ -36,9 +36,42 @@ static __always_inline u64 queue_of(const struct task_struct *p)
 	return DRFQ_DSQ_LLC + llc_of_cpu(scx_bpf_task_cpu(p));
 }
 
+/*
+ * The LLCs whose queues may have tasks, one bit each, if there are several. A task may
+ * wait in the queue of one LLC for a CPU of another. The bits are written only when
+ * they change. Bits are hints: the kernel inserts a task after ops.enqueue has
+ * returned, so a CPU may clear a bit in between. The next insertion sets it again.
+ */
+static u64 queued_llcs;
+
+/* A task is inserted into the queue of @llc. */
+static __always_inline void queue_mark(u32 llc)
+{
+	u64 bit = 1ULL << (llc & (DRFQ_MAX_LLCS - 1));
+
+	if (nr_llcs > 1 && !(READ_ONCE(queued_llcs) & bit))
+		__sync_fetch_and_or(&queued_llcs, bit);
+}
+
+/* The queue of @llc had no task for one of its CPUs: clears its bit if it is empty. */
+static __always_inline void queue_unmark(u32 llc)
+{
+	u64 bit = 1ULL << (llc & (DRFQ_MAX_LLCS - 1));
+
+	if ((READ_ONCE(queued_llcs) & bit) && !scx_bpf_dsq_nr_queued(DRFQ_DSQ_LLC + llc))
+		__sync_fetch_and_and(&queued_llcs, ~bit);
+}
+
+/* Returns whether a task waits in any queue that CPUs of the LLC of @p take from. */
+static __always_inline bool queue_has_waiters(const struct task_struct *p)
+{
+	return READ_ONCE(queued_llcs) || scx_bpf_dsq_nr_queued(queue_of(p)) > 0;
+}
+
 /* Inserts @p into its LLC's queue. @key: its place there (ns), usually S. */
 static void queue_insert(struct task_struct *p, u64 key, u64 enq_flags)
 {
+	queue_mark(llc_of_cpu(scx_bpf_task_cpu(p)));
 	scx_bpf_dsq_insert_vtime(p, queue_of(p), slice_ns, key, enq_flags);
 	count(DRFQ_EV_QUEUED);
 }
@@ -108,8 +141,10 @@ static bool queue_choose(s32 cpu, u64 *dsq, u64 *start)
 	u64 own = DRFQ_DSQ_LLC + llc, other, other_start;
 
 	*dsq = own;
-	if (!queue_head(own, cpu, start))
+	if (!queue_head(own, cpu, start)) {
+		queue_unmark(llc);
 		return nr_llcs > 1 && queue_choose_other(cpu, llc, dsq, start);
+	}
 	if (nr_llcs < 2)
 		return true;
 	other = DRFQ_DSQ_LLC + bpf_get_prandom_u32() % nr_llcs;

@@ -14,6 +14,9 @@ struct task_ctx {
 	u32 cgroup;
 	/* The kernel's sum_exec_runtime at the last charge (ns). */
 	u64 exec_ns;
+	/* The last charge: running time (ns), and what bus_vt grew by (ns). */
+	u64 last_run_ns;
+	u64 last_bus_ns;
 	/* Totals that were charged: CPU time, all traffic, traffic of devices. */
 	u64 charged_ns;
 	u64 bytes;
@@ -150,11 +153,12 @@ static void task_set_weight(struct task_ctx *t, u32 cgroup, u32 weight)
 
 /*
  * Charges a running packet up to now (4.1-4.4). The kernel updates sum_exec_runtime
- * before it calls ops.tick and ops.stopping. @bytes: traffic of the CPU. @blocks:
- * the packet ends because the task blocks, so DMA traffic waits for the blocked
- * packet (4.5).
+ * before it calls ops.tick and ops.stopping. @bytes: traffic of the CPU. @waiting: a
+ * task waits for the CPU. @blocks: the packet ends because the task blocks, so DMA
+ * traffic waits for the blocked packet (4.5).
  */
-static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bool blocks)
+static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bool waiting,
+			bool blocks)
 {
 	u64 exec_ns = p->se.sum_exec_runtime;
 	u64 run_ns = exec_ns - t->exec_ns;
@@ -163,10 +167,14 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 	t->charged_ns += run_ns;
 	t->bytes += bytes;
 	bytes += task_take_mc_bytes(t);
-	if (!blocks)
-		bytes += task_take_dma_bytes(t);
 	task_update_weight(t);
-	flow_charge(&t->flow, run_ns, bytes);
+	t->last_run_ns = run_ns;
+	t->last_bus_ns = flow_charge(&t->flow, run_ns, bytes, waiting);
+	if (blocks)
+		return;
+	bytes = task_take_dma_bytes(t);
+	if (bytes)
+		flow_charge_dma(&t->flow, bytes, waiting);
 }
 
 /*
@@ -177,15 +185,16 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 static void task_wake(struct task_struct *p, struct task_ctx *t)
 {
 	u64 dma_bytes = task_take_dma_bytes(t), counted = task_take_mc_bytes(t);
+	bool waiting = queue_has_waiters(p);
 
 	/* The controller reports CPU traffic late. It is not DMA traffic. */
 	if (counted)
-		flow_charge(&t->flow, 0, counted);
+		flow_charge(&t->flow, 0, counted, waiting);
 	t->flags |= DRFQ_TASK_WOKEN;
 	if (dma_bytes)
 		t->flags |= DRFQ_TASK_INDEBTED;
 	task_update_weight(t);
-	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), dma_bytes);
+	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), dma_bytes, waiting);
 	count(DRFQ_EV_WAKEUPS);
 }
 
@@ -210,7 +219,7 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 {
 	t->exec_ns = p->se.sum_exec_runtime;
 	task_set_weight(t, task_cgroup_index(p), task_weight(p));
-	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), 0);
+	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), 0, false);
 }
 
 /*

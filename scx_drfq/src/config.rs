@@ -27,6 +27,19 @@ pub enum Variant {
     DeltaBounded,
 }
 
+/// When CPU time and memory traffic count against a task in the run queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Charging {
+    /// While CPUs are contended. Memory has an account of its own, by which a memory
+    /// controller serves
+    Contended,
+    /// Always; CPU time is divided by the number of busy CPUs (thesis 4.5.2)
+    BusyCpus,
+    /// Always; CPU time is divided by the number of CPUs (thesis 4.1)
+    Always,
+}
+
 /// How a nice value becomes a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -69,8 +82,10 @@ pub struct Config {
     /// Lead of a task over the head of the local queue for a CPU of another LLC
     /// to take it (ns, virtual time).
     pub steal_margin_ns: u64,
-    /// Credit idle CPU time to the running tasks (thesis 4.5.2).
-    pub best_effort: bool,
+    /// When CPU time and memory traffic count against a task.
+    pub charging: Charging,
+    /// a: how far a task's memory account may lie behind B (ns of virtual time).
+    pub bus_credit_ns: u64,
     /// How a nice value becomes a weight.
     pub weights: Weights,
     /// Charge block I/O to its submitter.

@@ -167,7 +167,7 @@ impl SchedulerView for Running<'_> {
         self.running.extend(self.window.cpus.iter().map(|cpu| {
             // A packet that starts between the two reads is shown with the virtual
             // time of its predecessor until the next poll.
-            let vtime_ns = volatile(&cpu.charged_vtime_ns);
+            let vtime_ns = volatile(&cpu.register_vtime_ns);
             RunningTask {
                 pid: volatile(&cpu.pid),
                 vtime_ns,
@@ -184,7 +184,7 @@ impl SchedulerView for Running<'_> {
                 pid: task.pid,
                 cpu_ns: task.charged_ns,
                 bytes: task.bytes,
-                vtime_ns: task.start_ns(),
+                vtime_ns: task.register_vtime_ns,
             })
             .collect())
     }

@@ -28,7 +28,7 @@ use scx_utils::{
 use crate::{
     bpf_intf,
     bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types::drfq_cpu},
-    config::{Config, DELTA_NONE_NS, Weights},
+    config::{Charging, Config, DELTA_NONE_NS, Weights},
     preflight, tasks,
 };
 
@@ -214,7 +214,12 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Resul
         .as_deref_mut()
         .context("no read-only data")?;
     rodata.conf.nr_cpus = config.nr_cpus;
-    rodata.conf.best_effort = config.best_effort.into();
+    rodata.conf.charging = match config.charging {
+        Charging::Always => bpf_intf::drfq_charging_DRFQ_CHARGE_ALWAYS,
+        Charging::BusyCpus => bpf_intf::drfq_charging_DRFQ_CHARGE_BUSY,
+        Charging::Contended => bpf_intf::drfq_charging_DRFQ_CHARGE_CONTENDED,
+    };
+    rodata.conf.bus_credit_ns = config.bus_credit_ns;
     rodata.conf.mem_ns_per_byte_q32 = config.mem_ns_per_byte_q32;
     rodata.conf.delta_ns = config.delta_ns;
     rodata.conf.wake_credit_ns = config.wake_credit_ns;
@@ -233,6 +238,7 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Resul
     rodata.hold_max_ns = config.hold_max_ns;
     rodata.rescue_ns = config.rescue_ns;
     rodata.pmu_event_bytes = event_bytes;
+    rodata.drives_controller = config.controller.is_some().into();
 
     skel.maps.pmu_events.set_max_entries(config.nr_cpu_ids)?;
     skel.progs.drfq_bio_queue.set_autoload(config.dma);

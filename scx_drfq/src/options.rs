@@ -13,7 +13,7 @@ use drfq_sense::{
 
 use crate::{
     bandwidth::Bandwidth,
-    config::{Config, DELTA_NONE_NS, HOLD_NEVER_NS, Variant, Weights},
+    config::{Charging, Config, DELTA_NONE_NS, HOLD_NEVER_NS, Variant, Weights},
 };
 
 /// The number of CPUs that the thesis' constants are for. A slice of virtual time
@@ -91,9 +91,10 @@ pub struct Options {
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub steal_margin_us: Option<u64>,
 
-    /// Do not credit idle CPU time to the running tasks (thesis 4.5.2)
-    #[arg(long)]
-    pub no_best_effort: bool,
+    /// When CPU time and memory traffic count against a task [default: contended;
+    /// with --variant memoryless, the thesis' own rule: busy-cpus]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub charge: Option<Charging>,
 
     /// How a nice value becomes a weight
     #[arg(long, value_enum, default_value_t = Weights::Kernel)]
@@ -176,7 +177,8 @@ impl Options {
             rescue_ns: self.rescue_ms * 1_000_000,
             preempt_margin_ns: margin_ns(self.preempt_margin_us),
             steal_margin_ns: margin_ns(self.steal_margin_us),
-            best_effort: !self.no_best_effort,
+            charging: self.charging(),
+            bus_credit_ns: self.bus_credit_ns(slice_ns),
             weights: self.weights,
             dma: !self.no_dma,
             memory_bandwidth_bytes_per_s: self.memory_bandwidth,
@@ -203,6 +205,22 @@ impl Options {
              start another server for one of them"
         );
         Ok(())
+    }
+
+    fn charging(&self) -> Charging {
+        self.charge.unwrap_or(match self.variant {
+            Variant::Memoryless => Charging::BusyCpus,
+            Variant::Dovetailing | Variant::DeltaBounded => Charging::Contended,
+        })
+    }
+
+    /// Three intervals between charges: the kernel's tick, for which a slice stands
+    /// here, or the interval at which the controller learns of them.
+    fn bus_credit_ns(&self, slice_ns: u64) -> u64 {
+        3 * match self.controller {
+            Some(_) => slice_ns.max(self.controller_interval_us * 1000),
+            None => slice_ns,
+        }
     }
 
     fn delta_ns(&self, slice_ns: u64) -> Result<u64> {
@@ -293,7 +311,9 @@ mod tests {
         );
         assert_eq!(config.cpu_llc, [0, 0, 1, 1]);
         assert_eq!(config.mem_ns_per_byte_q32, 0);
-        assert!(config.best_effort && config.dma);
+        assert_eq!(config.charging, Charging::Contended);
+        assert_eq!(config.bus_credit_ns, 12_000_000);
+        assert!(config.dma);
     }
 
     #[test]
@@ -333,7 +353,15 @@ mod tests {
             ("--rescue-ms 10", |c| c.rescue_ns == 10_000_000),
             ("--preempt-margin-us 0", |c| c.preempt_margin_ns == 0),
             ("--steal-margin-us 7", |c| c.steal_margin_ns == 7000),
-            ("--no-best-effort", |c| !c.best_effort),
+            ("--charge always", |c| c.charging == Charging::Always),
+            ("--variant memoryless", |c| c.charging == Charging::BusyCpus),
+            ("--variant memoryless --charge contended", |c| {
+                c.charging == Charging::Contended
+            }),
+            (
+                "--controller mmio:auto --controller-interval-us 10000",
+                |c| c.bus_credit_ns == 30_000_000,
+            ),
             ("--no-dma", |c| !c.dma),
             ("--weights thesis", |c| c.weights == Weights::Thesis),
             ("--single-queue", |c| {
@@ -393,6 +421,7 @@ mod tests {
             "--shadow tcp:1",
             "--variant fastest",
             "--weights heavy",
+            "--charge never",
         ] {
             assert!(
                 resolve(&format!("scx_drfq {arguments}")).is_err(),

@@ -103,8 +103,10 @@ void scheduler_configure(const struct scheduler_options *options)
 		cpu_llc[cpu] = options->llc_of_cpu[cpu];
 	count_option(cpu_llc, sizeof(cpu_llc));
 	SET_OPTION(pmu_event_bytes, 1);
+	SET_OPTION(drives_controller, options->drives_controller);
 	count_option(&verifier_zero, sizeof(verifier_zero));
 	system_vtime_ns = options->v_origin_ns;
+	system_bus_vtime_ns = options->v_origin_ns;
 	for (u32 cpu = 0; cpu < DRFQ_MAX_CPUS; cpu++)
 		cpus[cpu].vtime_ns = options->v_origin_ns;
 }
@@ -128,6 +130,7 @@ void scheduler_task_view(struct task_struct *p, struct scheduler_task *view)
 	struct task_ctx *t = p->storage;
 
 	view->start_ns = drfq_start(&t->flow);
+	view->bus_vt_ns = t->flow.bus_vt;
 	view->bytes = t->bytes;
 	view->dma_bytes = t->dma_bytes;
 	view->held_ns = t->held_ns;
@@ -148,9 +151,14 @@ u64 scheduler_v_ns(void)
 	return system_vtime_ns;
 }
 
-u64 scheduler_charged_vtime_ns(s32 cpu)
+u64 scheduler_register_vtime_ns(s32 cpu)
 {
-	return cpus[cpu].charged_vtime_ns;
+	return cpus[cpu].register_vtime_ns;
+}
+
+u64 scheduler_bus_v_ns(void)
+{
+	return system_bus_vtime_ns;
 }
 
 u64 scheduler_slot_vtime_ns(s32 cpu)

@@ -17,11 +17,13 @@ struct scheduler_options {
 	const u32 *llc_of_cpu;
 	u32 nr_cpus;
 	u32 nr_llcs;
+	bool drives_controller;
 };
 
 /* A task's account. */
 struct scheduler_task {
 	u64 start_ns; /* S, virtual ns */
+	u64 bus_vt_ns; /* virtual ns of the memory account */
 	u64 bytes; /* charged, of CPU and DMA */
 	u64 dma_bytes; /* the part of it that DMA moved */
 	u64 held_ns; /* total of all holds that ended */
@@ -49,8 +51,9 @@ void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
 void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);
 void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat);
 u64 scheduler_v_ns(void);
-u64 scheduler_charged_vtime_ns(s32 cpu);
+u64 scheduler_register_vtime_ns(s32 cpu);
 u64 scheduler_slot_vtime_ns(s32 cpu);
+u64 scheduler_bus_v_ns(void);
 /* How often the event of DRFQ_EVENTS named @name was counted; all ones: there is none. */
 u64 scheduler_event_count_by_name(const char *name);
 

@@ -2,7 +2,7 @@
 //! The machine to simulate and the options of the scheduler.
 
 use crate::cpuset::CpuSet;
-use crate::ffi::{self, Conf};
+use crate::ffi::{self, Charging, Conf};
 use crate::{MS, SEC, US};
 
 /// The constants of a run. Durations are ns of wall clock, unless they are called virtual time.
@@ -60,12 +60,13 @@ impl Config {
         Self {
             conf: Conf {
                 nr_cpus: nr_cpus as u32,
-                best_effort: 1,
+                charging: Charging::Contended,
                 mem_ns_per_byte_q32: 0,
                 delta_ns: 10 * slice_ns,
                 wake_credit_ns: credit_ns,
                 hold_ns: 10 * slice_ns,
                 cap_ns: credit_ns,
+                bus_credit_ns: 3 * slice_ns,
             },
             llc_of_cpu: vec![0; nr_cpus],
             slice_ns,
@@ -122,6 +123,14 @@ impl Config {
     pub fn controller(mut self, update_ns: u64) -> Self {
         assert_ne!(update_ns, 0, "an update takes some time");
         self.controller_update_ns = Some(update_ns);
+        self.conf.bus_credit_ns = 3 * self.slice_ns.max(update_ns);
+        self
+    }
+
+    /// Sets when S is charged.
+    #[must_use]
+    pub fn charging(mut self, charging: Charging) -> Self {
+        self.conf.charging = charging;
         self
     }
 

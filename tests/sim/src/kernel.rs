@@ -31,6 +31,7 @@ struct Options {
     llc_of_cpu: *const u32,
     nr_cpus: u32,
     nr_llcs: u32,
+    drives_controller: bool,
 }
 
 /// A task's account (`struct scheduler_task`).
@@ -39,6 +40,8 @@ struct Options {
 pub struct Account {
     /// S, virtual ns.
     pub start_ns: u64,
+    /// Virtual time of the memory account, virtual ns.
+    pub bus_vt_ns: u64,
     /// Charged traffic of CPU and DMA, bytes.
     pub bytes: u64,
     /// The part of it that DMA moved, bytes.
@@ -105,7 +108,8 @@ unsafe extern "C" {
     fn machine_add_dma(m: *mut Machine, p: *mut Task, bytes: u64);
     fn machine_set_weight(m: *mut Machine, p: *mut Task, weight: u32);
     fn machine_v_ns(m: *mut Machine) -> u64;
-    fn machine_charged_vtime_ns(m: *mut Machine, cpu: i32) -> u64;
+    fn machine_register_vtime_ns(m: *mut Machine, cpu: i32) -> u64;
+    fn machine_bus_v_ns(m: *mut Machine) -> u64;
     fn machine_slot_vtime_ns(m: *mut Machine, cpu: i32) -> u64;
     fn machine_event_count(m: *mut Machine, name: *const c_char) -> u64;
     fn machine_task_view(m: *mut Machine, p: *mut Task, view: *mut Account);
@@ -211,6 +215,7 @@ impl Kernel {
             llc_of_cpu: llc_of_cpu.as_ptr(),
             nr_cpus: config.nr_cpus() as u32,
             nr_llcs: config.nr_llcs() as u32,
+            drives_controller: config.controller_update_ns.is_some(),
         };
         let turn = Turn::take();
         // SAFETY: options and what it points to live through the call.
@@ -447,10 +452,16 @@ impl Kernel {
         self.with(|m| unsafe { machine_v_ns(m) })
     }
 
-    /// Up to where the packet on `cpu` is charged, virtual ns.
-    pub fn charged_vtime_ns(&self, cpu: usize) -> u64 {
+    /// The virtual time by which a memory controller serves `cpu`, virtual ns.
+    pub fn register_vtime_ns(&self, cpu: usize) -> u64 {
         // SAFETY: the machine lives.
-        self.with(|m| unsafe { machine_charged_vtime_ns(m, cpu as i32) })
+        self.with(|m| unsafe { machine_register_vtime_ns(m, cpu as i32) })
+    }
+
+    /// B, virtual ns.
+    pub fn bus_v_ns(&self) -> u64 {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_bus_v_ns(m) })
     }
 
     /// S of the packet on `cpu`, virtual ns.

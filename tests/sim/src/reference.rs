@@ -2,7 +2,7 @@
 //! Independent computations of the arithmetic and of fair shares, in 128-bit integers and floating
 //! point.
 
-use crate::ffi::{Conf, weight_one};
+use crate::ffi::{Charging, Conf, Load, weight_one};
 
 /// Returns `amount * rate_q32 / 2^32 + frac / 2^32`, exact, as (whole, fraction in 2^-32).
 pub fn scale_exact(amount: u64, rate_q32: u64, frac: u32) -> (u128, u32) {
@@ -19,6 +19,8 @@ pub struct FloatFlow {
     pub cpu: f64,
     /// Virtual time on the memory, ns.
     pub mem: f64,
+    /// Virtual time of all traffic, ns.
+    pub bus: f64,
     /// w.
     pub weight: f64,
 }
@@ -29,6 +31,7 @@ impl FloatFlow {
         Self {
             cpu: 0.0,
             mem: 0.0,
+            bus: 0.0,
             weight,
         }
     }
@@ -39,15 +42,22 @@ impl FloatFlow {
     }
 
     /// 4.1 to 4.4, and the bound delta, in floating point. Units as in `drfq_charge`.
-    pub fn charge(&mut self, conf: &Conf, run_ns: u64, bytes: u64, busy_cpus: u32) {
-        let divisor = if conf.best_effort != 0 && busy_cpus > 0 {
-            busy_cpus.min(conf.nr_cpus)
-        } else {
-            conf.nr_cpus
+    pub fn charge(&mut self, conf: &Conf, run_ns: u64, bytes: u64, load: Load) {
+        let busy = load.busy_cpus;
+        let divisor = match conf.charging {
+            Charging::Busy if busy > 0 => busy.min(conf.nr_cpus),
+            _ => conf.nr_cpus,
         };
+        let always = conf.charging != Charging::Contended;
         let ns_per_byte = conf.mem_ns_per_byte_q32 as f64 / 2f64.powi(32);
-        self.cpu += run_ns as f64 / f64::from(divisor.max(1)) / self.weight;
-        self.mem += bytes as f64 * ns_per_byte / self.weight;
+        let bus = bytes as f64 * ns_per_byte / self.weight;
+        if always || load.waiting || busy >= conf.nr_cpus {
+            self.cpu += run_ns as f64 / f64::from(divisor.max(1)) / self.weight;
+        }
+        if always || load.waiting {
+            self.mem += bus;
+        }
+        self.bus += bus;
         let floor = self.start() - conf.delta_ns as f64;
         self.cpu = self.cpu.max(floor);
         self.mem = self.mem.max(floor);

@@ -16,16 +16,18 @@ const u64 shim_delta_none_ns = DRFQ_DELTA_NONE_NS;
 const u64 shim_layout[] = {
 	sizeof(struct drfq_conf),
 	offsetof(struct drfq_conf, nr_cpus),
-	offsetof(struct drfq_conf, best_effort),
+	offsetof(struct drfq_conf, charging),
 	offsetof(struct drfq_conf, mem_ns_per_byte_q32),
 	offsetof(struct drfq_conf, delta_ns),
 	offsetof(struct drfq_conf, wake_credit_ns),
 	offsetof(struct drfq_conf, hold_ns),
 	offsetof(struct drfq_conf, cap_ns),
+	offsetof(struct drfq_conf, bus_credit_ns),
 	sizeof(struct drfq_flow),
 	offsetof(struct drfq_flow, cpu_vt),
 	offsetof(struct drfq_flow, mem_vt),
 	offsetof(struct drfq_flow, debt_vt),
+	offsetof(struct drfq_flow, bus_vt),
 	offsetof(struct drfq_flow, cpu_frac),
 	offsetof(struct drfq_flow, mem_frac),
 	offsetof(struct drfq_flow, bus_frac),
@@ -57,9 +59,9 @@ u64 shim_start(const struct drfq_flow *f)
 	return drfq_start(f);
 }
 
-void shim_flow_new(struct drfq_flow *f, u64 v, u32 weight)
+void shim_flow_new(struct drfq_flow *f, u64 v, u64 bus, u32 weight)
 {
-	drfq_flow_new(f, v, weight);
+	drfq_flow_new(f, v, bus, weight);
 }
 
 u64 shim_rate_q32(u32 weight, u32 divisor)
@@ -77,10 +79,49 @@ u32 shim_cpu_divisor(const struct drfq_conf *c, u32 busy_cpus)
 	return drfq_cpu_divisor(c, busy_cpus);
 }
 
-void shim_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run_ns, u64 bytes,
-		 u32 busy_cpus)
+static struct drfq_load load_of(u32 busy_cpus, bool waiting)
 {
-	drfq_charge(f, c, run_ns, bytes, busy_cpus);
+	struct drfq_load load = {.busy_cpus = busy_cpus, .waiting = waiting};
+
+	return load;
+}
+
+u64 shim_charge(struct drfq_flow *f, const struct drfq_conf *c, u64 run_ns, u64 bytes,
+		u32 busy_cpus, bool waiting)
+{
+	return drfq_charge(f, c, run_ns, bytes, load_of(busy_cpus, waiting));
+}
+
+void shim_charge_dma(struct drfq_flow *f, const struct drfq_conf *c, u64 bytes, u32 busy_cpus,
+		     bool waiting)
+{
+	drfq_charge_dma(f, c, bytes, load_of(busy_cpus, waiting));
+}
+
+u64 shim_bus_credit(const struct drfq_flow *f, const struct drfq_conf *c)
+{
+	return drfq_bus_credit(f, c);
+}
+
+u64 shim_bus_advance(const struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v, u64 bus_ns)
+{
+	return drfq_bus_advance(f, c, bus_v, bus_ns);
+}
+
+void shim_bus_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v)
+{
+	drfq_bus_lift(f, c, bus_v);
+}
+
+u64 shim_bus_inherited(const struct drfq_flow *ended, const struct drfq_flow *heir,
+		       const struct drfq_conf *c, u64 bus_v)
+{
+	return drfq_bus_inherited(ended, heir, c, bus_v);
+}
+
+u64 shim_register_vtime(const struct drfq_flow *f, const struct drfq_conf *c)
+{
+	return drfq_register_vtime(f, c);
 }
 
 u64 shim_advance(u64 v, u64 min_start)
@@ -98,9 +139,10 @@ void shim_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 	drfq_lift(f, c, v);
 }
 
-void shim_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes)
+void shim_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes,
+	       u32 busy_cpus, bool waiting)
 {
-	drfq_wake(f, c, v, dma_bytes);
+	drfq_wake(f, c, v, dma_bytes, load_of(busy_cpus, waiting));
 }
 
 void shim_cap(struct drfq_flow *f, const struct drfq_conf *c, u64 v)

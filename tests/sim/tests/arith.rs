@@ -2,7 +2,7 @@
 //! Properties of `bpf/drfq.h`, checked with 128-bit integers and floating point. Each property
 //! draws V near 0, 2^63 and 2^64, and so covers the wraps.
 
-use drfq_sim::ffi::{self, Conf, Flow};
+use drfq_sim::ffi::{self, Charging, Conf, Flow, Load};
 use drfq_sim::reference::{FloatFlow, scale_exact};
 use drfq_sim::{MS, Rng, SEC};
 use proptest::prelude::*;
@@ -33,23 +33,44 @@ fn any_delta() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(ffi::delta_none_ns()), 1..SEC]
 }
 
+fn any_charging() -> impl Strategy<Value = Charging> {
+    prop_oneof![
+        Just(Charging::Always),
+        Just(Charging::Busy),
+        Just(Charging::Contended)
+    ]
+}
+
 fn any_conf() -> impl Strategy<Value = Conf> {
     // From 1 TB/s down to 4 MB/s. Slower memory saturates the rate of the smallest weight.
     let mem = prop_oneof![Just(0), (1u64 << 22)..1 << 40];
-    (1u32..1025, 0u32..2, mem, any_delta()).prop_map(|(nr_cpus, best_effort, mem, delta_ns)| Conf {
-        nr_cpus,
-        best_effort,
-        mem_ns_per_byte_q32: mem,
-        delta_ns,
-        wake_credit_ns: 40 * MS,
-        hold_ns: 40 * MS,
-        cap_ns: 40 * MS,
+    (1u32..1025, any_charging(), mem, any_delta()).prop_map(|(nr_cpus, charging, mem, delta_ns)| {
+        Conf {
+            nr_cpus,
+            charging,
+            mem_ns_per_byte_q32: mem,
+            delta_ns,
+            wake_credit_ns: 40 * MS,
+            hold_ns: 40 * MS,
+            cap_ns: 40 * MS,
+            bus_credit_ns: 12 * MS,
+        }
     })
 }
 
-/// Packets as (R in ns, b in bytes, busy CPUs): at most 1 s and 1 GiB each.
-fn packets() -> impl Strategy<Value = Vec<(u64, u64, u32)>> {
-    prop::collection::vec((0..SEC, 0..1u64 << 30, 0u32..1100), 1..40)
+fn any_load() -> impl Strategy<Value = Load> {
+    (0u32..1100, any::<bool>()).prop_map(|(busy_cpus, waiting)| Load { busy_cpus, waiting })
+}
+
+/// A task waits, so that every charge counts in S.
+const WAITED_FOR: Load = Load {
+    busy_cpus: 0,
+    waiting: true,
+};
+
+/// Packets as (R in ns, b in bytes, load): at most 1 s and 1 GiB each.
+fn packets() -> impl Strategy<Value = Vec<(u64, u64, Load)>> {
+    prop::collection::vec((0..SEC, 0..1u64 << 30, any_load()), 1..40)
 }
 
 /// Distances from V of at most one second, ns.
@@ -65,16 +86,18 @@ fn rust_structs_have_the_layout_of_c() {
     let rust = [
         size_of::<Conf>(),
         offset_of!(Conf, nr_cpus),
-        offset_of!(Conf, best_effort),
+        offset_of!(Conf, charging),
         offset_of!(Conf, mem_ns_per_byte_q32),
         offset_of!(Conf, delta_ns),
         offset_of!(Conf, wake_credit_ns),
         offset_of!(Conf, hold_ns),
         offset_of!(Conf, cap_ns),
+        offset_of!(Conf, bus_credit_ns),
         size_of::<Flow>(),
         offset_of!(Flow, cpu_vt),
         offset_of!(Flow, mem_vt),
         offset_of!(Flow, debt_vt),
+        offset_of!(Flow, bus_vt),
         offset_of!(Flow, cpu_frac),
         offset_of!(Flow, mem_frac),
         offset_of!(Flow, bus_frac),
@@ -142,12 +165,13 @@ proptest! {
         let conf = Conf { delta_ns: ffi::delta_none_ns(), ..conf };
         let (mut many, mut one) = (Flow::new(v, weight), Flow::new(v, weight));
         for (run, bytes) in &parts {
-            many.charge(&conf, *run, *bytes, 0);
+            many.charge(&conf, *run, *bytes, WAITED_FOR);
         }
         let (run, bytes) = (parts.iter().map(|p| p.0).sum(), parts.iter().map(|p| p.1).sum());
-        one.charge(&conf, run, bytes, 0);
+        one.charge(&conf, run, bytes, WAITED_FOR);
         prop_assert!(since(many.cpu_vt, one.cpu_vt).abs() <= 1);
         prop_assert!(since(many.mem_vt, one.mem_vt).abs() <= 1);
+        prop_assert!(since(many.bus_vt, one.bus_vt).abs() <= 1);
     }
 
     #[test]
@@ -156,13 +180,18 @@ proptest! {
     ) {
         let mut flow = Flow::new(v, weight);
         let mut real = FloatFlow::new(f64::from(flow.weight) / f64::from(ffi::weight_one()));
-        for (run, bytes, busy) in packets {
-            flow.charge(&conf, run, bytes, busy);
-            real.charge(&conf, run, bytes, busy);
+        for (run, bytes, load) in packets {
+            flow.charge(&conf, run, bytes, load);
+            real.charge(&conf, run, bytes, load);
             // A rate has a resolution of 2^-32 ns per ns. At a large weight on a large machine
             // this is an absolute error.
             let rate_error = 40.0 * (SEC + (1 << 30)) as f64 * 1001.0 / 2f64.powi(32);
-            for (got, want) in [(flow.cpu_vt, real.cpu), (flow.mem_vt, real.mem)] {
+            let pairs = [
+                (flow.cpu_vt, real.cpu),
+                (flow.mem_vt, real.mem),
+                (flow.bus_vt, real.bus),
+            ];
+            for (got, want) in pairs {
                 // `scale_is_exact_or_saturates` tests saturation.
                 prop_assume!(want < ffi::charge_max_ns() as f64);
                 let error = (since(got, v) as f64 - want).abs();
@@ -177,8 +206,8 @@ proptest! {
         run in 0..SEC, bytes in 0..1u64 << 30,
     ) {
         let (mut light, mut heavy) = (Flow::new(v, a.min(b)), Flow::new(v, a.max(b)));
-        light.charge(&conf, run, bytes, 0);
-        heavy.charge(&conf, run, bytes, 0);
+        light.charge(&conf, run, bytes, WAITED_FOR);
+        heavy.charge(&conf, run, bytes, WAITED_FOR);
         prop_assert!(!ffi::before(light.start(), heavy.start()));
     }
 
@@ -186,7 +215,7 @@ proptest! {
     fn an_empty_packet_is_not_charged(conf in any_conf(), v in any_v(), weight in any_weight()) {
         let flow = Flow::new(v, weight);
         let mut charged = flow;
-        charged.charge(&conf, 0, 0, 1);
+        charged.charge(&conf, 0, 0, WAITED_FOR);
         prop_assert_eq!(flow, charged);
         prop_assert_eq!(flow.start(), v);
         prop_assert!(flow.weight >= ffi::weight_min());
@@ -195,11 +224,11 @@ proptest! {
     #[test]
     fn a_charge_is_between_zero_and_the_maximum(
         conf in any_conf(), v in any_v(), weight in any_weight(),
-        run in any::<u64>(), bytes in any::<u64>(), busy in any::<u32>(),
+        run in any::<u64>(), bytes in any::<u64>(), load in any_load(),
     ) {
         let mut flow = Flow::new(v, weight);
-        flow.charge(&conf, run, bytes, busy);
-        for vt in [flow.cpu_vt, flow.mem_vt] {
+        flow.charge(&conf, run, bytes, load);
+        for vt in [flow.cpu_vt, flow.mem_vt, flow.bus_vt] {
             prop_assert!((0..=ffi::charge_max_ns() as i64).contains(&since(vt, v)));
         }
     }
@@ -225,10 +254,10 @@ proptest! {
         let memoryless = Conf { delta_ns: 0, ..conf };
         let mut flow = Flow::new(v, weight);
         let mut sum = 0;
-        for (run, bytes, busy) in &packets {
-            flow.charge(&memoryless, *run, *bytes, *busy);
+        for (run, bytes, load) in &packets {
+            flow.charge(&memoryless, *run, *bytes, *load);
             let mut alone = Flow::new(v, weight);
-            alone.charge(&free, *run, *bytes, *busy);
+            alone.charge(&free, *run, *bytes, *load);
             sum += since(alone.start(), v);
             prop_assert_eq!(flow.cpu_vt, flow.mem_vt);
         }
@@ -246,10 +275,10 @@ proptest! {
         let conf = Conf { delta_ns: ffi::delta_none_ns(), ..conf };
         let (mut both, mut cpu, mut mem) =
             (Flow::new(v, weight), Flow::new(v, weight), Flow::new(v, weight));
-        for (run, bytes, busy) in packets {
-            both.charge(&conf, run, bytes, busy);
-            cpu.charge(&conf, run, 0, busy);
-            mem.charge(&conf, 0, bytes, busy);
+        for (run, bytes, load) in packets {
+            both.charge(&conf, run, bytes, load);
+            cpu.charge(&conf, run, 0, load);
+            mem.charge(&conf, 0, bytes, load);
         }
         prop_assert_eq!(both.start(), ffi::later(cpu.start(), mem.start()));
     }
@@ -262,10 +291,10 @@ proptest! {
         let with = |delta_ns| Conf { delta_ns, ..conf };
         let start = Flow::new(v, weight);
         let (mut memoryless, mut bounded, mut dovetailing) = (start, start, start);
-        for (i, (run, bytes, busy)) in packets.into_iter().enumerate() {
-            memoryless.charge(&with(0), run, bytes, busy);
-            bounded.charge(&with(delta), run, bytes, busy);
-            dovetailing.charge(&with(ffi::delta_none_ns()), run, bytes, busy);
+        for (i, (run, bytes, load)) in packets.into_iter().enumerate() {
+            memoryless.charge(&with(0), run, bytes, load);
+            bounded.charge(&with(delta), run, bytes, load);
+            dovetailing.charge(&with(ffi::delta_none_ns()), run, bytes, load);
             let gap = since(bounded.cpu_vt, bounded.mem_vt).unsigned_abs();
             prop_assert!(gap <= delta, "a gap of {gap} ns");
             let rounding = i as i64 + 1;
@@ -277,14 +306,14 @@ proptest! {
     #[test]
     fn a_woken_flow_starts_at_v_minus_c_or_after_its_debt(
         conf in any_conf(), v in any_v(), weight in any_weight(),
-        cpu in NEAR, mem in NEAR, dma in 0..1u64 << 30,
+        cpu in NEAR, mem in NEAR, dma in 0..1u64 << 30, load in any_load(),
     ) {
         let conf = Conf { delta_ns: ffi::delta_none_ns(), ..conf };
         let mut flow = Flow::new(v, weight);
         (flow.cpu_vt, flow.mem_vt) = (v.wrapping_add(cpu as u64), v.wrapping_add(mem as u64));
         let mut paid = flow;
-        paid.charge(&conf, 0, dma, 0);
-        flow.wake(&conf, v, dma);
+        paid.charge_dma(&conf, dma, load);
+        flow.wake(&conf, v, dma, load);
         let floor = v.wrapping_sub(conf.wake_credit_ns);
         prop_assert_eq!(flow.cpu_vt, ffi::later(paid.cpu_vt, floor));
         prop_assert_eq!(flow.mem_vt, ffi::later(paid.mem_vt, floor));
@@ -314,7 +343,7 @@ proptest! {
         let behind = |x: i64| v.wrapping_sub(x.unsigned_abs());
         (flow.cpu_vt, flow.mem_vt) = (behind(cpu), behind(mem));
         flow.bound(conf.delta_ns);
-        flow.wake(&conf, v, dma);
+        flow.wake(&conf, v, dma, WAITED_FOR);
         prop_assert_eq!(flow.held(&conf, v), since(flow.start(), v) > conf.hold_ns as i64);
     }
 
@@ -330,8 +359,8 @@ proptest! {
         flow.bound(conf.delta_ns);
         let mut dma_alone = Flow::new(v, weight);
         for bytes in [first, second] {
-            flow.wake(&conf, v, bytes);
-            dma_alone.wake(&conf, v, bytes);
+            flow.wake(&conf, v, bytes, WAITED_FOR);
+            dma_alone.wake(&conf, v, bytes, WAITED_FOR);
             let debt = since(flow.debt_vt, v);
             prop_assert!(debt <= since(dma_alone.mem_vt, v));
             prop_assert!(!flow.held(&conf, v) || since(flow.start(), v) > conf.hold_ns as i64);
@@ -340,10 +369,89 @@ proptest! {
     }
 
     #[test]
-    fn best_effort_divides_by_the_busy_cpus(conf in any_conf(), busy in any::<u32>()) {
+    fn only_charging_by_busy_cpus_divides_by_them(conf in any_conf(), busy in any::<u32>()) {
         let got = conf.cpu_divisor(busy);
-        let credited = conf.best_effort == 1 && (1..conf.nr_cpus).contains(&busy);
+        let credited = conf.charging == Charging::Busy && (1..conf.nr_cpus).contains(&busy);
         prop_assert_eq!(got, if credited { busy } else { conf.nr_cpus });
+    }
+
+    /// The two accounts: `bus_vt` depends on the traffic alone.
+    #[test]
+    fn no_sequence_of_cpu_charges_changes_bus_vt(
+        conf in any_conf(), v in any_v(), weight in any_weight(), packets in packets(),
+    ) {
+        let (mut flow, mut traffic) = (Flow::new(v, weight), Flow::new(v, weight));
+        for (run, bytes, load) in packets {
+            flow.charge(&conf, run, bytes, load);
+            flow.cap(&conf, v);
+            flow.lift(&conf, v.wrapping_add(SEC));
+            flow.shift(run);
+            traffic.charge(&conf, 0, bytes, Load::default());
+            prop_assert_eq!(flow.bus_vt, traffic.bus_vt);
+        }
+    }
+
+    #[test]
+    fn an_uncontended_packet_is_charged_to_the_memory_account_only(
+        conf in any_conf(), v in any_v(), weight in any_weight(),
+        run in 0..SEC, bytes in 0..1u64 << 30,
+    ) {
+        let conf = Conf { charging: Charging::Contended, ..conf };
+        let load = Load { busy_cpus: conf.nr_cpus - 1, waiting: false };
+        let mut flow = Flow::new(v, weight);
+        let grown = flow.charge(&conf, run, bytes, load);
+        prop_assert_eq!(flow.start(), v);
+        prop_assert_eq!(since(flow.bus_vt, v), grown as i64);
+        flow.charge_dma(&conf, bytes, load);
+        prop_assert_eq!(flow.start(), v);
+    }
+
+    /// B follows the latest flow. It stays behind that flow by a / w and the slack, it advances by
+    /// no more than was charged, and it never goes back.
+    #[test]
+    fn b_follows_the_latest_flow_by_no_more_than_was_charged(
+        conf in any_conf(), v in any_v(), weight in any_weight(), lead in NEAR, bytes in 0..1u64 << 30,
+    ) {
+        let mut flow = Flow::new(v, weight);
+        flow.bus_vt = v.wrapping_add(lead as u64);
+        let grown = flow.charge(&conf, 0, bytes, WAITED_FOR);
+        prop_assume!(grown < ffi::charge_max_ns());
+        let next = flow.bus_advance(&conf, v, grown);
+        prop_assert!((0..=grown as i64).contains(&since(next, v)));
+        let behind = since(flow.bus_vt, next);
+        let credit = flow.bus_credit(&conf) as i64;
+        prop_assert!(next == v || behind >= credit, "B is {behind} ns behind, a / w is {credit}");
+        flow.bus_lift(&conf, next);
+        prop_assert!(since(flow.bus_vt, next) >= -credit);
+    }
+
+    /// Flows that are no more than a / w behind the latest one keep what they owe each other.
+    #[test]
+    fn flows_within_their_credit_are_never_lifted(
+        conf in any_conf(), v in any_v(), a in any_weight(), b in any_weight(),
+        behind in 0..SEC, bytes in 0..1u64 << 30,
+    ) {
+        let (mut first, mut second) = (Flow::new(v, a), Flow::new(v, b));
+        let gap = behind % (first.bus_credit(&conf) + second.bus_credit(&conf) + 1);
+        second.bus_vt = v.wrapping_sub(gap);
+        let before = second.bus_vt;
+        let grown = first.charge(&conf, 0, bytes, WAITED_FOR);
+        first.bus_vt = v;
+        let bus_v = first.bus_advance(&conf, v.wrapping_sub(2 * SEC), grown);
+        second.bus_lift(&conf, bus_v);
+        prop_assert_eq!(second.bus_vt, before);
+    }
+
+    #[test]
+    fn registers_hold_bus_vt_only_with_two_accounts(
+        conf in any_conf(), v in any_v(), weight in any_weight(), packets in packets(),
+    ) {
+        let mut flow = Flow::new(v, weight);
+        for (run, bytes, load) in packets {
+            flow.charge(&conf, run, bytes, load);
+        }
+        let two = conf.charging == Charging::Contended;
+        prop_assert_eq!(flow.register_vtime(&conf), if two { flow.bus_vt } else { flow.start() });
     }
 }
 
@@ -354,12 +462,13 @@ fn stfq_bound_holds(seed: u64, v: u64, delta_ns: u64) -> Result<(), TestCaseErro
     let mut rng = Rng::new(seed);
     let conf = Conf {
         nr_cpus: 1,
-        best_effort: 0,
+        charging: Charging::Always,
         mem_ns_per_byte_q32: 1 << 32,
         delta_ns,
         wake_credit_ns: 0,
         hold_ns: 0,
         cap_ns: 0,
+        bus_credit_ns: 0,
     };
     let nr = rng.range(2, 6) as usize;
     let max_packet_ns = 8 * MS;
@@ -382,8 +491,8 @@ fn stfq_bound_holds(seed: u64, v: u64, delta_ns: u64) -> Result<(), TestCaseErro
             .min_by_key(|i| since(flows[*i].start(), v))
             .unwrap_or(0);
         let (run, bytes) = (rng.range(1, max_packet_ns), rng.below(max_packet_ns));
-        flows[next].charge(&conf, run, bytes, 0);
-        service[next].charge(&conf, run, bytes, 0);
+        flows[next].charge(&conf, run, bytes, WAITED_FOR);
+        service[next].charge(&conf, run, bytes, WAITED_FOR);
         let length = run.max(bytes) as f64 / service[next].weight;
         longest[next] = longest[next].max(length);
         for (pair, (low, high)) in lead.iter_mut().enumerate() {

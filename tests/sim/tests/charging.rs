@@ -6,7 +6,7 @@
 mod common;
 
 use common::run;
-use drfq_sim::ffi::{delta_none_ns, weight_one};
+use drfq_sim::ffi::{Charging, delta_none_ns, weight_one};
 use drfq_sim::{Config, CpuSet, MS, TaskSpec, Trace};
 
 /// 4 GB/s, the thesis' memory.
@@ -19,7 +19,7 @@ fn ratio_error(delta_ns: u64, weights: (u32, u32), part: f64, tick_ns: u64) -> f
     let mut config = Config::new(4).memory(MEM).delta(delta_ns).controller(MS);
     config.tick_ns = tick_ns;
     // A packet is charged at least R / c, as in the thesis, however many CPUs are idle.
-    config.conf.best_effort = 0;
+    config.conf.charging = Charging::Always;
     let demand = (MEM as f64 * part) as u64;
     let stream = |name: &str, cpu, weight| {
         TaskSpec::new(name, Trace::memory_hog(demand))

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{cpus_used, hogs, nice, run};
-use drfq_sim::ffi::{before, weight_one};
+use drfq_sim::ffi::{Charging, before, weight_one};
 use drfq_sim::{Config, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 
 /// 1 GB/s, so one byte costs 1 ns of virtual time.
@@ -18,7 +18,7 @@ fn reader(dma_ms: u64) -> TaskSpec {
 #[test]
 fn an_indebted_task_is_held_until_v_reaches_s_minus_k() {
     for (cpus, hog_count, dma_ms) in [(2, 1, 100), (2, 1, 41), (4, 2, 200), (2, 4, 100)] {
-        let config = Config::new(cpus).memory(MEM);
+        let config = Config::new(cpus).memory(MEM).charging(Charging::Busy);
         let (k, max_step) = (config.conf.hold_ns, config.tick_ns + config.v_lag_ns);
         let mut specs = vec![reader(dma_ms)];
         specs.extend(hogs(&vec![weight_one(); hog_count]));
@@ -51,7 +51,7 @@ fn an_indebted_task_is_held_until_v_reaches_s_minus_k() {
 
 #[test]
 fn an_indebted_task_runs_at_once_if_no_other_task_exists() {
-    let config = Config::new(2).memory(MEM);
+    let config = Config::new(2).memory(MEM).charging(Charging::Busy);
     let at_once = config.resched_ns;
     let report = run(config, vec![reader(500)], 10);
     assert_eq!(report.counters.held, 0);
@@ -61,7 +61,7 @@ fn an_indebted_task_runs_at_once_if_no_other_task_exists() {
 
 #[test]
 fn a_held_task_is_released_when_all_other_tasks_stop() {
-    let config = Config::new(2).memory(MEM);
+    let config = Config::new(2).memory(MEM).charging(Charging::Busy);
     let at_once = 2 * config.resched_ns;
     let busy = Trace::once([Step::Run {
         ns: 100 * MS,
@@ -81,7 +81,7 @@ fn a_held_task_is_released_when_all_other_tasks_stop() {
 #[test]
 fn a_hold_ends_at_its_bound_if_v_hardly_moves() {
     for slice_ns in [4 * MS, 60 * MS] {
-        let mut config = Config::new(2).memory(MEM);
+        let mut config = Config::new(2).memory(MEM).charging(Charging::Busy);
         config.slice_ns = slice_ns;
         let bound = config.hold_max_ns + config.tick_ns + 2 * config.resched_ns;
         let mut specs = vec![reader(5000)];
@@ -100,7 +100,7 @@ fn no_hold_exceeds_its_bound_with_many_held_tasks() {
     for seed in 0..100 {
         let mut rng = Rng::new(seed);
         let cpus = rng.range(2, 6) as usize;
-        let config = Config::new(cpus).memory(MEM);
+        let config = Config::new(cpus).memory(MEM).charging(Charging::Busy);
         // The releasing CPU acts at its next tick.
         let bound = config.hold_max_ns + config.tick_ns + 2 * config.resched_ns;
         let mut specs = hogs(&vec![nice(-20); rng.range(1, cpus as u64 - 1) as usize]);
@@ -129,7 +129,11 @@ fn a_task_of_low_weight_is_not_held_for_cpu_time() {
         ];
         let mut specs = hogs(&[nice(0)]);
         specs.push(TaskSpec::new("low", Trace::repeat(steps)).weight(nice(19)));
-        let report = run(Config::new(2).memory(MEM), specs, 20);
+        let report = run(
+            Config::new(2).memory(MEM).charging(Charging::Busy),
+            specs,
+            20,
+        );
         assert_eq!(report.counters.held, 0);
         let used = cpus_used(&report);
         assert!((used[1] - 0.8).abs() < 0.01, "{used:?}");
@@ -144,7 +148,7 @@ fn a_kernel_thread_is_never_held() {
         specs.extend(hogs(&[weight_one()]));
         specs
     };
-    let config = Config::new(2).memory(MEM);
+    let config = Config::new(2).memory(MEM).charging(Charging::Busy);
     assert!(run(config.clone(), specs(false), 5).counters.held > 0);
     assert_eq!(run(config, specs(true), 5).counters.held, 0);
 }
@@ -153,8 +157,8 @@ fn a_kernel_thread_is_never_held() {
 /// although no CPU is contended.
 #[test]
 fn a_held_reader_gets_the_dominant_share_of_a_hog() {
-    let mut config = Config::new(2).memory(MEM);
-    config.conf.best_effort = 0;
+    let mut config = Config::new(2).memory(MEM).charging(Charging::Busy);
+    config.conf.charging = Charging::Always;
     let mut specs = vec![reader(20)];
     specs.extend(hogs(&[weight_one()]));
     let report = run(config, specs, 100);

@@ -6,7 +6,7 @@
 mod common;
 
 use common::nice;
-use drfq_sim::ffi::{delta_none_ns, weight_min, weight_one};
+use drfq_sim::ffi::{Charging, delta_none_ns, weight_min, weight_one};
 use drfq_sim::{Config, CpuSet, MS, Report, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 
 const MEM: u64 = 5_000_000_000;
@@ -65,7 +65,8 @@ fn random_sim(seed: u64) -> Sim {
         config = config.memory(MEM);
     }
     config.conf.delta_ns = [0, 40 * MS, delta_none_ns()][rng.below(3) as usize];
-    config.conf.best_effort = rng.below(2) as u32;
+    config.conf.charging =
+        [Charging::Always, Charging::Busy, Charging::Contended][rng.below(3) as usize];
     config.exact_slices = rng.below(3) == 0;
     config.resched_ns = [0, 2 * US, 50 * US][rng.below(3) as usize];
     config.v_origin_ns = [0, 1 << 40, 1 << 63, 0u64.wrapping_sub(SEC)][rng.below(4) as usize];

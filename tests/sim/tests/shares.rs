@@ -4,7 +4,7 @@
 mod common;
 
 use common::{assert_fair, cpus_used, hogs, nice, run};
-use drfq_sim::ffi::{self, weight_one, weight_thesis};
+use drfq_sim::ffi::{self, Charging, weight_one, weight_thesis};
 use drfq_sim::reference::fair_cpus;
 use drfq_sim::{Config, CpuSet, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 
@@ -85,15 +85,15 @@ fn a_packet_lasts_one_slice_if_a_slice_is_one_tick() {
 
 /// 4.5.2: best effort divides running time by the number of busy CPUs, otherwise by c.
 #[test]
-fn v_advances_by_busy_cpus_only_with_best_effort() {
-    for best_effort in [0, 1] {
+fn v_advances_by_c_or_by_the_busy_cpus() {
+    for charging in [Charging::Always, Charging::Busy] {
         for busy in 1..=4 {
             let mut config = Config::new(4);
-            config.conf.best_effort = best_effort;
+            config.conf.charging = charging;
             let origin = config.v_origin_ns;
             let report = run(config, hogs(&vec![weight_one(); busy]), 20);
             let rate = (report.v_ns - origin) as f64 / report.now_ns as f64;
-            let divisor = if best_effort == 1 { busy } else { 4 };
+            let divisor = if charging == Charging::Busy { busy } else { 4 };
             assert!(
                 (rate * divisor as f64 - 1.0).abs() < 0.01,
                 "{rate:.4} with {busy} of 4"
@@ -110,7 +110,8 @@ fn hogs_of_random_weights_share_by_weight_on_random_machines() {
         let tasks = rng.range(1, 3 * cpus as u64) as usize;
         let mut config = Config::new(cpus);
         config.exact_slices = rng.below(2) == 0;
-        config.conf.best_effort = rng.below(2) as u32;
+        config.conf.charging =
+            [Charging::Always, Charging::Busy, Charging::Contended][rng.below(3) as usize];
         config.conf.delta_ns = [0, 40 * MS, ffi::delta_none_ns()][rng.below(3) as usize];
         config.v_origin_ns = [0, 1 << 40, 1 << 63, u64::MAX - 3][rng.below(4) as usize];
         let weights: Vec<u32> = (0..tasks)

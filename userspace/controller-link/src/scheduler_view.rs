@@ -8,7 +8,7 @@ use std::collections::HashMap;
 pub struct RunningTask {
     /// Thread id; 0: no task of this scheduler.
     pub pid: u32,
-    /// Virtual time up to which the task is charged (ns).
+    /// Virtual time by which a memory controller serves the task (ns).
     pub vtime_ns: u64,
 }
 
@@ -21,7 +21,7 @@ pub struct TaskUsage {
     pub cpu_ns: u64,
     /// Memory traffic since then (bytes), from whichever source.
     pub bytes: u64,
-    /// S: virtual start time of its next packet (ns).
+    /// Virtual time by which a memory controller serves it (ns).
     pub vtime_ns: u64,
 }
 
