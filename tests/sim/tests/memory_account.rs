@@ -64,7 +64,7 @@ fn worst_percent(config: Config, streams: &[(f64, u32)], others: Vec<TaskSpec>) 
         .map(|(share, w)| stream(*share, w * weight_one() / 16))
         .collect();
     specs.extend(others);
-    let report = run(config, specs, 20);
+    let report = run(config, specs, 10);
     let got = got(&report, streams.len());
     let left = 1.0 - other_traffic(&report, streams.len());
     let flows: Vec<_> = streams.iter().map(|(d, w)| (*d, f64::from(*w))).collect();
@@ -85,7 +85,7 @@ const RATIOS: [(u32, u32); 6] = [(16, 16), (16, 32), (32, 48), (48, 64), (16, 64
 
 #[test]
 fn two_streams_share_the_memory_by_weight_however_many_cpus_idle() {
-    for cpus in [2, 4, 16, 128] {
+    for cpus in [2, 4, 128] {
         for (a, b) in RATIOS {
             for share in [0.68, 0.95] {
                 let worst = worst_percent(controller(cpus), &[(share, a), (share, b)], vec![]);
