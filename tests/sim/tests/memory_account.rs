@@ -6,7 +6,7 @@
 mod common;
 
 use common::{cpus_used, hogs, nice, run};
-use drfq_sim::ffi::weight_one;
+use drfq_sim::ffi::{Charging, weight_one};
 use drfq_sim::{Config, MS, Report, SEC, Sim, Step, TaskSpec, Trace};
 
 /// 4 GB/s, the thesis' memory.
@@ -143,15 +143,23 @@ fn a_sleeper_does_not_change_the_weights_of_memory() {
     }
 }
 
-#[test]
-fn a_phase_changer_does_not_change_the_weights_of_memory() {
+/// 100 ms without memory traffic, then 100 ms with 0.3 m.
+fn phase_changer() -> TaskSpec {
     let phase = |share| Step::Run {
         ns: 100 * MS,
         bytes_per_s: part(share),
     };
+    TaskSpec::new("phases", Trace::repeat([phase(0.0), phase(0.3)]))
+}
+
+#[test]
+fn a_phase_changer_does_not_change_the_weights_of_memory() {
     for (a, b) in RATIOS {
-        let changer = TaskSpec::new("phases", Trace::repeat([phase(0.0), phase(0.3)]));
-        let worst = worst_percent(controller(4), &[(0.95, a), (0.95, b)], vec![changer]);
+        let worst = worst_percent(
+            controller(4),
+            &[(0.95, a), (0.95, b)],
+            vec![phase_changer()],
+        );
         assert!(worst < 1.0, "{a}:{b}: {worst:.2} %");
     }
 }
@@ -308,4 +316,66 @@ fn a_reader_pays_for_device_traffic_only_while_cpus_are_contended() {
         (reader / spinner - 1.0).abs() < 0.02,
         "{reader:.4} of the memory, {spinner:.4}"
     );
+}
+
+/// A row of the table: what runs, the streams' (demand, weight), and what runs beside them.
+type Scenario = (
+    &'static str,
+    fn((u32, u32)) -> Vec<(f64, u32)>,
+    fn() -> Vec<TaskSpec>,
+);
+
+const SCENARIOS: [Scenario; 6] = [
+    ("two streams", |(a, b)| vec![(0.95, a), (0.95, b)], Vec::new),
+    (
+        "and a spinner",
+        |(a, b)| vec![(0.95, a), (0.95, b)],
+        || hogs(&[weight_one()]),
+    ),
+    (
+        "and a light user of memory",
+        |(a, b)| vec![(0.95, a), (0.95, b), (0.02, 16)],
+        Vec::new,
+    ),
+    (
+        "and a sleeper",
+        |(a, b)| vec![(0.95, a), (0.95, b)],
+        || vec![sleeper(0.5)],
+    ),
+    (
+        "and a task of two phases",
+        |(a, b)| vec![(0.95, a), (0.95, b)],
+        || vec![phase_changer()],
+    ),
+    (
+        "six streams on four CPUs",
+        |(a, b)| [a, a, a, b, b, b].map(|w| (0.95, w)).to_vec(),
+        Vec::new,
+    ),
+];
+
+/// The table of docs/results/memory-account.md: the worst error over all ratios, by the rule.
+#[test]
+fn only_an_account_of_its_own_keeps_the_weights_of_memory() {
+    println!("| beside | thesis | one account | two accounts |");
+    println!("|---|---:|---:|---:|");
+    let mut worst = [0f64; 3];
+    for (name, streams, others) in SCENARIOS {
+        let rules = [
+            controller(4).delta(0).charging(Charging::Busy),
+            controller(4).charging(Charging::Busy),
+            controller(4),
+        ];
+        let errors = rules.map(|config| {
+            RATIOS
+                .iter()
+                .map(|ratio| worst_percent(config.clone(), &streams(*ratio), others()))
+                .fold(0.0, f64::max)
+        });
+        let cells = errors.map(|error| format!("{error:.2} %"));
+        println!("| {name} | {} |", cells.join(" | "));
+        worst = std::array::from_fn(|rule| worst[rule].max(errors[rule]));
+    }
+    assert!(worst[2] < 1.0, "{worst:?}");
+    assert!(worst[0] > 20.0 && worst[1] > 20.0, "{worst:?}");
 }
