@@ -50,7 +50,7 @@ fn main() {
         .compile("drfq_native_scheduler");
     build(&clang, &bpf)
         .files(["native/dsq.c", "native/helpers.c"])
-        .flag("-finstrument-functions")
+        .flag("-finstrument-functions-after-inlining")
         .compile("drfq_native_kfuncs");
     build(&clang, &bpf)
         .files([

@@ -166,10 +166,13 @@ void count_list_step(void)
 		add(COUNT_LIST_STEPS, 1);
 }
 
+/* The kernel inserts a task after its callback has returned. */
 void count_kernel_steps(u32 steps)
 {
-	if (counting)
-		add(COUNT_KERNEL_STEPS, steps);
+	struct counter *c = machine_in_use->counter;
+
+	if (c)
+		c->counts[c->entry][c->callback][COUNT_KERNEL_STEPS] += steps;
 }
 
 /* ── The compiler's hooks: -fsanitize-coverage in the scheduler's code ─── */

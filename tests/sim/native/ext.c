@@ -76,12 +76,17 @@ const char *machine_error(const struct machine *m)
 	return m->error[0] ? m->error : NULL;
 }
 
-bool machine_take_resched(struct machine *m, s32 cpu)
+u32 machine_take_rescheds(struct machine *m, s32 *cpus)
 {
-	bool resched = m->rqs[cpu].resched;
+	u32 nr = 0;
 
-	m->rqs[cpu].resched = false;
-	return resched;
+	for (u32 cpu = 0; cpu < m->nr_cpus; cpu++) {
+		if (!m->rqs[cpu].resched)
+			continue;
+		m->rqs[cpu].resched = false;
+		cpus[nr++] = (s32)cpu;
+	}
+	return nr;
 }
 
 u64 machine_timer_due_ns(const struct machine *m)

@@ -25,8 +25,9 @@ void machine_free(struct machine *m);
 /* Why the scheduler asked to be ended, or NULL (scx_bpf_error). */
 const char *machine_error(const struct machine *m);
 
-/* Whether @cpu must schedule; asking clears it. */
-bool machine_take_resched(struct machine *m, s32 cpu);
+/* Stores the CPUs that must schedule in @cpus, which has room for all. Returns how many they are;
+ * asking clears them. */
+u32 machine_take_rescheds(struct machine *m, s32 *cpus);
 u64 machine_timer_due_ns(const struct machine *m);
 void machine_timer_fire(struct machine *m, u64 now_ns);
 

@@ -35,6 +35,9 @@ pub struct Config {
     pub v_lag_ns: u64,
     /// V at time 0.
     pub v_origin_ns: u64,
+    /// Whether every event is followed by a check of what must hold always. It costs time in
+    /// proportion to the tasks.
+    pub checked: bool,
     /// Bandwidth of the stand-in memory, bytes/s; `None`: no limit.
     pub mem_bytes_per_s: Option<u64>,
     /// Period at which the registers of the stand-in memory get the CPUs' virtual times, by which
@@ -80,6 +83,7 @@ impl Config {
             skewed_ticks: false,
             v_lag_ns: (500 * nr_cpus as u64).max(20 * US),
             v_origin_ns: ffi::v_origin_ns(),
+            checked: true,
             mem_bytes_per_s: None,
             controller_update_ns: None,
         }

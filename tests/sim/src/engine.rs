@@ -123,7 +123,9 @@ impl Sim {
             self.now_ns = at;
             self.handle(event);
             self.follow();
-            self.check();
+            if self.config.checked {
+                self.check();
+            }
         }
         self.now_ns = end_ns;
         for cpu in 0..self.cpus.len() {
@@ -160,6 +162,11 @@ impl Sim {
     /// Whether `task`, in the order of creation, is held now.
     pub fn is_held(&self, task: TaskId) -> bool {
         task < self.tasks.len() && self.kernel.place(task) == Place::Held
+    }
+
+    /// How many tasks were created so far.
+    pub fn nr_tasks(&self) -> usize {
+        self.tasks.len()
     }
 
     /// The CPU that runs `task` now.

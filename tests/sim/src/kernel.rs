@@ -60,7 +60,7 @@ struct Cgroup {
 }
 
 #[repr(C)]
-struct Machine {
+pub(crate) struct Machine {
     _opaque: [u8; 0],
 }
 
@@ -73,7 +73,7 @@ unsafe extern "C" {
     fn machine_new(options: *const Options, jiffy_ns: u64) -> *mut Machine;
     fn machine_free(m: *mut Machine);
     fn machine_error(m: *const Machine) -> *const c_char;
-    fn machine_take_resched(m: *mut Machine, cpu: i32) -> bool;
+    fn machine_take_rescheds(m: *mut Machine, cpus: *mut i32) -> u32;
     fn machine_timer_due_ns(m: *const Machine) -> u64;
     fn machine_timer_fire(m: *mut Machine, now_ns: u64);
     fn machine_task_new(
@@ -232,7 +232,7 @@ impl Kernel {
     }
 
     /// Runs `act` with the machine; other threads' kernels wait.
-    fn with<T>(&self, act: impl FnOnce(*mut Machine) -> T) -> T {
+    pub(crate) fn with<T>(&self, act: impl FnOnce(*mut Machine) -> T) -> T {
         act(self.machine)
     }
 
@@ -252,12 +252,10 @@ impl Kernel {
 
     /// The CPUs that must schedule; each is told once.
     pub fn take_rescheds(&mut self) -> Vec<usize> {
-        let cpus = 0..self.nr_cpus;
-        self.with(|m| {
-            // SAFETY: the machine lives and has these CPUs.
-            cpus.filter(|cpu| unsafe { machine_take_resched(m, *cpu as i32) })
-                .collect()
-        })
+        let mut cpus = [0; CpuSet::CPUS];
+        // SAFETY: the machine lives and has no more CPUs than that.
+        let nr = self.with(|m| unsafe { machine_take_rescheds(m, cpus.as_mut_ptr()) }) as usize;
+        cpus[..nr].iter().map(|cpu| *cpu as usize).collect()
     }
 
     /// When the scheduler's timer is due, ns, or [`NEVER`].

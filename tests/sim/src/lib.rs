@@ -10,6 +10,7 @@
 //! stand-in. It says what the rules do, not how fast.
 
 pub mod config;
+pub mod count;
 pub mod cpuset;
 pub mod engine;
 pub mod ffi;
@@ -17,6 +18,7 @@ pub mod kernel;
 pub mod memory;
 pub mod reference;
 pub mod report;
+pub mod scale;
 pub mod task;
 pub mod trace;
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The work of a switch, a wake-up and a tick, where it must not grow with the machine or with what
+//! runs on it. `cargo run --release -p drfq-sim --example scale` prints all of it.
+
+use drfq_sim::MS;
+use drfq_sim::count::Kind;
+use drfq_sim::scale::{Load, Operations, measure, worst_share_error};
+
+/// Counted for so long: at least 200 switches on the smallest machine.
+const WINDOW_NS: u64 = 300 * MS;
+
+/// Fails if the operations of `large` exceed those of `small` by more than a quarter and one. The
+/// one covers operations so rare that their mean depends on chance.
+fn assert_flat(what: &str, kinds: &[Kind], small: &Operations, large: &Operations) {
+    for kind in kinds {
+        let per = |o: &Operations| {
+            let all = [&o.per_switch, &o.per_wakeup, &o.per_tick];
+            all.map(|values| values[*kind as usize])
+        };
+        for (small, large) in per(small).into_iter().zip(per(large)) {
+            assert!(
+                large <= 1.25 * small + 1.0,
+                "{what}: {kind:?} grew from {small:.2} to {large:.2}"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_work_but_the_scan_of_slots_grows_with_the_cpus() {
+    let kinds = [
+        Kind::Calls,
+        Kind::RemoteStores,
+        Kind::SharedLoads,
+        Kind::SharedStores,
+        Kind::Atomics,
+        Kind::ListSteps,
+        Kind::Lookups,
+        Kind::Kfuncs,
+    ];
+    let small = measure(&Load::new(4, 1), WINDOW_NS);
+    let large = measure(&Load::new(128, 1), WINDOW_NS);
+    assert_flat("4 to 128 CPUs", &kinds, &small, &large);
+    // A CPU compares its queue with one other, however many there are.
+    let small = measure(&Load::new(32, 2), WINDOW_NS);
+    let large = measure(&Load::new(128, 16), WINDOW_NS);
+    assert_flat("2 to 16 LLCs", &kinds, &small, &large);
+}
+
+#[test]
+fn no_work_grows_with_the_waiting_tasks() {
+    let load = |tasks| Load {
+        tasks,
+        ..Load::new(8, 2)
+    };
+    let kinds = [
+        Kind::Calls,
+        Kind::RemoteStores,
+        Kind::SharedStores,
+        Kind::LineMoves,
+        Kind::Atomics,
+        Kind::ListSteps,
+        Kind::Lookups,
+        Kind::Kfuncs,
+    ];
+    let small = measure(&load(50), WINDOW_NS);
+    let large = measure(&load(3000), WINDOW_NS);
+    assert_flat("50 to 3000 tasks", &kinds, &small, &large);
+}
+
+#[test]
+fn look_ups_do_not_grow_with_the_cgroups() {
+    let load = |cgroups| Load {
+        cgroups,
+        tasks: 300,
+        ..Load::new(8, 2)
+    };
+    let kinds = [Kind::Calls, Kind::Lookups, Kind::Kfuncs, Kind::ListSteps];
+    let small = measure(&load(10), WINDOW_NS);
+    let large = measure(&load(300), WINDOW_NS);
+    assert_flat("10 to 300 cgroups", &kinds, &small, &large);
+}
+
+#[test]
+fn shares_of_192_weighted_hogs_on_64_cpus_are_within_one_percent() {
+    let worst = worst_share_error(64, 4, 10);
+    assert!(worst <= 0.01, "{:.2} %", 100.0 * worst);
+}
