@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <iostream>
+#include <sstream>
+#include <string>
 
 #include "cli/commands.hh"
 
@@ -28,6 +30,20 @@ class Subcommand {
   CLI::App *sub_;
   std::shared_ptr<Options> options_;
 };
+
+/// Accepts numbers from least (if above: only those above it) to most.
+CLI::Validator number(double least, double most, bool above = false) {
+  const auto check = [=](const std::string &text) -> std::string {
+    double v = 0;
+    if (CLI::detail::lexical_cast(text, v) && (above ? v > least : v >= least) && v <= most)
+      return {};
+    std::ostringstream why;
+    why << text << " is no number " << (above ? "above " : "from ") << least
+        << (above ? " and at most " : " to ") << most;
+    return why.str();
+  };
+  return CLI::Validator(check, "");
+}
 
 void add_run(CLI::App *app, int *status) {
   Subcommand<RunOptions> run(app, status, "run",
@@ -62,7 +78,7 @@ void add_serve(CLI::App *app, int *status) {
   serve
       ->add_option("--rate", o.server.rate,
                    "Free-running: simulated seconds per second, above 0 and at most 1000 (1)")
-      ->check((CLI::PositiveNumber & CLI::Range(0.0, 1000.0)).description(""))
+      ->check(number(0, 1000, true))
       ->type_name("RATE");
   serve->footer("The server stops on SIGINT and SIGTERM. PROTOCOL.md describes the protocol.");
 }
@@ -98,7 +114,7 @@ void add_bench(CLI::App *app, int *status) {
   BenchOptions &o = bench.options();
   CLI::Option *ms =
       bench->add_option("MS", o.ms, "Simulated milliseconds of each case, 1 to 10^6 (100)")
-          ->check(CLI::Range(1.0, 1e6).description(""));
+          ->check(number(1, 1e6));
   bench->add_option("--socket", o.socket, "Measure the round trips of a running server instead")
       ->excludes(ms)
       ->type_name("PATH");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Attribution (thesis 3.4, 3.5, 4.4): from the labels of a packet to the
-// process it is charged to and the virtual time it is served at.
+// Attribution (thesis 3.4, 3.5, 4.4). The labels of a packet tell which process
+// it is charged to, and the virtual time that it is served at.
 #ifndef DRFQ_ATTRIBUTION_HH
 #define DRFQ_ATTRIBUTION_HH
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The controller's register file: Table 3.1 of the thesis and what each access
-// means. Knows nothing of queues or time. The map is interface/registers.toml.
+// means. It has no queue and no clock. The map is interface/registers.toml.
 #ifndef DRFQ_REGISTERS_HH
 #define DRFQ_REGISTERS_HH
 

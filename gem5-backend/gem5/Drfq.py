@@ -36,7 +36,7 @@ class DrfqRegisters(BasicPioDevice):
     cxx_header = "gem5/register_device.hh"
     cxx_class = "gem5::DrfqRegisters"
 
-    controller = Param.DrfqMemCtrl("Whose registers")
+    controller = Param.DrfqMemCtrl("The controller that has the registers")
 
 
 class DrfqAgent(ClockedObject):

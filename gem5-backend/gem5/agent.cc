@@ -91,7 +91,8 @@ void DrfqAgent::send() {
 
 bool DrfqAgent::receive(PacketPtr pkt) {
   auto *first_try = dynamic_cast<FirstTry *>(pkt->popSenderState());
-  panic_if(first_try == nullptr, "%s: a response to a request of somebody else", name());
+  panic_if(first_try == nullptr, "%s: a response to a request that this agent has not sent",
+           name());
   const ::drfq::Dir dir = pkt->isRead() ? ::drfq::Dir::read : ::drfq::Dir::write;
   agent.completed(dir, first_try->at, curTick());
   delete first_try;

@@ -11,8 +11,8 @@ namespace drfq {
 
 /// Runs one combination of an experiment with one seed by the shell command
 ///   COMMAND experiment FILE POINT SEED AGENTS MEMORY
-/// (MEMORY: memory_json()) that prints a line "figure NAME VALUE" for each figure.
-/// Throws std::runtime_error when it fails or prints none.
+/// MEMORY is memory_json(). The command prints a line "figure NAME VALUE" for each
+/// figure. Throws std::runtime_error when it fails or prints none.
 Figures simulate(const std::string &command, const std::string &file, std::size_t point,
                  const Scenario &s);
 

@@ -36,7 +36,7 @@ class Dram {
     in_group_[1][0] = write_to_data_end + t.wtr_l, in_group_[1][1] = t.ccd_l_wr;
     in_rank_[0][0] = t.burst, in_rank_[0][1] = read_to_write;
     in_rank_[1][0] = write_to_data_end + t.wtr, in_rank_[1][1] = t.burst;
-    // Another rank sees only the data bus change hands.
+    // Between ranks only the data bus sets a distance.
     far_[0][0] = far_[1][1] = t.burst + t.cs;
     far_[0][1] = gap(t.cl, t.cwl), far_[1][0] = gap(t.cwl, t.cl);
   }
@@ -254,8 +254,8 @@ class Dram {
   std::vector<Bank> banks_;
   std::vector<Group> groups_;
   std::vector<Rank> ranks_;
-  // Least time from a column command to the next one, by direction of both: in the same bank
-  // group, in the same rank, in another rank.
+  // Least time from a column command to the next one, by direction of both. The next one is in
+  // the same bank group, in the same rank, or in another rank.
   Ps in_group_[2][2], in_rank_[2][2], far_[2][2];
   Ps now_ = 0;
   Ps next_refresh_;

@@ -123,7 +123,7 @@ class Memory {
     if (a == Admission::accepted) return a;
     stats_.refused[index(p.dir)][static_cast<unsigned>(a)]++;
     refused_[index(p.dir)] = true;
-    if (ports_ == Ports::single && holder_ == kNobody) holder_ = p.port;
+    if (ports_ == Ports::single && holder_ == kNoPort) holder_ = p.port;
     return a;
   }
 
@@ -151,7 +151,7 @@ class Memory {
   }
 
  private:
-  static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
+  static constexpr std::uint32_t kNoPort = ~std::uint32_t{0};
   static constexpr unsigned kSlots = 4 * Queue::kMax;
 
   /// A read packet until it is answered, or one burst of a write until it is served.
@@ -209,7 +209,7 @@ class Memory {
 
   Admission offer(const Packet &p) {
     land();
-    if (holder_ != kNobody && holder_ != p.port) return Admission::blocked;
+    if (holder_ != kNoPort && holder_ != p.port) return Admission::blocked;
     const std::uint64_t first = decoder_.burst_of(p.address);
     const std::uint64_t last = decoder_.burst_of(p.address + p.bytes - 1);
     Arrival a;
@@ -221,7 +221,7 @@ class Memory {
     if (acks_.size() == kAcks || used_ + a.bursts + 1 > kSlots) return Admission::full;
     const Verdict v = controller_.arrive(a);
     if (v.admission != Admission::accepted) return v.admission;
-    holder_ = kNobody;
+    holder_ = kNoPort;
     stats_.packets[index(p.dir)]++;
     stats_.bytes[index(p.dir)][v.attribution.pid] += p.bytes;
     const Completion done{p.cookie, p.port, p.dir, now_, 0};
@@ -381,7 +381,7 @@ class Memory {
   Ps decide_at_ = kNever;  ///< the decision that is scheduled
   bool drain_ = false;
   bool refused_[2] = {false, false};
-  std::uint32_t holder_ = kNobody;         ///< agent that holds the crossbar
+  std::uint32_t holder_ = kNoPort;         ///< port that holds the crossbar
   Ring<std::uint16_t, Queue::kMax> data_;  ///< read bursts on their way
   Ring<std::uint16_t, kSlots> replies_;    ///< slots of answered reads
   Ring<Completion, kAcks> acks_;           ///< writes and forwarded reads

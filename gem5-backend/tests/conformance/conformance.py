@@ -198,7 +198,7 @@ class Greeting(Server):
         self.assertEqual(writer.call(HELLO, PROTOCOL_VERSION, READER).status, OK)
         self.assertEqual(other.call(HELLO, PROTOCOL_VERSION, WRITER).status, OK)
 
-    def test_unknown_operations(self):
+    def test_an_unknown_operation_is_refused(self):
         client = self.client(WRITER)
         for op in (0, max(OP.values()) + 1, 99, HELLO | REPLY):
             client.send(op)
@@ -212,7 +212,7 @@ class Greeting(Server):
 
 
 class Registers(Server):
-    def test_identity(self):
+    def test_the_identity_registers_hold_the_published_values(self):
         client = self.client(READER)
         self.assertEqual(struct.pack("<Q", client.call(PEEK, ID).b), b"\0DRFQ-MC")
         self.assertEqual(client.call(PEEK, VERSION).b, REGISTERS["identity"]["version"])
@@ -237,7 +237,7 @@ class Registers(Server):
         self.assertEqual(writer.call(WRITE, PID_CORE, PIDS).status, BAD_VALUE)
         self.assertEqual(writer.call(PEEK, PID_CORE).b, 0)
 
-    def test_readers_only_peek(self):
+    def test_a_reader_may_only_peek(self):
         reader = self.client(READER)
         self.assertEqual(reader.call(READ, TRAFFIC).status, NOT_WRITER)
         self.assertEqual(reader.call(WRITE, VT_CORE, 1).status, NOT_WRITER)
@@ -245,7 +245,7 @@ class Registers(Server):
         self.assertEqual(reader.demand(0, 1).status, NOT_WRITER)
         self.assertEqual(reader.call(PEEK, TRAFFIC).status, OK)
 
-    def test_batches(self):
+    def test_a_batch_reports_each_record_and_does_what_is_allowed(self):
         writer = self.client(WRITER)
         reply, records = writer.batch(
             (WRITE, VT_CORE, 5), (WRITE, 4, 1), (READ, VT_CORE, 0), (ADVANCE, 0, 0), (PEEK, PIDS_REGISTER, 0)
@@ -368,7 +368,7 @@ class Traffic(Server):
 
 
 class Streams(Server):
-    def test_subscription(self):
+    def test_a_subscriber_gets_statistics_at_each_interval_until_it_ends_them(self):
         writer, viewer = self.client(WRITER), self.client(READER)
         tag = viewer.send(SUBSCRIBE, MS)
         self.assertEqual(viewer.receive().status, OK)
@@ -382,7 +382,7 @@ class Streams(Server):
         self.assertEqual(viewer.call(PEEK, VERSION).b, REGISTERS["identity"]["version"])
         self.assertEqual(viewer.call(SUBSCRIBE, 1).status, BAD_VALUE)
 
-    def test_a_client_that_does_not_read_harms_nobody(self):
+    def test_a_client_that_does_not_read_delays_no_other_client(self):
         writer, lazy = self.client(WRITER), self.client(READER)
         lazy.call(SUBSCRIBE, PROTOCOL["limits"]["subscribe_ps_min"])
         for _ in range(20):
@@ -421,7 +421,7 @@ class Abuse(Server):
                 client.receive()
         self.assert_alive()
 
-    def test_random_bytes(self):
+    def test_random_bytes_leave_the_server_alive(self):
         import random
 
         rng = random.Random(1)
@@ -449,7 +449,7 @@ class Abuse(Server):
             client.close()
         self.assert_alive()
 
-    def test_too_many_connections(self):
+    def test_too_many_connections_leave_the_server_alive(self):
         extra = [socket.socket(socket.AF_UNIX) for _ in range(200)]
         for s in extra:
             try:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Two clients send arbitrary bytes in arbitrary pieces to a service. The first
-// byte of a piece says whose it is, the second how long it is.
+// byte of a piece chooses the client, the second is its length.
 #include <algorithm>
 #include <cstdlib>
 
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t siz
   Service service(host, Service::Mode::lock_step);
   Session clients[2];
   const std::vector<Session *> all{&clients[0], &clients[1]};
-  // Each is greeted, or most inputs would not get past hello.
+  // Both have sent hello; without it the service answers little else.
   for (unsigned i = 0; i < 2; i++) {
     wire::Header h;
     h.op = static_cast<std::uint16_t>(wire::Op::hello);
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char *data, std::size_t siz
     s.in.insert(s.in.end(), data + at + 2, data + at + 2 + n);
     at += 2 + n;
     service.handle(&s);
-    // A bounded part of what was asked for, or one input could take minutes.
+    // A bounded part of the work, because one input could ask for minutes of it.
     for (int i = 0; i < 2 && service.work(10 * kPsPerUs, all); i++) {
     }
     for (Session *c : all) {

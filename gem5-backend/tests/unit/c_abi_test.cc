@@ -11,7 +11,7 @@ bool hit(void *open_row, uint16_t, uint32_t row) {
   return *static_cast<uint32_t *>(open_row) == row;
 }
 
-TEST(CAbi, AWholePass) {
+TEST(CAbi, APacketIsCountedQueuedAndChosen) {
   drfq_mc_options o;
   drfq_mc_defaults(&o);
   drfq_mc *mc = drfq_mc_new(&o);

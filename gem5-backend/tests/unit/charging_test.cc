@@ -24,18 +24,20 @@ double charged(Charging c, double delta_ns = 40e6) {
   return f.start_ns() - kVirtualOriginNs;
 }
 
-TEST(Charging, MemorylessSumsMaxima) { EXPECT_DOUBLE_EQ(charged(Charging::memoryless), 2e6); }
-TEST(Charging, DovetailTakesTheMaximumOfSums) {
+TEST(Charging, MemorylessChargesTheSumOfMaxima) {
+  EXPECT_DOUBLE_EQ(charged(Charging::memoryless), 2e6);
+}
+TEST(Charging, DovetailChargesTheMaximumOfSums) {
   EXPECT_DOUBLE_EQ(charged(Charging::dovetail), 1e6);
 }
 
-TEST(Charging, DeltaLiesBetween) {
+TEST(Charging, DeltaChargesBetweenMemorylessAndDovetail) {
   EXPECT_DOUBLE_EQ(charged(Charging::delta, 40e6), 1e6);
   EXPECT_DOUBLE_EQ(charged(Charging::delta, 0.4e6), 1.6e6);
   EXPECT_DOUBLE_EQ(charged(Charging::delta, 0), 2e6);
 }
 
-TEST(Charging, WeightDivides) {
+TEST(Charging, AWeightDividesTheCharge) {
   LoopOptions o;
   Flow f;
   f.weight = 2;
@@ -83,8 +85,8 @@ Scenario pair(Charging c, double weight_b) {
 }
 
 TEST(Scenario, MemorylessBreaksWeightedSharesOfFastCoresAndDeltaDoesNot) {
-  // The quantum of the registers is 4.2 ms of virtual time, so that a run of
-  // 150 ms is exact to a few percent at best.
+  // The quantum of the registers is 4.2 ms of virtual time. A run of 150 ms is
+  // therefore exact to a few percent at best.
   EXPECT_LT(run(pair(Charging::memoryless, 2)).at("ratio_error_percent"), -30);
   EXPECT_LT(std::fabs(run(pair(Charging::delta, 2)).at("ratio_error_percent")), 6);
 }

@@ -41,7 +41,7 @@ class Command(unittest.TestCase):
                 f.write(text)
         return path
 
-    def test_help(self):
+    def test_each_command_has_help_and_no_command_is_wrong_use(self):
         self.assertEqual(run().returncode, 2)
         self.assertEqual(run("--help").returncode, 0)
         for command in ("run", "serve", "record", "replay", "bench", "memory"):
@@ -49,7 +49,7 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage: drfq-mc " + command, done.stdout)
 
-    def test_wrong_use_is_2_and_says_what(self):
+    def test_wrong_use_ends_with_2_and_names_the_mistake(self):
         for args in (
             ["fly"],
             ["run"],
@@ -65,7 +65,15 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, 2, args)
             self.assertTrue(done.stderr.startswith("drfq-mc: "), done.stderr)
 
-    def test_bad_files_are_1_in_one_line(self):
+    def test_a_number_out_of_range_is_refused_with_its_range(self):
+        for text in ("0", "-1", "1001", "nan", "fast", "1x"):
+            done = run("serve", "--rate", text, "--socket", "x")
+            self.assertEqual(
+                done.stderr.splitlines()[0], f"drfq-mc: --rate: {text} is no number above 0 and at most 1000"
+            )
+        self.assertIn("MS: 0.5 is no number from 1 to 1e+06\n", run("bench", "0.5").stderr)
+
+    def test_a_bad_file_ends_with_1_and_one_line(self):
         for args in (
             ["run", self.file("none")],
             ["run", self.dir.name],
@@ -80,21 +88,21 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, 1, args)
             self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
 
-    def test_check_reports_misses(self):
+    def test_check_ends_with_3_when_an_expectation_is_missed(self):
         self.assertEqual(run("run", "--check", self.file("good.toml", SHORT.format(least=0.1))).returncode, 0)
         missed = run("run", "--check", self.file("miss.toml", SHORT.format(least=100)))
         self.assertEqual(missed.returncode, 3)
         self.assertIn("MISS", missed.stdout)
         self.assertEqual(run("run", self.file("miss.toml")).returncode, 0)
 
-    def test_plot(self):
+    def test_svg_writes_a_plot(self):
         plot = self.file("plot.svg")
         self.assertEqual(run("run", "--svg", plot, self.file("e.toml", SHORT.format(least=1))).returncode, 0)
         with open(plot, encoding="ascii") as f:
             self.assertTrue(f.read().startswith("<svg"))
 
-    def test_simulator(self):
-        """A script in the place of a simulator: what it is told, and what becomes of what it says."""
+    def test_figures_come_from_the_simulator_command(self):
+        """A script in the place of a simulator records its arguments and prints figures."""
         experiment = self.file("e.toml", SHORT.format(least=2))
         arguments = self.file("arguments")
         script = self.file(
@@ -112,14 +120,14 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn(reason, done.stderr)
 
-    def test_record_and_replay(self):
+    def test_a_recorded_trace_can_be_replayed(self):
         trace = self.file("trace")
         self.assertEqual(run("record", "--out", trace, self.file("e.toml", SHORT.format(least=1))).returncode, 0)
         done = run("replay", trace)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("row hits", done.stdout)
 
-    def test_shipped_experiments_load(self):
+    def test_the_first_combination_of_each_shipped_experiment_runs(self):
         """The first combination of each runs; the whole of one takes minutes."""
         for name in sorted(os.listdir(EXPERIMENTS)):
             if not name.endswith(".toml"):

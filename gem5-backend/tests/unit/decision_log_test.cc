@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A log of decisions, asked again: the same core must say the same, and a
-// changed log must be noticed.
+// Logs of decisions are replayed. The same core takes the same decisions, and a
+// changed log is noticed.
 #include "host/decision_replay.hh"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TEST(Decisions, SameCoreSaysTheSame) {
   }
 }
 
-TEST(Decisions, ADifferenceIsFound) {
+TEST(Decisions, AReplayByAnotherRuleFindsADifference) {
   std::string log = run(ControllerOptions(), 7, 2000);
   // Another tie rule decides otherwise, now and then.
   const std::string from = "\"tie_bursts\":64", to = "\"tie_bursts\":1";
@@ -104,7 +104,7 @@ TEST(Decisions, ADifferenceIsFound) {
   EXPECT_NE(r.first_difference.find("log:"), std::string::npos);
 }
 
-TEST(Decisions, BadLogsAreRefused) {
+TEST(Decisions, AMalformedLogIsRefused) {
   const std::string good = run(ControllerOptions(), 3, 50);
   for (const std::string &bad :
        {std::string(), std::string("x\n"), std::string("{}\n"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Every timing rule on its own, and all of them together on random bursts.
+// Every timing rule alone, and all of them together on random bursts.
 #include "model/address.hh"
 #include "model/dram.hh"
 #include "model/presets.hh"
@@ -30,7 +30,7 @@ class DramTest : public ::testing::Test {
   }
 };
 
-TEST_F(DramTest, MissThenHit) {
+TEST_F(DramTest, AfterAMissTheSameRowHits) {
   dram_.refresh(0);
   const auto first = issue(at(0, 1), Dir::read);
   EXPECT_FALSE(first.row_hit);
@@ -48,13 +48,13 @@ TEST_F(DramTest, ConflictPaysRasAndPrecharge) {
   EXPECT_EQ(issue(at(0, 2), Dir::read).column, t_.ras + t_.rp + t_.rcd);
 }
 
-TEST_F(DramTest, WriteRecoveryBeforePrecharge) {
+TEST_F(DramTest, APrechargeWaitsForTheWriteRecovery) {
   dram_.refresh(0);
   const auto w = issue(at(0, 1), Dir::write);
   EXPECT_EQ(issue(at(0, 2), Dir::read).column, w.data_end + t_.wr + t_.rp + t_.rcd);
 }
 
-TEST_F(DramTest, Turnarounds) {
+TEST_F(DramTest, ATurnOfTheBusTakesItsTurnaroundTime) {
   dram_.refresh(0);
   const auto w = issue(at(0, 1), Dir::write);
   const auto r = issue(at(0, 1), Dir::read);
@@ -64,7 +64,7 @@ TEST_F(DramTest, Turnarounds) {
   EXPECT_EQ(w2.column, r.column + t_.burst + t_.rtw);
 }
 
-TEST_F(DramTest, ActivatesKeepTheirDistance) {
+TEST_F(DramTest, AFifthActivateWaitsForTheWindowOfFour) {
   dram_.refresh(0);
   for (std::uint16_t b = 0; b < 4; b++)
     EXPECT_EQ(issue(at(b, 1), Dir::read).column, b * t_.rrd + t_.rcd);
@@ -104,7 +104,7 @@ TEST_F(DramTest, LongIdleTimesAreSkippedButCounted) {
   EXPECT_EQ(dram_.refreshes(), 1000u);
 }
 
-TEST(Groups, SameGroupIsSlower) {
+TEST(Groups, ABurstOfTheSameGroupComesLater) {
   const Timing t = ddr4_2400();
   Dram dram(t);
   dram.refresh(0);

@@ -29,7 +29,7 @@ const std::string kGood =
     "reference_key = \"memory.policy\"\nreference_value = \"frfcfs\"\n"
     "[[expect]]\ncolumn = \"a.bytes_per_ns\"\nleast = 0.1\n";
 
-TEST(Toml, ValuesOfEveryKind) {
+TEST(Toml, ValuesOfEveryKindAreRead) {
   const toml::Document d = toml::parse(
       "x",
       "a = 1_000 # c\n\"b c\" = [1.5, \"x#y\", [true,\n false],]\n[t]\na = -2\n[[u]]\n[[u]]\n");
@@ -120,7 +120,7 @@ TEST(Traces, WhatIsWrittenIsRead) {
   EXPECT_FALSE(r.next(&t));
 }
 
-TEST(Traces, MistakesAreErrors) {
+TEST(Traces, AMalformedTraceIsRefused) {
   for (const char *bad :
        {"", "drfq-trace 2\n", "drfq-trace 1\nX 1\n", "drfq-trace 1\nP 1 R 0 64 0\n",
         "drfq-trace 1\nP 1 R 0 0 0 -\n", "drfq-trace 1\nP 1 Q 0 64 0 -\n",
@@ -138,7 +138,7 @@ TEST(Traces, MistakesAreErrors) {
   }
 }
 
-TEST(Wire, HeadersAndRecordsSurvive) {
+TEST(Wire, HeadersAndRecordsAreDecodedAsEncoded) {
   wire::Header h, back;
   h.length = 64;
   h.op = 0x8005;

@@ -85,7 +85,7 @@ class Published(unittest.TestCase):
             self.assertEqual(fields, table)
             self.assertIn(f"records of {record(layout).size} bytes", PAGE)
 
-    def test_limits_are_published(self):
+    def test_the_page_has_the_limits_of_the_tables(self):
         limits = PROTOCOL["limits"]
         self.assertEqual(limits["advance_ps_max"], 10**13)
         self.assertEqual((limits["subscribe_ps_min"], limits["subscribe_ps_max"]), (10**8, 10**13))

@@ -87,13 +87,13 @@ TEST(Attribution, ADevicesPacketTakesThePidsRegister) {
   EXPECT_EQ(o.vtime, 99u);
 }
 
-TEST(Attribution, SubstreamBeatsCore) {
+TEST(Attribution, AValidSubstreamDecidesBeforeTheCore) {
   RegisterFile r(1);
   r.write(mmio::kPidCore, 3);
   EXPECT_EQ(attribute(r, {0, 40}).pid, 40u);
 }
 
-TEST(Attribution, WhatNobodyOwnsHasVirtualTimeZero) {
+TEST(Attribution, AnUnattributedPacketHasVirtualTimeZero) {
   RegisterFile r(2);
   r.write(mmio::kVtimeCore, 5);  // no pid on the core
   for (const Label &l : {Label{}, Label::of_core(0), Label::of_core(2), Label::of_substream(0),

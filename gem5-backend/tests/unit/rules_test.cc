@@ -43,7 +43,7 @@ struct FakeBanks {
   BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
 };
 
-TEST(QueueOrder, VirtualTimeThenArrival) {
+TEST(QueueOrder, EntriesAreInOrderOfVirtualTimeThenArrival) {
   std::mt19937 rng(1);
   for (int round = 0; round < 200; round++) {
     Queue q(128);
@@ -85,7 +85,7 @@ TEST(Admission, AnEmptyQueueHasNoLowest) {
   EXPECT_EQ(admit(Queue(128), 120, 1, 9), Admission::accepted);
 }
 
-TEST(Direction, LowerHeadWins) {
+TEST(Direction, TheQueueWithTheLowerHeadIsServed) {
   EXPECT_EQ(lower_head(filled(128, 1, 3), filled(128, 1, 4), Dir::write, 1, 64), Dir::read);
   EXPECT_EQ(lower_head(filled(128, 1, 4), filled(128, 1, 3), Dir::read, 1, 64), Dir::write);
   EXPECT_EQ(lower_head(filled(128, 1, 4), Queue(128), Dir::write, 1, 64), Dir::read);
@@ -101,7 +101,7 @@ TEST(Direction, TiesKeepTheBusThenGoToTheOlderHead) {
   EXPECT_EQ(lower_head(reads, writes, Dir::write, 64, 64), Dir::write) << "the older stays";
 }
 
-TEST(WriteDrain, WatermarksOfTheBaseline) {
+TEST(WriteDrain, TheBaselineDrainsBetweenItsWatermarks) {
   const WriteDrain d;
   const Queue none(128), some = filled(128, 4, 0);
   EXPECT_EQ(d.after(some, filled(128, 108, 0), Dir::read, 16), Dir::read);
@@ -171,7 +171,7 @@ TEST(PickBaseline, LooksNoFurtherThanTheLowestVirtualTime) {
   EXPECT_EQ(pick_frfcfs(Queue(128), Dir::read, banks, 100000, 0), 0u);
 }
 
-TEST(FillGap, TheFirstThatFitsFromABankThatNobodyBeforeItWaitsFor) {
+TEST(FillGap, TheFirstThatFitsIsPickedFromABankWithoutAnOlderEntry) {
   Queue q(128), ahead(128);
   q.insert(entry(3, 0, 0, 1));
   q.insert(entry(4, 1, 1, 1));

@@ -19,7 +19,7 @@ double bytes_per_ns(const Traffic &t, std::size_t i, Ps over) {
   return static_cast<double>(t.counters(i).bytes_total()) * 1e3 / static_cast<double>(over);
 }
 
-TEST(Traffic, SameSeedSameResult) {
+TEST(Traffic, TheSameSeedGivesTheSameTraffic) {
   std::uint64_t bytes[2];
   for (auto &b : bytes) {
     Traffic t{MemoryOptions()};
@@ -68,7 +68,7 @@ TEST(Traffic, CopyReadsTwiceWhatItWrites) {
   EXPECT_NEAR(static_cast<double>(c.bytes[0]) / static_cast<double>(c.bytes[1]), 2.0, 0.01);
 }
 
-TEST(Traffic, ComputeAndPhases) {
+TEST(Traffic, ACpuAgentSendsNothingAndAPhaseAgentPauses) {
   Traffic t{MemoryOptions()};
   t.add(agent(Kind::cpu, 0, 8));
   AgentOptions p = agent(Kind::phase, 1, 8);
@@ -84,7 +84,7 @@ TEST(Traffic, ComputeAndPhases) {
   EXPECT_EQ(t.counters(0).bytes_total(), 0u);
 }
 
-TEST(Traffic, ARateIsKept) {
+TEST(Traffic, AnAgentKeepsItsRate) {
   Traffic t{MemoryOptions()};
   AgentOptions o = agent(Kind::stream, 0, 8);
   o.bytes_per_s = 500000000;
