@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whether code changed after a commit.
 
-Comments, blank space and renames are no changes: the compiler sees the same text.
+Comments, docstrings, blank space and renames are no changes, because they do not change what runs.
 """
 
+import ast
 import re
 import subprocess
 from functools import cache
@@ -12,15 +13,30 @@ from functools import cache
 C_TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 HASH_TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*')
 C_SUFFIXES = (".c", ".h", ".cc", ".hh", ".rs")
-HASH_SUFFIXES = (".py", ".sh", ".toml", ".txt")
+HASH_SUFFIXES = (".sh", ".toml", ".txt")
 
 
 class NoGit(Exception):
     """Git cannot be asked."""
 
 
+def without_docstrings(text):
+    """Python without comments and docstrings; the module's stays if the program prints it. None: it has errors."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, *(() if "__doc__" in text else (ast.Module,)))
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
 def without_comments(path, text):
     """The text as a compiler sees it; all of it where the kind of comment is not known."""
+    if path.endswith(".py") and (code := without_docstrings(text)) is not None:
+        return code
     if path.endswith(C_SUFFIXES):
         tokens, opening = C_TOKENS, "/"
     elif path.endswith(HASH_SUFFIXES):

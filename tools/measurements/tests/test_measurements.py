@@ -93,9 +93,9 @@ class StalenessTests(unittest.TestCase):
         self.commit = self.commit_all()
 
     def git(self, *args):
-        """Runs git as nobody in particular."""
-        who = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-        command = ["git", "-C", str(self.root), *who, *args]
+        """Runs git under a name made up for the test."""
+        author = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+        command = ["git", "-C", str(self.root), *author, *args]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     def write(self, path, text):
@@ -124,6 +124,13 @@ class StalenessTests(unittest.TestCase):
         text = (self.root / "bpf/main.c").read_text()
         self.write("bpf/main.c", "// new\n" + text.replace("/* why */", "/* because */").replace("\t", "  "))
         self.assertEqual(self.changed(), [])
+
+    def test_a_docstring_is_no_change_unless_the_program_prints_it(self):
+        same = 'def f(x):\n    """New."""\n    return "#x"  # y\n', 'def f(x):\n    return "#x"\n'
+        self.assertEqual(*(staleness.without_comments("a.py", text) for text in same))
+        printed = [f'"""{word}"""\nprint(__doc__)\n' for word in ("Old", "New")]
+        self.assertNotEqual(*(staleness.without_comments("a.py", text) for text in printed))
+        self.assertEqual(staleness.without_comments("a.py", "def (\n"), "def (\n")
 
     def test_a_rename_is_no_change(self):
         (self.root / "bpf/main.c").rename(self.root / "bpf/other.c")
@@ -182,7 +189,7 @@ class PageTests(WithData):
         page = self.render("list s", line(value="", least="1", greatest="2", n="", statistic=""))
         self.assertIn("| c | share | drfq | % | range | 1 | 2 | not recorded |", page)
 
-    def test_filters_choose_rows(self):
+    def test_filters_choose_the_rows_of_a_table(self):
         lines = line(), line(what="idle", value="7"), line(case="d d", value="9")
         self.assertNotIn("| 7 |", self.render("grid s without=idle", *lines))
         self.assertIn("| 9 |", self.render('grid s case="d d"', *lines))
