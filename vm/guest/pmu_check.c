@@ -5,8 +5,8 @@
 //   pmu_check CPU OP MIB
 //
 // OP: read or write MIB MiB of memory in one pass, or spin (MIB million iterations). The work runs
-// once for each of four perf events. Before and after it the program writes a line of ground truth,
-// and it prints what perf counted in user mode as one line of JSON.
+// once for each of four perf events, between two lines of ground truth. The program prints what
+// perf counted in user mode as one line of JSON.
 //
 // The counter is read by RDPMC next to the ground truth, and nothing between the two accesses
 // memory. A run with 0 MIB gives the number of instructions between the two. The ground truth is

@@ -148,11 +148,11 @@ static void pin(int cpu) {
   if (sched_setaffinity(0, sizeof set, &set) != 0) die("sched_setaffinity");
 }
 
-// Runs one stream. It spins until the start, so that all streams begin together: the time that a
-// sleeping CPU takes to wake depends on the host's load.
+// Runs one stream. It spins until the start, so that all streams begin together. A sleeping CPU
+// would wake later, by a time that depends on the host's load.
 static void run(const struct options *o, const char *op, int cpu, const char *group,
                 struct start *start) {
-  // Without this a stream would spin for ever if its parent died.
+  // The stream ends with its parent; otherwise it could spin for ever.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) die("prctl");
   pin(cpu);
   if (group != NULL) join(group);

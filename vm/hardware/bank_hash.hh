@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The bank hash of real memory controllers: the bank number is XORed with bits of the row number.
+// The bank hash of real memory controllers, which XOR the bank number with bits of the row number.
 // Without it two streams whose arrays lie a multiple of banks x row_bytes apart always access the
 // same bank, and close each other's rows.
 //
-// Zhang, Zhu and Zhang ("A permutation-based page interleaving scheme to reduce row-buffer
-// conflicts and exploit data locality", MICRO 2000) use as many row bits as there are bank bits.
-// This hash folds all row bits into the bank, as current processors do (Pessl et al., "DRAMA",
-// USENIX Security 2016), because arrays on huge pages differ only in high bits.
+// The scheme is that of Zhang, Zhu and Zhang, "A permutation-based page interleaving scheme to
+// reduce row-buffer conflicts and exploit data locality", MICRO 2000. They use as many row bits as
+// there are bank bits. Arrays on huge pages differ only in high bits, so this hash folds all row
+// bits into the bank. Current processors do so, too (Pessl et al., "DRAMA", USENIX Security 2016).
 #ifndef DRFQ_HARDWARE_BANK_HASH_HH
 #define DRFQ_HARDWARE_BANK_HASH_HH
 

@@ -16,8 +16,8 @@ constexpr std::uint32_t bit(unsigned n) { return std::uint32_t{1} << n; }
 constexpr std::uint32_t kCrystalHz = 1'000'000'000;
 
 Cpuid features(const MachineDescription &d, Cpuid c) {
-  // Hidden: MONITOR (its wake-up by a store is not modelled), x2APIC, the TSC-deadline timer, and
-  // the hypervisor bit, so that software behaves as on bare metal.
+  // MONITOR is hidden, because its wake-up by a store is not modelled. x2APIC and the TSC-deadline
+  // timer are hidden, too. Without the hypervisor bit software behaves as on bare metal.
   c.ecx &= ~(bit(3) | bit(21) | bit(24) | bit(31));
   c.ecx = d.pmu.version != 0 ? c.ecx | bit(15) : c.ecx & ~bit(15);
   return c;

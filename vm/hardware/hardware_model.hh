@@ -99,7 +99,7 @@ class HardwareModel {
   /// The clock of the slowest running core. While all cores sleep: the clock of the fastest one.
   Ps slowest_clock() const;
 
-  // ---- What software sees.
+  // ---- What software can read.
 
   /// of_qemu: the answer of the emulated CPU. Other leaves pass through.
   Cpuid cpuid(unsigned core, std::uint32_t leaf, std::uint32_t subleaf, const Cpuid &of_qemu) const;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Packages from the Debian mirror this machine is configured for, through apt itself.
 
-apt runs on a private set of directories in the cache, so the machine's own package lists and sources stay
-untouched, while its proxy settings and archive keys apply: apt checks signatures and hashes.
+apt runs on a private set of directories in the cache, so the machine's package lists and sources stay untouched. Its
+proxy settings and archive keys apply, and apt checks signatures and hashes.
 """
 
 import contextlib

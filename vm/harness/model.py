@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Modelled machines: their descriptions, and the QEMU plugin that is them (vm/hardware), built in the cache."""
+"""Modelled machines: their descriptions, and the QEMU plugin that models them (vm/hardware), built in the cache."""
 
 import collections
 import dataclasses
@@ -31,8 +31,8 @@ def names() -> list[str]:
 
 
 def read(name: str) -> MachineModel:
-    """The machine of a name, or of a file ending in .toml. Only the number of cores is looked at: the plugin, which
-    reads the file again, is the judge of the rest."""
+    """The machine of a name, or of a file ending in .toml. Only the number of cores is checked. The plugin reads the
+    file again and checks the rest."""
     file = pathlib.Path(name) if name.endswith(".toml") else _SOURCE / "machines" / f"{name}.toml"
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))

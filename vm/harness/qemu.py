@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The QEMU that VMs run under: Debian trixie's, or a newer one for modelled machines, unpacked in the cache.
 
-Not the host's own, which may be too old: before 8.2 a guest that patches its own code (each load of a sched_ext
-scheduler does) often executes a stale translation and panics, and 7.2 loses timers with `-icount`. The package and all
-it needs are unpacked beside each other and started through their own dynamic loader, so nothing is installed.
+The host's QEMU may be too old. Before 8.2, a guest that patches its code often executes a stale translation and
+panics, and each load of a sched_ext scheduler patches code. 7.2 loses timers with `-icount`. The package and all it
+needs are unpacked beside each other and started through their dynamic loader, so nothing is installed.
 
 Machines of vm/hardware need the plugin interface in its version 7 (QEMU 11), which trixie-backports has.
 """

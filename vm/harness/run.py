@@ -126,7 +126,7 @@ def _stats_file(path: str | None) -> pathlib.Path | None:
 
 
 class Run:
-    """One VM, from start to end, and the control directory it shares with us."""
+    """One VM, from start to end, and the control directory that it shares with the harness."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class Run:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # A session of its own: Ctrl-C reaches us alone.
+            # A separate session, so that Ctrl-C reaches the harness alone.
             start_new_session=True,
             env=dict(os.environ, **qemu.environment(self._suite), TMPDIR=str(self.control)),
         )

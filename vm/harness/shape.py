@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from .common import VmError
 from .initramfs import Overlay, Share
 
-# Four busy vCPUs then take about half a second of an idle host's CPU for a second of their own.
+# With it, a guest's second of four busy vCPUs takes about half a second of an idle host's CPU.
 ICOUNT_SHIFT = 2
 # How long one vCPU runs, at most, before the next has its turn.
 _ICOUNT_TURN_US = 100
@@ -74,8 +74,8 @@ def _icount(shift: int, idle_in_real_time: bool) -> list[str]:
     """Options that make guest time independent of how busy the host is."""
     # A vCPU keeps its turn until the next virtual timer, which for QEMU may be milliseconds away. A packet filter
     # on a network that nothing uses is a virtual timer of any period, free of interrupts in the guest.
-    # QEMU 10 does not give every vCPU the same number of instructions (14 to 39 % for four busy ones were seen), so
-    # compare CPU time between vCPUs, not work done.
+    # QEMU 10 does not give every vCPU the same number of instructions: four busy ones got 14 to 39 %. So compare CPU
+    # time between vCPUs, not work done.
     return [
         "-icount",
         f"shift={shift},sleep={'on' if idle_in_real_time else 'off'}",
@@ -115,8 +115,8 @@ def _quoted(value: str) -> str:
 def _share(share: Share) -> list[str]:
     """Options for a directory of the host, which QEMU itself serves.
 
-    A server outside QEMU, as virtiofs has, would write the guest's memory unseen by TCG, which would then go on
-    executing its translations of code that the guest has replaced."""
+    A server outside QEMU, as virtiofs has, writes the guest's memory without TCG's knowledge. TCG then executes its
+    translations of code that the guest has replaced."""
     readonly = "" if share.writable else ",readonly=on"
     return [
         "-fsdev",

@@ -40,8 +40,8 @@ void DataPath::slow(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t addres
     return;
   }
   vcpu.pages[(address >> 12) % Vcpu::kPages] = {address >> 12, physical & ~std::uint64_t{0xfff}};
-  // The part beyond the page's end lies on another physical page. It is ignored: such accesses are
-  // too rare to matter, and a second translation is expensive.
+  // The part beyond the page's end lies on another physical page. It is ignored, because such
+  // accesses are too rare to matter and a second translation is expensive.
   const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
   const unsigned room = 0x1000 - (address & 0xfff);
   if (hardware_.access(vcpu.index, insns, physical, bytes < room ? bytes : room, kind, ring))

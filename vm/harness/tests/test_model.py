@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Modelled machines, as far as the harness knows them."""
+"""The harness' part of modelled machines: descriptions and the names of machines."""
 
 import pathlib
 import tempfile
@@ -28,7 +28,7 @@ class Descriptions(unittest.TestCase):
         with self.assertRaisesRegex(VmError, "thesis.*or give a file"):
             model.read("nothing")
 
-    def test_a_missing_file(self):
+    def test_a_missing_file_is_named_in_the_error(self):
         with self.assertRaisesRegex(VmError, "no such file"):
             model.read("/nothing.toml")
 

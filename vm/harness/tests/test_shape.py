@@ -21,7 +21,7 @@ class Shape(unittest.TestCase):
             with self.assertRaisesRegex(VmError, "--cpus 3 cannot be split"):
                 vm_shape.smp(odd)
 
-    def test_memory_sizes(self):
+    def test_memory_sizes_are_read_with_their_unit_and_others_refused(self):
         self.assertEqual([vm_shape.memory_mib(t) for t in ("512", "512M", "2G", "2g")], [512, 512, 2048, 2048])
         for text in ("", "0", "0G", "-1", "1T", "1.5G", "x"):
             with self.assertRaises(ValueError, msg=text):

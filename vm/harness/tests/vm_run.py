@@ -20,7 +20,7 @@ READS_INTO_CODE = "3000"
 
 class Runs(unittest.TestCase):
     def setUp(self):
-        # In it lie the control directories, so that what a run leaves behind can be seen.
+        # The control directories lie in it, so that the tests find what a run leaves behind.
         self._temporary = tempfile.TemporaryDirectory(prefix="drfq-vm-test.")
         self.directory = pathlib.Path(self._temporary.name)
         self.addCleanup(self._temporary.cleanup)
@@ -58,7 +58,7 @@ class Runs(unittest.TestCase):
                 pass
         return found
 
-    def test_success_is_silent(self):
+    def test_a_command_that_succeeds_in_silence_prints_nothing(self):
         result = self.vm("--", "true")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, b"", b""))
 
@@ -124,7 +124,7 @@ class Runs(unittest.TestCase):
     def test_a_signal_is_reported_as_shells_do(self):
         self.assertEqual(self.vm("--", "sh", "-c", "kill -9 $$").returncode, 128 + 9)
 
-    def test_a_missing_command(self):
+    def test_a_missing_command_ends_with_127_and_its_name(self):
         result = self.vm("--", "no-such-command-here")
         self.assertEqual(result.returncode, 127)
         self.assertIn(b"no-such-command-here", result.stderr)
