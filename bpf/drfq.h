@@ -445,8 +445,8 @@ DRFQ_FN u64 drfq_bus_inherited(const struct drfq_flow *ended, const struct drfq_
 
 	if (drfq_before(ended->bus_vt, bus_v))
 		return ended->bus_vt;
-	beyond = drfq_scale(ended->bus_vt - bus_v, ((u64)ended->weight << 32) / heir->weight,
-			    &frac);
+	beyond =
+		drfq_scale(ended->bus_vt - bus_v, ((u64)ended->weight << 32) / heir->weight, &frac);
 	return bus_v + (beyond < most ? beyond : most);
 }
 

@@ -139,8 +139,8 @@ void shim_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 	drfq_lift(f, c, v);
 }
 
-void shim_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes,
-	       u32 busy_cpus, bool waiting)
+void shim_wake(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 dma_bytes, u32 busy_cpus,
+	       bool waiting)
 {
 	drfq_wake(f, c, v, dma_bytes, load_of(busy_cpus, waiting));
 }
