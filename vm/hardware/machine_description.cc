@@ -71,7 +71,7 @@ void load_rdt(Reader r, const CacheConfig &llc, RdtConfig *s) {
   s->mba_closes = as_unsigned(r.whole("mba_closes", 0, 0, 128));
   s->mba_max_delay = as_unsigned(r.whole("mba_max_delay", s->mba_max_delay, 1, 99));
   s->mba_step = as_unsigned(r.whole("mba_step", s->mba_step, 1, 50));
-  static constexpr const char *shapes[] = {"linear", "mt2"};
+  static constexpr const char *shapes[] = {"linear", "mt2", "plateau"};
   s->throttle = static_cast<ThrottleCurve>(r.choice("throttle", shapes, 0));
   if (s->rmids == 1) r.fail(r.line("rmids"), "'rmids' must be 0 or at least 2");
   if (s->upscale % kLineBytes != 0) r.fail(r.line("upscale"), "'upscale' must be a multiple of 64");

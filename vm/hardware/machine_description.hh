@@ -36,7 +36,7 @@ struct PrefetcherConfig {
 };
 
 /// How strongly a throttling value acts (rdt.hh).
-enum class ThrottleCurve : std::uint8_t { linear, mt2 };
+enum class ThrottleCurve : std::uint8_t { linear, mt2, plateau };
 
 /// Resource Director Technology. A count of 0 means that the feature is absent.
 struct RdtConfig {

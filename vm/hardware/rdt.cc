@@ -22,7 +22,8 @@ bool contiguous(std::uint64_t mask) {
 
 double rate_share(ThrottleCurve t, unsigned delay_percent) {
   const double level = 100.0 - std::min(delay_percent, 99u);
-  if (t == ThrottleCurve::linear) return level / 100;
+  if (t == ThrottleCurve::plateau && level >= 65 && level <= 94) return 0.9;
+  if (t != ThrottleCurve::mt2) return level / 100;
   constexpr double kFlat = 60, kLow = 10, kAtLow = 28.0 / 102;
   if (level >= kFlat) return 1;
   const double share = kAtLow + (1 - kAtLow) * (level - kLow) / (kFlat - kLow);

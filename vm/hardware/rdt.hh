@@ -23,7 +23,9 @@ struct RdtClass {
 /// The share of a memory-bound core's request rate that a delay value leaves, 0 < share <= 1.
 /// delay_percent: 0..99; higher values count as 99.
 /// linear: 1 - delay. mt2: no effect down to level 60, 28/102 at level 10, and a straight line
-/// between the two (the MT2 paper, Figure 4 and its text; level = 100 - delay).
+/// between the two (the MT2 paper, Figure 4 and its text; level = 100 - delay). plateau: linear,
+/// but levels of 65 to 94 all act as 90, as on some Xeons of the Skylake generation (issues 69 and
+/// 115 of intel-cmt-cat).
 double rate_share(ThrottleCurve, unsigned delay_percent);
 
 class Rdt {

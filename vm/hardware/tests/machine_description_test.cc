@@ -102,6 +102,13 @@ TEST(MachineDescription, TheMachinesOfThisRepositoryMatchTheirSources) {
   EXPECT_EQ(x.rdt.mba_max_delay, 90u);
   EXPECT_EQ(x.rdt.mba_step, 10u);
   EXPECT_EQ(x.rdt.throttle, ThrottleCurve::linear);
+  const MachineDescription s = shipped("scarce");
+  EXPECT_EQ(s.rdt.rmids, 4u);
+  EXPECT_EQ(s.rdt.l3_closes, 3u);
+  EXPECT_EQ(s.rdt.mba_closes, 3u);
+  EXPECT_EQ(s.rdt.upscale, 2048u);
+  EXPECT_EQ(s.rdt.throttle, ThrottleCurve::plateau);
+  EXPECT_EQ(s.memory.timing.name, t.memory.timing.name);
   const MachineDescription l = shipped("laptop");
   EXPECT_EQ(l.rdt.rmids + l.rdt.l3_closes + l.rdt.mba_closes, 0u);
   EXPECT_EQ(l.pmu.version, 2u);

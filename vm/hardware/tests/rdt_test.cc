@@ -107,7 +107,11 @@ TEST(RateShare, FallsMonotonicallyAndStaysAboveZero) {
   EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::linear, 90), 0.1);
   EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::mt2, 40), 1) << "no effect at level 60";
   EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::mt2, 90), 28.0 / 102);
-  for (ThrottleCurve t : {ThrottleCurve::linear, ThrottleCurve::mt2})
+  for (unsigned delay : {6, 10, 20, 35})
+    EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::plateau, delay), 0.9) << delay;
+  EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::plateau, 40), 0.6);
+  EXPECT_DOUBLE_EQ(rate_share(ThrottleCurve::plateau, 0), 1);
+  for (ThrottleCurve t : {ThrottleCurve::linear, ThrottleCurve::mt2, ThrottleCurve::plateau})
     for (unsigned d = 1; d <= 99; d++) {
       EXPECT_LE(rate_share(t, d), rate_share(t, d - 1));
       EXPECT_GT(rate_share(t, d), 0);
