@@ -14,9 +14,9 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use drfq_resctrl::detection::Detection;
 use drfq_sense::{
     perf_event::EventChoice,
-    resctrl::Resctrl,
     root,
     topology::Topology,
     traffic_counters::{TrafficCounters, needs_sys_admin},
@@ -103,7 +103,7 @@ fn run_once(
         counters.source = format!("the memory controller {target}");
         counters.degraded = None;
     }
-    let degraded = degradations(&counters, &Resctrl::detect(&root));
+    let degraded = degradations(&counters, &Detection::new(&root));
     let mut facts = facts(&config, &counters);
     facts.mem_measured |= by_controller;
     let mut storage = MaybeUninit::uninit();
@@ -181,24 +181,21 @@ fn facts(config: &Config, counters: &TrafficCounters) -> Facts {
 }
 
 /// One line for each missing resource.
-fn degradations(counters: &TrafficCounters, resctrl: &Resctrl) -> Vec<String> {
-    let resctrl = match resctrl {
-        Resctrl::Mounted { .. } => None,
-        Resctrl::NotMounted => Some("resctrl is not mounted"),
-        Resctrl::NotInCpu => Some("this CPU has no resctrl"),
-        Resctrl::NotInKernel => Some("this kernel has no resctrl"),
-    };
-    let resctrl = resctrl.map(|reason| {
-        format!(
-            "{reason}, so the bandwidth of groups is neither monitored (MBM) nor throttled (MBA)"
-        )
-    });
-    counters
-        .degraded
-        .clone()
-        .into_iter()
-        .chain(resctrl)
-        .collect()
+fn degradations(counters: &TrafficCounters, resctrl: &Detection) -> Vec<String> {
+    let line = |what: &'static str| move |reason| format!("{what}: {reason}");
+    let lines = [
+        counters.degraded.clone(),
+        resctrl.missing().map(line(
+            "resctrl cannot be used, so there is neither MBM nor MBA",
+        )),
+        resctrl
+            .missing_mbm()
+            .map(line("the bandwidth of groups is not monitored (MBM)")),
+        resctrl
+            .missing_mba()
+            .map(line("the bandwidth of groups is not throttled (MBA)")),
+    ];
+    lines.into_iter().flatten().collect()
 }
 
 /// The configuration in one line.

@@ -4,9 +4,12 @@
 use std::{io::Write, path::Path};
 
 use anyhow::Result;
+use drfq_resctrl::{
+    detection::Detection,
+    info::{Bandwidth, Info, Unit},
+};
 use drfq_sense::{
     perf_event::{EventChoice, TrafficSource},
-    resctrl::{MbaUnit, Resctrl},
     root,
     sched_ext::{self, SchedExt},
     topology::Topology,
@@ -57,7 +60,7 @@ pub fn run(output: &mut impl Write) -> Result<bool> {
         Ok(topology) => findings.extend([cpus(&topology), pmu(&topology, &root)]),
         Err(error) => findings.push(Finding::new(Verdict::Fail, "CPUs", format!("{error:#}"))),
     }
-    findings.push(resctrl(&Resctrl::detect(&root)));
+    findings.extend(resctrl(&Detection::new(&root)));
     write(output, &findings)?;
     Ok(findings
         .iter()
@@ -177,44 +180,50 @@ fn pmu(topology: &Topology, root: &Path) -> Finding {
     }
 }
 
-fn resctrl(resctrl: &Resctrl) -> Finding {
-    let (verdict, text) = match resctrl {
-        Resctrl::Mounted {
-            monitors,
-            throttles,
-        } => {
-            let monitors = if *monitors {
-                "monitors bandwidth"
-            } else {
-                "monitors nothing"
-            };
-            let throttles = match throttles {
-                None => "throttles nothing",
-                Some(MbaUnit::Percent) => "throttles in percent per core",
-                Some(MbaUnit::EighthGbPerS) => "throttles in units of 1/8 GB/s",
-                Some(MbaUnit::MibPerS) => "throttles in MiB/s",
-            };
-            (Verdict::Ok, format!("mounted, {monitors}, {throttles}"))
-        }
-        Resctrl::NotMounted => (
-            Verdict::Warn,
-            "not mounted; mount it with: mount -t resctrl resctrl /sys/fs/resctrl".into(),
-        ),
-        Resctrl::NotInCpu => (
-            Verdict::Warn,
-            "this CPU has no resctrl, so MBM and MBA are missing".into(),
-        ),
-        Resctrl::NotInKernel => (
-            Verdict::Warn,
-            "this kernel lacks CONFIG_X86_CPU_RESCTRL, so MBM and MBA are missing".into(),
-        ),
+fn resctrl(found: &Detection) -> Vec<Finding> {
+    let Some(info) = found.info() else {
+        let text = found.missing().unwrap_or_default();
+        return vec![Finding::new(Verdict::Warn, "resctrl", text)];
     };
-    Finding::new(verdict, "resctrl", text)
+    let finding = |what, missing: Option<String>, present: String| match missing {
+        Some(reason) => Finding::new(Verdict::Warn, what, reason),
+        None => Finding::new(Verdict::Ok, what, present),
+    };
+    let mut monitors = format!("{} groups at most", rmids(info));
+    if let Some(caveat) = found.caveat() {
+        monitors = format!("{monitors}; {caveat}");
+    }
+    vec![
+        Finding::new(Verdict::Ok, "resctrl", "mounted"),
+        finding("MBM", found.missing_mbm(), monitors),
+        finding(
+            "MBA",
+            found.missing_mba(),
+            throttling(info.bandwidth.as_ref()),
+        ),
+    ]
+}
+
+fn rmids(info: &Info) -> u32 {
+    info.monitoring.as_ref().map_or(0, |found| found.num_rmids)
+}
+
+fn throttling(bandwidth: Option<&Bandwidth>) -> String {
+    let Some(found) = bandwidth else {
+        return String::new();
+    };
+    let unit = match found.unit {
+        Unit::Percent => "percent",
+        Unit::EighthGbPerS => "1/8 GB/s",
+        Unit::MibPerS => "MiB/s, by the kernel's own loop (mount option mba_MBps)",
+    };
+    format!("{} classes, in {unit}", found.num_closids)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use drfq_resctrl::info::ThrottleMode;
 
     #[test]
     fn a_finding_is_one_line_with_its_mark() {
@@ -234,17 +243,29 @@ mod tests {
     #[test]
     fn each_unit_of_throttling_has_its_words() {
         for (unit, words) in [
-            (MbaUnit::Percent, "percent"),
-            (MbaUnit::EighthGbPerS, "1/8 GB/s"),
-            (MbaUnit::MibPerS, "MiB/s"),
+            (Unit::Percent, "percent"),
+            (Unit::EighthGbPerS, "1/8 GB/s"),
+            (Unit::MibPerS, "MiB/s"),
         ] {
-            let finding = resctrl(&Resctrl::Mounted {
-                monitors: true,
-                throttles: Some(unit),
-            });
-            assert!(finding.text.contains(words), "{}", finding.text);
-            assert_eq!(finding.verdict, Verdict::Ok);
+            let text = throttling(Some(&Bandwidth {
+                unit,
+                min: 10,
+                step: 10,
+                max: 100,
+                num_closids: 8,
+                delay_linear: true,
+                thread_throttle_mode: ThrottleMode::Unknown,
+                domains: vec![0],
+            }));
+            assert!(text.contains(words) && text.contains("8 classes"), "{text}");
         }
-        assert_eq!(resctrl(&Resctrl::NotMounted).verdict, Verdict::Warn);
+    }
+
+    #[test]
+    fn a_machine_without_resctrl_has_one_finding_with_the_reason() {
+        let findings = resctrl(&Detection::new(Path::new("/nonexistent")));
+        assert_eq!(findings.len(), 1);
+        assert_eq!(findings[0].verdict, Verdict::Warn);
+        assert!(!findings[0].text.is_empty());
     }
 }

@@ -105,11 +105,11 @@ impl KernelFs {
                 format!("{} is no mounted resctrl", point.display()),
             ));
         }
-        Ok(Self::unchecked(point, Path::new("/proc")))
+        Ok(Self::at(point, Path::new("/proc")))
     }
 
     /// Takes any directory for resctrl and another for /proc.
-    fn unchecked(point: &Path, proc: &Path) -> Self {
+    pub(crate) fn at(point: &Path, proc: &Path) -> Self {
         Self {
             point: point.to_owned(),
             proc: proc.to_owned(),
@@ -201,7 +201,7 @@ mod tests {
         fs::create_dir_all(proc.join("7")).unwrap();
         fs::write(proc.join("7/cpu_resctrl_groups"), "res:/\nmon:\n").unwrap();
         fs::write(point.join("schemata"), b"MB:0=100\n\xff").unwrap();
-        let kernel = KernelFs::unchecked(&point, &proc);
+        let kernel = KernelFs::at(&point, &proc);
         assert_eq!(kernel.read("schemata").unwrap(), "MB:0=100\n\u{fffd}");
         kernel.write("schemata", "MB:0=50\n").unwrap();
         assert!(kernel.read("schemata").unwrap().starts_with("MB:0=50\n"));

@@ -133,7 +133,7 @@ pub struct Monitoring {
 }
 
 /// All of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Info {
     /// Memory bandwidth can be throttled (MBA).
     pub bandwidth: Option<Bandwidth>,

@@ -5,6 +5,7 @@
 //! | module | noun |
 //! |---|---|
 //! | [`fs`] | the files, behind a trait |
+//! | [`detection`] | whether there is resctrl, and why MBM or MBA is missing |
 //! | [`mount`] | where resctrl is mounted |
 //! | [`info`] | what this machine offers |
 //! | [`schemata`] | the values of a class |
@@ -15,6 +16,7 @@
 //! | [`fake`] | a model of the kernel, for tests |
 
 pub mod assignment;
+pub mod detection;
 pub mod error;
 pub mod fake;
 pub mod fs;

@@ -15,6 +15,10 @@ pub struct CpuModel {
     pub vendor: String,
     /// `cpu family`.
     pub family: u32,
+    /// `model`.
+    pub model: u32,
+    /// `stepping`.
+    pub stepping: u32,
     /// Words of `flags`.
     pub flags: Vec<String>,
 }
@@ -32,14 +36,22 @@ impl CpuModel {
                 .find(|(name, _)| name.trim() == key)
                 .map_or("", |(_, value)| value.trim())
         };
+        let number = |key: &str| value(key).parse().unwrap_or(0);
         Self {
             vendor: value("vendor_id").into(),
-            family: value("cpu family").parse().unwrap_or(0),
+            family: number("cpu family"),
+            model: number("model"),
+            stepping: number("stepping"),
             flags: value("flags")
                 .split_whitespace()
                 .map(str::to_owned)
                 .collect(),
         }
+    }
+
+    /// Whether the CPU has a flag of `/proc/cpuinfo`.
+    pub fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|found| found == flag)
     }
 
     /// The event that comes closest to the memory traffic of a task.
@@ -86,8 +98,8 @@ mod tests {
 
     fn cpuinfo(vendor: &str, family: u32) -> CpuModel {
         CpuModel::parse(&format!(
-            "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: 1\n\
-             flags\t\t: fpu rdt_a mba\n\nprocessor\t: 1\nvendor_id\t: Other\n"
+            "processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: 85\n\
+             model name\t: Some CPU\nstepping\t: 4\nflags\t\t: fpu rdt_a mba\n\nprocessor\t: 1\nvendor_id\t: Other\n"
         ))
     }
 
@@ -95,7 +107,8 @@ mod tests {
     fn the_first_cpu_of_cpuinfo_is_read() {
         let model = cpuinfo("GenuineIntel", 6);
         assert_eq!((model.vendor.as_str(), model.family), ("GenuineIntel", 6));
-        assert_eq!(model.flags, ["fpu", "rdt_a", "mba"]);
+        assert_eq!((model.model, model.stepping), (85, 4));
+        assert!(model.has("mba") && !model.has("cqm"));
         assert_eq!(CpuModel::parse(""), CpuModel::default());
         assert_eq!(
             CpuModel::read(Path::new("/nonexistent")),

@@ -4,7 +4,6 @@
 
 pub mod cpu_model;
 pub mod perf_event;
-pub mod resctrl;
 pub mod sched_ext;
 pub mod topology;
 pub mod traffic_counters;
