@@ -51,6 +51,12 @@ static __always_inline struct drfq_cpu *cpu_slot(s32 cpu)
 	return &cpus[cpu_index(cpu)];
 }
 
+/* Returns the LLC of @cpu, from 0 to nr_llcs - 1. */
+static __always_inline u32 llc_of_cpu(s32 cpu)
+{
+	return cpu_llc[cpu_index(cpu)];
+}
+
 /*
  * Records that task @pid runs on the CPU of @slot; 0: none does. The caller holds
  * the CPU's run-queue lock, as every callback does that changes a slot.

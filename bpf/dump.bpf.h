@@ -69,6 +69,7 @@ void BPF_STRUCT_OPS(drfq_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool idle
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
+	scx_bpf_dump("pinned tasks queued=%d\n", scx_bpf_dsq_nr_queued(DRFQ_DSQ_CPU + cpu));
 	if (idle)
 		return;
 	scx_bpf_dump("running pid=%u S-V=%lld ns\n", slot->pid,

@@ -125,14 +125,15 @@ static void hold_end(struct task_ctx *t)
 }
 
 /*
- * Called by ops.dispatch: moves each held task that may be released to the queue of its
- * own CPU's LLC, in order of S. @all_idle: no other CPU is busy. Returns whether any
+ * Called by ops.dispatch: moves each held task that may be released to its queue, in order
+ * of S. @all_idle: no other CPU is busy. Returns whether any
  * task was moved.
  */
 static bool hold_release(bool all_idle)
 {
 	struct task_struct *p;
 	bool moved = false;
+	u64 dsq;
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
@@ -142,9 +143,10 @@ static bool hold_release(bool all_idle)
 			cause = hold_release_cause(p, t, all_idle);
 		if (cause == DRFQ_NR_EVENTS)
 			continue;
-		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, queue_of(p), 0))
+		dsq = queue_of(p, t);
+		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
 			continue;
-		queue_mark(llc_of_cpu(scx_bpf_task_cpu(p)));
+		queue_announce(dsq);
 		if (t)
 			hold_end(t);
 		count(cause);

@@ -16,6 +16,27 @@ static __always_inline bool kick_idle_for(struct task_struct *p)
 	return true;
 }
 
+/* How many tasks of a queue are asked for an idle CPU. */
+#define KICK_LOOKS_MAX 16
+
+/* Wakes an idle CPU for one of the first tasks of @dsq. Returns whether there is one. */
+static bool kick_idle_for_any(u64 dsq)
+{
+	struct task_struct *p;
+	u32 looks = 0;
+
+	/* The usual case, and far cheaper than an iterator. */
+	if (scx_bpf_dsq_nr_queued(dsq) <= 0)
+		return false;
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (kick_idle_for(p))
+			return true;
+		if (++looks >= KICK_LOOKS_MAX)
+			break;
+	}
+	return false;
+}
+
 /*
  * Wakes an idle CPU for a queued task. Two races leave a queued task without a CPU:
  * - A CPU was woken for one task, and takes another. So this is called when a CPU
@@ -26,23 +47,30 @@ static __always_inline bool kick_idle_for(struct task_struct *p)
  */
 static __noinline int kick_idle_for_queued(void)
 {
-	struct task_struct *p;
 	u32 llc;
 
 	bpf_for(llc, 0, nr_llcs) {
-		u32 looks = 0;
-
-		/* The usual case, and far cheaper than an iterator. */
-		if (scx_bpf_dsq_nr_queued(DRFQ_DSQ_LLC + llc) <= 0)
-			continue;
-		bpf_for_each(scx_dsq, p, DRFQ_DSQ_LLC + llc, 0) {
-			if (kick_idle_for(p))
-				return 1;
-			if (++looks >= QUEUE_SEARCH_MAX)
-				break;
-		}
+		if (kick_idle_for_any(DRFQ_DSQ_LLC + llc))
+			return 1;
+		if (READ_ONCE(partial_used[llc & (DRFQ_MAX_LLCS - 1)]) &&
+		    kick_idle_for_any(DRFQ_DSQ_PARTIAL + llc))
+			return 1;
 	}
 	return 0;
+}
+
+/*
+ * Wakes each idle CPU that pinned tasks wait for. A pinned task wakes its CPU when it is
+ * queued, so this is only for races: the timer calls it.
+ */
+static void kick_idle_for_pinned(void)
+{
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		if (!READ_ONCE(cpu_slot(cpu)->pid) && queue_pinned_wait(cpu))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
 }
 
 #endif /* DRFQ_IDLE_BPF_H */

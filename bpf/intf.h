@@ -15,10 +15,12 @@ enum {
 
 	DRFQ_COMM_LEN = 16,
 
-	/* DSQ ids: the first LLC's queue (the others follow), and the queue of
-	 * held tasks. */
-	DRFQ_DSQ_LLC = 0x100,
+	/* DSQ ids: the queue of held tasks, and the first queue of each kind of
+	 * queue.bpf.h, which the others follow. The low bits number the LLC. */
 	DRFQ_DSQ_HELD = 0x80,
+	DRFQ_DSQ_LLC = 0x100,
+	DRFQ_DSQ_PARTIAL = 0x200,
+	DRFQ_DSQ_CPU = 0x1000,
 };
 
 /* How a nice value becomes a weight: the kernel's table, or 4.9. */
@@ -95,6 +97,8 @@ struct drfq_cpu {
 	 * drfq_register_vtime()), as of the last charge. */
 	u64 register_vtime_ns;
 	u64 events[DRFQ_NR_EVENTS];
+	/* Not 0: tasks that are pinned to this CPU may be queued. */
+	u32 pinned_queued;
 } __attribute__((aligned(64)));
 
 /* One record of the task iterator. User space reads it as bytes. */

@@ -6,7 +6,7 @@
  *
  *   select_cpu  A blocked packet ends, and S follows 4.7. If a CPU is idle, the
  *               task is dispatched to it, unless 4.10 holds it (hold.bpf.h).
- *   enqueue     The task waits in its LLC's queue, in order of S (queue.bpf.h). It
+ *   enqueue     The task waits in its queue, in order of S (queue.bpf.h). It
  *               may preempt a packet with a later S (preempt.bpf.h).
  *   dispatch    A CPU takes the task with the smallest S, or continues its own.
  *   running     The packet starts. The CPU's slot publishes its S (cpu.bpf.h).
@@ -30,6 +30,7 @@
 #include "flow.bpf.h"
 #include "pmu.bpf.h"
 #include "cgroup.bpf.h"
+#include "account.bpf.h"
 #include "queue.bpf.h"
 #include "task.bpf.h"
 #include "idle.bpf.h"
@@ -138,7 +139,7 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		hold_insert(p, t, enq_flags);
 		return;
 	}
-	queue_insert(p, queue_key(p, t), enq_flags);
+	queue_insert(p, t, queue_key(p, t), enq_flags);
 	/* Look for an idle CPU if select_cpu did not. It was not called, or V
 	 * has released the task that it held for DMA traffic. */
 	if ((!__COMPAT_is_enq_cpu_selected(enq_flags) || (t->flags & DRFQ_TASK_INDEBTED)) &&
@@ -194,25 +195,23 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 {
 	bool runnable = prev && (prev->scx.flags & SCX_TASK_QUEUED);
 	struct drfq_cpu *slot = cpu_slot(cpu);
-	u32 llc = llc_of_cpu(cpu);
-	u64 dsq, start = 0;
-	bool held, found;
+	struct queue_pick head = {};
+	bool held;
 
 	held = hold_nonempty();
 	if (held)
 		hold_release(false);
-	found = queue_choose(cpu, &dsq, &start);
-	if (runnable && found && slot->yielded_pid != (u32)prev->pid &&
-	    !drfq_before(start, slot->charged_vtime_ns)) {
-		continue_running(slot, prev, true, start);
+	queue_choose(cpu, &head);
+	if (runnable && head.dsq && slot->yielded_pid != (u32)prev->pid &&
+	    !drfq_before(head.start, slot->charged_vtime_ns)) {
+		continue_running(slot, prev, true, head.start);
 		return;
 	}
-	if (queue_take_any(dsq, llc))
+	if (queue_take_any(head.dsq, cpu))
 		return;
 	if (runnable)
 		continue_running(slot, prev, false, 0);
-	else if (!(held && !cpus_busy(cpu) && hold_release(true) &&
-		   queue_take_any(DRFQ_DSQ_LLC + llc, llc)))
+	else if (!(held && !cpus_busy(cpu) && hold_release(true) && queue_take_any(0, cpu)))
 		kick_idle_for_queued();
 }
 
@@ -224,11 +223,12 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
  */
 static __noinline u64 start_beyond_cap(struct task_struct *p, s32 cpu, u64 start)
 {
-	u64 dsq = DRFQ_DSQ_LLC + llc_of_cpu(cpu), head;
+	struct queue_pick head = {};
 
-	if (queue_head(dsq, cpu, &head) && drfq_before(head, start))
+	queue_choose_own(cpu, &head);
+	if (head.dsq && drfq_before(head.start, start))
 		return start;
-	return task_start_packet(p, start, scx_bpf_dsq_nr_queued(dsq) > 0, start);
+	return task_start_packet(p, start, head.dsq != 0, start);
 }
 
 void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
@@ -312,6 +312,8 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 	vtime_refresh(slot->vtime_ns);
 	/* A task that was queued between ops.dispatch and this CPU's idle bit
 	 * has woken no CPU. Wake one now. */
+	if (queue_has_pinned(cpu))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	kick_idle_for_queued();
 	if (hold_nonempty())
 		hold_kick_idle(!cpus_busy(-1));

@@ -26,6 +26,9 @@ const volatile u32 nr_llcs = 1;
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 cpu_llc[DRFQ_MAX_CPUS];
 
+/* Not 0: the CPU is possible, but offline. Affinities need not have it. */
+const volatile u32 cpu_offline[DRFQ_MAX_CPUS];
+
 /* A woken task preempts a packet whose S is later by this (ns of virtual time). */
 const volatile u64 preempt_margin_ns = 1000000;
 

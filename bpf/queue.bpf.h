@@ -1,40 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The queues of runnable tasks: one DSQ per LLC, in order of S. All queues share one
- * V, so their heads can be compared. A CPU prefers the queue of its own LLC. Each
- * dispatch compares it with one other queue, and takes from that one if its head is
- * earlier by steal_margin_ns. With one LLC this is the order of the thesis.
+ * The queues of runnable tasks, each in order of S. A task waits
+ *   - on the queue of its CPU, if it may run on one CPU only (it is pinned);
+ *   - on the queue of its LLC, if it may run on every CPU of the LLC;
+ *   - on the partial queue of its LLC otherwise.
+ *
+ * So each task of a CPU's queue may run on that CPU, and each task of an LLC's queue on
+ * every CPU of that LLC: their heads need no search. Only a partial queue is searched,
+ * and the search is limited. All queues share one V, so their heads can be compared.
+ *
+ * A CPU prefers its own three queues. Each dispatch compares them with the queues of
+ * one other LLC, and takes from there if a head is earlier by steal_margin_ns. With one
+ * LLC and no affinity this is the order of the thesis.
  */
 #ifndef DRFQ_QUEUE_BPF_H
 #define DRFQ_QUEUE_BPF_H
 
-/* Returns the LLC of @cpu, from 0 to nr_llcs - 1. */
-static __always_inline u32 llc_of_cpu(s32 cpu)
-{
-	return cpu_llc[cpu_index(cpu)];
-}
-
-/* Creates the queues. Returns 0 or a negative errno. */
-static s32 queue_init(void)
-{
-	s32 err;
-	u32 llc;
-
-	bpf_for(llc, 0, nr_llcs) {
-		err = scx_bpf_create_dsq(DRFQ_DSQ_LLC + llc, -1);
-		if (err) {
-			scx_bpf_error("cannot create the queue of LLC %u: %d", llc, err);
-			return err;
-		}
-	}
-	return 0;
-}
-
-/* Returns the DSQ of the LLC of the task's CPU. */
-static __always_inline u64 queue_of(const struct task_struct *p)
-{
-	return DRFQ_DSQ_LLC + llc_of_cpu(scx_bpf_task_cpu(p));
-}
+/*
+ * Not 0: the partial queue of this LLC has had tasks. Most machines never have any, and
+ * then no CPU looks at the queue.
+ */
+static u32 partial_used[DRFQ_MAX_LLCS];
 
 /*
  * The LLCs whose queues may have tasks, one bit each, if there are several. A task may
@@ -44,146 +30,278 @@ static __always_inline u64 queue_of(const struct task_struct *p)
  */
 static u64 queued_llcs;
 
-/* A task is inserted into the queue of @llc. */
-static __always_inline void queue_mark(u32 llc)
-{
-	u64 bit = 1ULL << (llc & (DRFQ_MAX_LLCS - 1));
+/* A queue to take from. dsq: its id, 0 for none. start: the key of its head (ns). */
+struct queue_pick {
+	u64 dsq;
+	u64 start;
+};
 
-	if (nr_llcs > 1 && !(READ_ONCE(queued_llcs) & bit))
-		__sync_fetch_and_or(&queued_llcs, bit);
+/* Creates @count queues with ids from @first on. Returns 0 or a negative errno. */
+static s32 queue_create(u64 first, u32 count)
+{
+	s32 err;
+	u32 i;
+
+	bpf_for(i, 0, count) {
+		err = scx_bpf_create_dsq(first + i, -1);
+		if (err) {
+			scx_bpf_error("cannot create queue %llx: %d", first + i, err);
+			return err;
+		}
+	}
+	return 0;
 }
 
-/* The queue of @llc had no task for one of its CPUs: clears its bit if it is empty. */
-static __always_inline void queue_unmark(u32 llc)
+/* Creates the queues. Returns 0 or a negative errno. */
+static s32 queue_init(void)
+{
+	s32 err = queue_create(DRFQ_DSQ_LLC, nr_llcs);
+
+	if (!err)
+		err = queue_create(DRFQ_DSQ_PARTIAL, nr_llcs);
+	return err ?: queue_create(DRFQ_DSQ_CPU, nr_cpu_ids);
+}
+
+/* Returns the LLCs (bit i: LLC i) of which @allowed has every CPU that is online. */
+static __noinline u64 queue_whole_llcs(const struct cpumask *allowed)
+{
+	u64 whole = ~(u64)verifier_zero;
+	s32 cpu;
+
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		u32 llc = llc_of_cpu(cpu) & (DRFQ_MAX_LLCS - 1);
+
+		if (!cpu_offline[cpu_index(cpu)] && !bpf_cpumask_test_cpu(cpu, allowed))
+			whole &= ~(1ULL << llc);
+	}
+	return whole;
+}
+
+/*
+ * Returns the DSQ that @p, with account @t, waits on. The effective mask of a task that
+ * must not migrate for now is smaller than its configured one, so it is partial.
+ */
+static u64 queue_of(const struct task_struct *p, const struct task_ctx *t)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	u32 llc = llc_of_cpu(cpu);
+
+	if (task_is_pinned(p))
+		return DRFQ_DSQ_CPU + cpu;
+	return (t && t->whole_llcs & 1ULL << llc ? DRFQ_DSQ_LLC : DRFQ_DSQ_PARTIAL) + llc;
+}
+
+/* Lets the CPUs of @dsq know that it may have tasks. */
+static void queue_announce(u64 dsq)
+{
+	u32 llc = dsq & (DRFQ_MAX_LLCS - 1);
+
+	if (dsq >= DRFQ_DSQ_CPU) {
+		WRITE_ONCE(cpu_slot(dsq - DRFQ_DSQ_CPU)->pinned_queued, 1);
+		return;
+	}
+	if (dsq >= DRFQ_DSQ_PARTIAL && !READ_ONCE(partial_used[llc]))
+		WRITE_ONCE(partial_used[llc], 1);
+	if (nr_llcs > 1 && !(READ_ONCE(queued_llcs) & 1ULL << llc))
+		__sync_fetch_and_or(&queued_llcs, 1ULL << llc);
+}
+
+/* Returns whether tasks wait for any CPU of @llc. */
+static __always_inline bool queue_llc_has_tasks(u32 llc)
+{
+	return scx_bpf_dsq_nr_queued(DRFQ_DSQ_LLC + llc) > 0 ||
+	       (READ_ONCE(partial_used[llc & (DRFQ_MAX_LLCS - 1)]) &&
+		scx_bpf_dsq_nr_queued(DRFQ_DSQ_PARTIAL + llc) > 0);
+}
+
+/* The queues of @llc had no task for one of its CPUs: clears the bit if they are empty. */
+static void queue_unmark(u32 llc)
 {
 	u64 bit = 1ULL << (llc & (DRFQ_MAX_LLCS - 1));
 
-	if ((READ_ONCE(queued_llcs) & bit) && !scx_bpf_dsq_nr_queued(DRFQ_DSQ_LLC + llc))
+	if ((READ_ONCE(queued_llcs) & bit) && !queue_llc_has_tasks(llc))
 		__sync_fetch_and_and(&queued_llcs, ~bit);
 }
 
-/* Returns whether a task waits in any queue that CPUs of the LLC of @p take from. */
-static __always_inline bool queue_has_waiters(const struct task_struct *p)
+/* Returns whether pinned tasks wait for @cpu. */
+static __always_inline bool queue_pinned_wait(s32 cpu)
 {
-	return READ_ONCE(queued_llcs) || scx_bpf_dsq_nr_queued(queue_of(p)) > 0;
+	return READ_ONCE(cpu_slot(cpu)->pinned_queued) &&
+	       scx_bpf_dsq_nr_queued(DRFQ_DSQ_CPU + cpu) > 0;
 }
 
-/* Inserts @p into its LLC's queue. @key: its place there (ns), usually S. */
-static void queue_insert(struct task_struct *p, u64 key, u64 enq_flags)
+/* Returns whether a task waits in any queue that the CPU of @p takes from. */
+static __always_inline bool queue_has_waiters(const struct task_struct *p)
 {
-	queue_mark(llc_of_cpu(scx_bpf_task_cpu(p)));
-	scx_bpf_dsq_insert_vtime(p, queue_of(p), slice_ns, key, enq_flags);
+	s32 cpu = scx_bpf_task_cpu(p);
+
+	return READ_ONCE(queued_llcs) || queue_llc_has_tasks(llc_of_cpu(cpu)) ||
+	       queue_pinned_wait(cpu);
+}
+
+/* Inserts @p into its queue. @key: its place there (ns), usually S. */
+static void queue_insert(struct task_struct *p, struct task_ctx *t, u64 key, u64 enq_flags)
+{
+	u64 dsq = queue_of(p, t);
+
+	/* A CPU's queue is inserted into and taken from under the same run-queue lock,
+	 * so the insertion, which follows this callback, is not missed. */
+	queue_announce(dsq);
+	scx_bpf_dsq_insert_vtime(p, dsq, slice_ns, key, enq_flags);
 	count(DRFQ_EV_QUEUED);
 }
 
-/* How many queued tasks a search examines to find one that may run on a CPU. */
-#define QUEUE_SEARCH_MAX 16
+/*
+ * Like queue_pinned_wait(). If no task waits, later calls know it without a look at the
+ * queue. The caller holds the run-queue lock of @cpu, as insertions do. Only
+ * hold_release() inserts without it: it inserts first and announces then, and this
+ * function clears first and looks then.
+ */
+static bool queue_has_pinned(s32 cpu)
+{
+	struct drfq_cpu *slot = cpu_slot(cpu);
 
-/* The slow path of queue_head(), for a head that may not run on @cpu. */
+	if (!READ_ONCE(slot->pinned_queued))
+		return false;
+	if (scx_bpf_dsq_nr_queued(DRFQ_DSQ_CPU + cpu) > 0)
+		return true;
+	WRITE_ONCE(slot->pinned_queued, 0);
+	/* Orders the store before the look. */
+	__sync_fetch_and_add(&slot->pinned_queued, 0);
+	if (scx_bpf_dsq_nr_queued(DRFQ_DSQ_CPU + cpu) <= 0)
+		return false;
+	WRITE_ONCE(slot->pinned_queued, 1);
+	return true;
+}
+
+/* How many tasks of a partial queue a search examines to find one for a CPU. */
+#define QUEUE_SEARCH_MAX 64
+
+/*
+ * The slow path of queue_look(), for a head that may not run on @cpu. If the search
+ * gives up, *@start is the last key that it saw: a task for @cpu has no earlier one.
+ */
 static __noinline bool queue_search(u64 dsq, s32 cpu, u64 *start)
 {
 	struct task_struct *p;
 	u32 looks = 0;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
-		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
-			*start = p->scx.dsq_vtime;
+		*start = p->scx.dsq_vtime;
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || ++looks >= QUEUE_SEARCH_MAX)
 			return true;
-		}
-		if (++looks >= QUEUE_SEARCH_MAX)
-			break;
 	}
 	return false;
 }
 
 /*
- * Finds the first task of @dsq that may run on @cpu, among QUEUE_SEARCH_MAX, and
- * stores its key in *@start (ns). Returns whether there is one.
+ * Makes @dsq the pick of @cpu if it has a task for @cpu that is earlier than the pick so
+ * far by more than @margin (ns). If its first QUEUE_SEARCH_MAX tasks may not run on
+ * @cpu, the key of the last of these counts as the head's. A global function, like
+ * those of flow.bpf.h. Returns 0.
  */
-static bool queue_head(u64 dsq, s32 cpu, u64 *start)
+__noinline int queue_look(u64 dsq, s32 cpu, u64 margin, struct queue_pick *pick __arg_nonnull)
 {
 	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq);
+	u64 start;
 
 	if (!p)
-		return false;
-	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-		return queue_search(dsq, cpu, start);
-	*start = p->scx.dsq_vtime;
-	return true;
+		return 0;
+	start = p->scx.dsq_vtime;
+	if (pick->dsq && !drfq_before(start + margin, pick->start))
+		return 0;
+	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !queue_search(dsq, cpu, &start))
+		return 0;
+	if (pick->dsq && !drfq_before(start + margin, pick->start))
+		return 0;
+	pick->dsq = dsq;
+	pick->start = start;
+	return 0;
 }
 
-/* Finds the first other queue with a task for @cpu. Like queue_choose(). */
-static bool queue_choose_other(s32 cpu, u32 llc, u64 *dsq, u64 *start)
+/* queue_look() for both queues of @llc. */
+static void queue_look_llc(u32 llc, s32 cpu, u64 margin, struct queue_pick *pick)
 {
-	u32 i, other;
+	queue_look(DRFQ_DSQ_LLC + llc, cpu, margin, pick);
+	if (READ_ONCE(partial_used[llc & (DRFQ_MAX_LLCS - 1)]))
+		queue_look(DRFQ_DSQ_PARTIAL + llc, cpu, margin, pick);
+}
 
-	bpf_for(i, 1, nr_llcs) {
-		other = llc + i;
-		if (other >= nr_llcs)
-			other -= nr_llcs;
-		if (queue_head(DRFQ_DSQ_LLC + other, cpu, start)) {
-			*dsq = DRFQ_DSQ_LLC + other;
-			return true;
-		}
-	}
-	return false;
+/* Picks the earliest head of the CPU's own queues. */
+static void queue_choose_own(s32 cpu, struct queue_pick *pick)
+{
+	u32 llc = llc_of_cpu(cpu);
+
+	queue_look_llc(llc, cpu, 0, pick);
+	if (!pick->dsq)
+		queue_unmark(llc);
+	if (queue_has_pinned(cpu))
+		queue_look(DRFQ_DSQ_CPU + cpu, cpu, 0, pick);
+}
+
+/* Returns the LLC @i places after @llc, around the end of the list. */
+static __always_inline u32 llc_after(u32 llc, u32 i)
+{
+	return llc + i < nr_llcs ? llc + i : llc + i - nr_llcs;
 }
 
 /*
- * Finds the queue that @cpu should take from. Stores its id in *@dsq and its head's
- * key in *@start (ns). Returns whether any queue has a task for @cpu. The queue that
- * is compared is drawn at random. A round robin falls into step with the slices, so
- * that each CPU always compares the same queue.
+ * Picks the queue that @cpu should take from. The other LLC that is compared is drawn at
+ * random. A round robin falls into step with the slices, so that each CPU always
+ * compares the same LLC. A CPU without tasks of its own tries all LLCs.
  */
-static bool queue_choose(s32 cpu, u64 *dsq, u64 *start)
+static void queue_choose(s32 cpu, struct queue_pick *pick)
 {
-	u32 llc = llc_of_cpu(cpu);
-	u64 own = DRFQ_DSQ_LLC + llc, other, other_start;
+	u32 i, other, llc = llc_of_cpu(cpu);
 
-	*dsq = own;
-	if (!queue_head(own, cpu, start)) {
-		queue_unmark(llc);
-		return nr_llcs > 1 && queue_choose_other(cpu, llc, dsq, start);
-	}
+	queue_choose_own(cpu, pick);
 	if (nr_llcs < 2)
-		return true;
-	other = DRFQ_DSQ_LLC + bpf_get_prandom_u32() % nr_llcs;
-	if (other == own || !queue_head(other, cpu, &other_start) ||
-	    !drfq_before(other_start + steal_margin_ns, *start))
-		return true;
-	*dsq = other;
-	*start = other_start;
-	return true;
+		return;
+	if (pick->dsq) {
+		other = bpf_get_prandom_u32() % nr_llcs;
+		if (other != llc)
+			queue_look_llc(other, cpu, steal_margin_ns, pick);
+		return;
+	}
+	bpf_for(i, 1, nr_llcs) {
+		queue_look_llc(llc_after(llc, i), cpu, 0, pick);
+		if (pick->dsq)
+			return;
+	}
 }
 
-/* Moves the first task of @dsq that may run on this CPU to its local DSQ. @own: the
- * id of the CPU's own queue. Returns whether a task was moved. */
-static __always_inline bool queue_take(u64 dsq, u64 own)
+/* Moves the first task of @dsq that may run on this CPU, which belongs to @llc, to its
+ * local DSQ. Returns whether a task was moved. */
+static __always_inline bool queue_take(u64 dsq, u32 llc)
 {
 	if (!scx_bpf_dsq_move_to_local(dsq, 0))
 		return false;
-	if (dsq != own)
+	if (dsq < DRFQ_DSQ_CPU && (dsq & (DRFQ_MAX_LLCS - 1)) != llc)
 		count(DRFQ_EV_STEALS);
 	return true;
 }
 
-/* Takes a task from the first queue that has one: @first, the own, all others. */
-static bool queue_take_any(u64 first, u32 llc)
+/* Takes a task from the queues of LLC @from, for a CPU of @llc. */
+static bool queue_take_llc(u32 from, u32 llc)
 {
-	u64 own = DRFQ_DSQ_LLC + llc;
-	u32 i, other;
+	if (queue_take(DRFQ_DSQ_LLC + from, llc))
+		return true;
+	return READ_ONCE(partial_used[from & (DRFQ_MAX_LLCS - 1)]) &&
+	       queue_take(DRFQ_DSQ_PARTIAL + from, llc);
+}
 
-	if (queue_take(first, own))
+/* Takes a task for @cpu from the first queue that has one: @first (0: none), the own
+ * ones, those of all LLCs. */
+static bool queue_take_any(u64 first, s32 cpu)
+{
+	u32 i, llc = llc_of_cpu(cpu);
+
+	if (first && queue_take(first, llc))
 		return true;
-	if (first != own && queue_take(own, own))
+	if (queue_has_pinned(cpu) && queue_take(DRFQ_DSQ_CPU + cpu, llc))
 		return true;
-	if (nr_llcs < 2)
-		return false;
-	bpf_for(i, 1, nr_llcs) {
-		other = llc + i;
-		if (other >= nr_llcs)
-			other -= nr_llcs;
-		if (queue_take(DRFQ_DSQ_LLC + other, own))
+	bpf_for(i, 0, nr_llcs) {
+		if (queue_take_llc(llc_after(llc, i), llc))
 			return true;
 	}
 	return false;

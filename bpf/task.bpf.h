@@ -1,53 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A task's account: its flow, its weights, and what it is charged for.
+ * What happens to a task's account: weights, charges, wake-ups, migration.
  */
 #ifndef DRFQ_TASK_BPF_H
 #define DRFQ_TASK_BPF_H
-
-struct task_ctx {
-	struct drfq_flow flow;
-	u32 flags; /* enum drfq_task_flags */
-	/* The task's own weight. flow.weight is the effective one. */
-	u32 weight;
-	/* Node index of its cgroup; 0 is the root group. */
-	u32 cgroup;
-	/* The kernel's sum_exec_runtime at the last charge (ns). */
-	u64 exec_ns;
-	/* The last charge: running time (ns), and what bus_vt grew by (ns). */
-	u64 last_run_ns;
-	u64 last_bus_ns;
-	/* Totals that were charged: CPU time, all traffic, traffic of devices. */
-	u64 charged_ns;
-	u64 bytes;
-	u64 dma_bytes;
-	/* Moved by devices, not charged yet. Other CPUs add to it. */
-	u64 dma_pending_bytes;
-	/* Moved by a CPU and counted by a memory controller, not charged yet.
-	 * Other CPUs add to it. */
-	u64 mc_pending_bytes;
-	/* Holds: start of the present one, total, longest (wall clock, ns). */
-	u64 held_since_ns;
-	u64 held_ns;
-	u64 max_held_ns;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_ctx);
-} task_ctxs SEC(".maps");
-
-/* Returns the account of @p. Counts a failed look-up, after which NULL is returned. */
-static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
-{
-	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-
-	if (!t)
-		count(DRFQ_EV_NO_ACCOUNT);
-	return t;
-}
 
 /* The kernel's sched_prio_to_weight[]. Nice 0 is 1024; each step is a factor of 1.25. */
 static const u32 nice_to_weight[40] = {
@@ -77,16 +33,6 @@ static u32 task_weight(const struct task_struct *p)
 	if (row >= 40)
 		return DRFQ_WEIGHT_ONE;
 	return nice_to_weight[row] * (DRFQ_WEIGHT_ONE / 1024);
-}
-
-static __always_inline bool task_is_kthread(const struct task_struct *p)
-{
-	return p->flags & PF_KTHREAD;
-}
-
-static __always_inline bool task_is_pinned(const struct task_struct *p)
-{
-	return p->nr_cpus_allowed == 1;
 }
 
 /* Takes the traffic of devices that is not charged yet, and adds it to the totals. */
@@ -218,6 +164,7 @@ static u32 task_cgroup_index(struct task_struct *p)
 static void task_enable(struct task_struct *p, struct task_ctx *t)
 {
 	t->exec_ns = p->se.sum_exec_runtime;
+	t->whole_llcs = queue_whole_llcs(p->cpus_ptr);
 	task_set_weight(t, task_cgroup_index(p), task_weight(p));
 	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), 0, false);
 }
@@ -261,6 +208,7 @@ static void task_migrate(struct task_struct *p, struct task_ctx *t, const struct
 {
 	s32 from = scx_bpf_task_cpu(p), to = bpf_cpumask_first(allowed);
 
+	t->whole_llcs = queue_whole_llcs(allowed);
 	if (!bpf_cpumask_test_cpu(from, allowed))
 		drfq_shift(&t->flow, vtime_of_cpu(to) - vtime_of_cpu(from));
 }

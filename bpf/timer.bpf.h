@@ -73,13 +73,20 @@ static void rescue_queue(u64 dsq, u64 jiffies)
 static void rescue(void)
 {
 	u64 jiffy = jiffy_ns(), since;
+	s32 cpu;
 	u32 llc;
 
 	if (!jiffy)
 		return;
 	since = rescued_at_jiffies - rescue_ns / jiffy;
-	bpf_for(llc, 0, nr_llcs)
+	bpf_for(cpu, 0, nr_cpu_ids) {
+		if (queue_pinned_wait(cpu))
+			rescue_queue(DRFQ_DSQ_CPU + cpu, since);
+	}
+	bpf_for(llc, 0, nr_llcs) {
 		rescue_queue(DRFQ_DSQ_LLC + llc, since);
+		rescue_queue(DRFQ_DSQ_PARTIAL + llc, since);
+	}
 }
 
 static int timer_fire(void *map, int *key, struct bpf_timer *timer)
@@ -89,6 +96,7 @@ static int timer_fire(void *map, int *key, struct bpf_timer *timer)
 	if (hold_update_hint())
 		hold_kick_idle(!cpus_busy(-1));
 	kick_idle_for_queued();
+	kick_idle_for_pinned();
 	if (++timer_periods % RESCUE_PERIODS == 0)
 		rescue();
 	bpf_rcu_read_unlock();

@@ -97,6 +97,8 @@ pub struct Config {
     pub mem_ns_per_byte_q32: u64,
     /// The queue of each CPU.
     pub cpu_llc: Vec<u32>,
+    /// CPUs that are online.
+    pub online: Vec<u32>,
     /// The memory controller to drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<Target>,

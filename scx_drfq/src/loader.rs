@@ -233,6 +233,9 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Resul
     rodata.nr_llcs = config.nr_llcs;
     rodata.nr_cpu_ids = config.nr_cpu_ids;
     rodata.cpu_llc[..config.cpu_llc.len()].copy_from_slice(&config.cpu_llc);
+    for cpu in 0..config.nr_cpu_ids {
+        rodata.cpu_offline[cpu as usize] = (!config.online.contains(&cpu)).into();
+    }
     rodata.preempt_margin_ns = config.preempt_margin_ns;
     rodata.steal_margin_ns = config.steal_margin_ns;
     rodata.hold_max_ns = config.hold_max_ns;

@@ -184,6 +184,7 @@ impl Options {
             memory_bandwidth_bytes_per_s: self.memory_bandwidth,
             mem_ns_per_byte_q32: self.memory_bandwidth.map_or(0, Bandwidth::ns_per_byte_q32),
             cpu_llc: topology.cpu_llc.clone(),
+            online: topology.online.clone(),
             controller: self.controller.clone(),
             controller_interval_ns: self.controller_interval_us * 1000,
             shadow: self.shadow.clone(),

@@ -6,7 +6,7 @@
 #include "count.h"
 #include "machine.h"
 
-#define NATIVE_MAX_DSQS 512
+#define NATIVE_MAX_DSQS 2048
 #define NATIVE_MAX_ARRAYS 8
 #define NICE_0_PRIO 120
 

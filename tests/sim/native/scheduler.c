@@ -102,6 +102,7 @@ void scheduler_configure(const struct scheduler_options *options)
 	for (u32 cpu = 0; cpu < options->nr_cpus; cpu++)
 		cpu_llc[cpu] = options->llc_of_cpu[cpu];
 	count_option(cpu_llc, sizeof(cpu_llc));
+	count_option(cpu_offline, sizeof(cpu_offline));
 	SET_OPTION(pmu_event_bytes, 1);
 	SET_OPTION(drives_controller, options->drives_controller);
 	count_option(&verifier_zero, sizeof(verifier_zero));

@@ -66,9 +66,13 @@ void machine_task_view(struct machine *m, struct task_struct *p, struct schedule
 
 s32 machine_task_queue_llc(const struct machine *m, const struct task_struct *p)
 {
-	(void)m;
-	return p->scx.dsq && p->scx.dsq->id >= DRFQ_DSQ_LLC ? (s32)(p->scx.dsq->id - DRFQ_DSQ_LLC)
-							    : -1;
+	u64 id = p->scx.dsq ? p->scx.dsq->id : 0;
+
+	if (id < DRFQ_DSQ_LLC || p->scx.dsq->cpu >= 0)
+		return -1;
+	if (id >= DRFQ_DSQ_CPU)
+		return (s32)m->llc_of_cpu[id - DRFQ_DSQ_CPU];
+	return (s32)(id & (DRFQ_MAX_LLCS - 1));
 }
 
 u32 machine_task_place(const struct machine *m, const struct task_struct *p)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A task's account: its flow, its weights, and what it was charged for.
+ */
+#ifndef DRFQ_ACCOUNT_BPF_H
+#define DRFQ_ACCOUNT_BPF_H
+
+struct task_ctx {
+	struct drfq_flow flow;
+	u32 flags; /* enum drfq_task_flags */
+	/* The task's own weight. flow.weight is the effective one. */
+	u32 weight;
+	/* Node index of its cgroup; 0 is the root group. */
+	u32 cgroup;
+	/* Bit i: the task may run on every CPU of LLC i. */
+	u64 whole_llcs;
+	/* The kernel's sum_exec_runtime at the last charge (ns). */
+	u64 exec_ns;
+	/* The last charge: running time (ns), and what bus_vt grew by (ns). */
+	u64 last_run_ns;
+	u64 last_bus_ns;
+	/* Totals that were charged: CPU time, all traffic, traffic of devices. */
+	u64 charged_ns;
+	u64 bytes;
+	u64 dma_bytes;
+	/* Moved by devices, not charged yet. Other CPUs add to it. */
+	u64 dma_pending_bytes;
+	/* Moved by a CPU and counted by a memory controller, not charged yet.
+	 * Other CPUs add to it. */
+	u64 mc_pending_bytes;
+	/* Holds: start of the present one, total, longest (wall clock, ns). */
+	u64 held_since_ns;
+	u64 held_ns;
+	u64 max_held_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps");
+
+/* Returns the account of @p. Counts a failed look-up, after which NULL is returned. */
+static __always_inline struct task_ctx *task_ctx_of(struct task_struct *p)
+{
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+
+	if (!t)
+		count(DRFQ_EV_NO_ACCOUNT);
+	return t;
+}
+
+static __always_inline bool task_is_kthread(const struct task_struct *p)
+{
+	return p->flags & PF_KTHREAD;
+}
+
+static __always_inline bool task_is_pinned(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1;
+}
+
+#endif /* DRFQ_ACCOUNT_BPF_H */
