@@ -62,7 +62,7 @@ start() {
 	local name=$1
 	shift
 	steps_since[$name]=$SECONDS
-	# A group of its own, so that steps_stop reaches what the command starts.
+	# A separate process group, so that steps_stop reaches what the command starts.
 	set -m
 	"$@" < /dev/null > "$steps_logs/$name" 2>&1 &
 	set +m

@@ -105,8 +105,8 @@ pub fn run(plan: &Plan) -> Result<bool> {
 
 type Pair<'a> = (&'a Case, &'a Scheduler);
 
-/// Cases and schedulers in the order of the file. A peer that is not
-/// installed is left out, and said to be.
+/// Cases and schedulers in the order of the file. A peer that is not installed is
+/// left out, with a message.
 fn pairs<'a>(
     plan: &Plan,
     scenario: &'a Scenario,
@@ -144,8 +144,8 @@ fn pairs<'a>(
     Ok(pairs)
 }
 
-/// All runs, repeats outermost so that slow changes of the host meet all
-/// schedulers alike. Each record is written as soon as it is there.
+/// All runs. Repeats are the outermost loop, so that slow changes of the host
+/// affect all schedulers alike. Each record is written as soon as it is there.
 fn measure(plan: &Plan, runner: &Runner, pairs: &[Pair]) -> Result<Vec<Record>> {
     let path = plan.out.join("results.jsonl");
     let kept = if plan.resume {

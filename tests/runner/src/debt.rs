@@ -33,14 +33,14 @@ impl Debt {
     /// When V reached S - K, by interpolation; `None` if no reading is that
     /// late. `hold_ns` is K.
     pub fn release_ns(&self, hold_ns: u64) -> Option<u64> {
-        let goal = self.start_ns.saturating_sub(hold_ns);
+        let released_at = self.start_ns.saturating_sub(hold_ns);
         let (first_at, first_v) = *self.v.first()?;
-        if first_v >= goal {
+        if first_v >= released_at {
             return Some(first_at);
         }
-        self.v.windows(2).find(|w| w[1].1 >= goal).map(|w| {
+        self.v.windows(2).find(|w| w[1].1 >= released_at).map(|w| {
             let ((t0, v0), (t1, v1)) = (w[0], w[1]);
-            t0 + (t1 - t0) * (goal - v0) / (v1 - v0)
+            t0 + (t1 - t0) * (released_at - v0) / (v1 - v0)
         })
     }
 }
@@ -58,8 +58,8 @@ pub struct Injector<'a> {
     pub follow: bool,
 }
 
-/// When the scheduler was loaded, by `CLOCK_MONOTONIC` (ns): each answer tells
-/// its own age and so bounds that time from both sides.
+/// When the scheduler was loaded, by `CLOCK_MONOTONIC` (ns). Each answer tells its
+/// age and so bounds that time from both sides.
 struct LoadTime {
     earliest_ns: u64,
     latest_ns: u64,
@@ -141,9 +141,9 @@ impl Injector<'_> {
     }
 }
 
-/// `scx_drfq charge-traffic`, once for all charges: to start a program reads files,
-/// and with a clock that skips idle time such a wait may last until the task
-/// that is alone wakes up.
+/// `scx_drfq charge-traffic`, started once for all charges. The start of a program
+/// reads files. With a clock that skips idle time, such a read may last until the
+/// task that is alone wakes up.
 struct Charger {
     pid: u32,
     child: Child,

@@ -2,7 +2,7 @@
 //! From what one run recorded to measurements. Pure.
 
 use crate::fair_share::{Claim, max_min};
-use crate::measurement::{Goal, Limit, Measurement};
+use crate::measurement::{Expectation, Limit, Measurement};
 use crate::predict::{Alternation, charge_rate};
 use crate::record::{Record, TaskRecord};
 use crate::scenario::{Case, Expect, Hold, Scheduler};
@@ -29,8 +29,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// STFQ is fair to about one packet at each end of the measured time: the
-    /// error that this makes in the share of a task that uses `cpus`, percent.
+    /// The error that the ends of the measured time make in the share of a task
+    /// that uses `cpus`, percent. STFQ is fair to about one packet at each end.
     /// Long runs get no allowance.
     fn allowance_pct(&self, cpus: f64) -> f64 {
         if !self.short || cpus <= 0.0 {
@@ -128,15 +128,15 @@ impl View<'_> {
         Measurement {
             what: task.name.clone(),
             unit: "% of a CPU",
-            goal: Goal::Expected(100.0 * expected),
+            expectation: Expectation::Value(100.0 * expected),
             value: 100.0 * measured,
             error_pct: 100.0 * (measured / expected - 1.0),
             allowance_pct: self.setting.allowance_pct(expected),
         }
     }
 
-    /// Shares of what the tasks got together: what the rest of the system
-    /// took is not theirs to share, and stands beside it (`WorkConserving`).
+    /// Shares of what the tasks got together. What the rest of the system used
+    /// is left out; `WorkConserving` shows it.
     fn shares(&self) -> Vec<Measurement> {
         let demand = |t: &TaskRecord| if self.sleeps(t) { t.cpus() } else { 1.0 };
         let fair = self.fair(demand);
@@ -169,7 +169,7 @@ impl View<'_> {
         tasks
             .filter(|(task, _)| self.case.tasks[task.task].name == name)
             .map(|(task, fair)| Measurement {
-                goal: Goal::AtMost(100.0 * fair),
+                expectation: Expectation::AtMost(100.0 * fair),
                 ..self.cpu_share(task, fair, task.cpus())
             })
             .collect()
@@ -213,7 +213,7 @@ impl View<'_> {
             .map(|(task, share)| Measurement {
                 what: task.name.clone(),
                 unit: "% of the machine, dominant",
-                goal: Goal::Expected(100.0 * mean),
+                expectation: Expectation::Value(100.0 * mean),
                 value: 100.0 * share,
                 error_pct: 100.0 * (share / mean - 1.0),
                 allowance_pct: self.setting.allowance_pct(task.cpus()),
@@ -252,8 +252,8 @@ impl View<'_> {
     /// What the variant charges for CPU time of `task` in the long run, if a
     /// page fault takes so much of the memory's time (ns).
     fn phase_charge(&self, task: &TaskRecord, memory_ns_per_fault: f64) -> f64 {
-        // The faults that happened, not those asked for: a burst that comes
-        // late is not made up for. All fall in the memory-heavy phase.
+        // The faults that happened, not those asked for, because a late burst
+        // is not made up for. All fall in the memory-heavy phase.
         let spec = self.case.tasks[task.task].phases_ms;
         let [cpu_ms, memory_ms] = spec.unwrap_or([SLICE_MS, 0.0]);
         let per_cpu_ns = task.faults_per_ns() / task.cpus();
@@ -275,8 +275,8 @@ impl View<'_> {
         )
     }
 
-    /// A measured time that ends within a phase holds more of one phase than
-    /// of the other: at most one CPU-heavy phase at each end.
+    /// A measured time that ends within a phase holds more of one phase than of
+    /// the other. The excess is at most one CPU-heavy phase at each end.
     fn partial_cycle_pct(&self, cpus: f64) -> f64 {
         let phases = self.case.tasks.iter().filter_map(|t| t.phases_ms);
         let longest_ms = phases.map(|[cpu_ms, _]| cpu_ms).fold(0.0, f64::max);
@@ -323,7 +323,7 @@ fn at_most(what: &str, unit: &'static str, limit: f64, value: f64) -> Measuremen
     Measurement {
         what: what.into(),
         unit,
-        goal: Goal::AtMost(limit),
+        expectation: Expectation::AtMost(limit),
         value,
         error_pct: 100.0 * (value / limit - 1.0),
         allowance_pct: 0.0,
@@ -335,7 +335,7 @@ fn unjudged(what: &str, unit: &'static str, value: f64) -> Measurement {
     Measurement {
         what: what.into(),
         unit,
-        goal: Goal::None,
+        expectation: Expectation::None,
         value,
         error_pct: 0.0,
         allowance_pct: 0.0,
@@ -346,7 +346,7 @@ fn hold_time(expected: f64, value: f64, within: f64) -> Measurement {
     Measurement {
         what: "hold".into(),
         unit: "ms",
-        goal: Goal::Expected(expected),
+        expectation: Expectation::Value(expected),
         value,
         error_pct: 100.0 * ((value - expected).abs() / within - 1.0),
         allowance_pct: 0.0,

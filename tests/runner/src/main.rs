@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Runs scenarios of scx_drfq and its peers, in a VM (tests/vm) or on a
-//! machine that nobody else uses. Every command needs root.
+//! machine without other users. Every command needs root.
 //!
 //! Exit status: 0 every expectation held, 1 one was missed or an error, 2 wrong usage.
 

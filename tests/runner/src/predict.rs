@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the definition of each DRFQ variant charges a task whose dominant
-//! resource changes. Floating point, from the text of Ghodsi et al. (section
-//! 5) and not from bpf/drfq.h: it is the other side of the comparison.
+//! resource changes. It follows the text of Ghodsi et al. (section 5) in floating
+//! point, not bpf/drfq.h, because bpf/drfq.h is compared with it.
 
 /// A task that alternates a CPU-heavy and a memory-heavy phase.
 #[derive(Debug, Clone, Copy)]
@@ -16,8 +16,8 @@ pub struct Alternation {
 
 /// Dominant resource time per CPU time in the long run.
 ///
-/// `cpus` is c; `delta_ms` the bound of the gap between the virtual times (0:
-/// memoryless, infinite: dovetailing); `packet_ms` the length of a packet.
+/// `cpus` is c, and `packet_ms` the length of a packet. `delta_ms` bounds the gap
+/// between the virtual times; 0 is memoryless, infinity is dovetailing.
 pub fn charge_rate(task: &Alternation, cpus: f64, delta_ms: f64, packet_ms: f64) -> f64 {
     const CYCLES: u32 = 400;
     const WARMUP: u32 = 40;

@@ -33,7 +33,7 @@ pub struct Row {
     pub what: String,
     /// What is compared: the scheduler.
     pub variant: String,
-    /// Unit of value, spread and goal.
+    /// Unit of value, spread and expectation.
     pub unit: String,
     /// The median.
     pub value: String,

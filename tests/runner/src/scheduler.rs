@@ -47,8 +47,8 @@ impl Executables {
         }
     }
 
-    /// What `program --version` says; empty for the kernel's own scheduler, and
-    /// if it says nothing.
+    /// What `program --version` prints; empty for the kernel's own scheduler, and
+    /// if it prints nothing.
     pub fn version(&self, program: SchedulerProgram) -> String {
         let output = self
             .path(program)

@@ -60,9 +60,9 @@ impl Stats {
         Ok(stats)
     }
 
-    /// Asks for the system alone, which costs the agent little. V does not
-    /// advance while the agent runs: the agent sleeps and so starts behind V
-    /// (4.7), and V is the smallest start. Frequent readers must not keep it busy.
+    /// Asks for the system alone, which costs the agent little. Frequent readers
+    /// must not keep the agent busy, because V does not advance while it runs. The
+    /// agent sleeps and so starts behind V (4.7), and V is the smallest start.
     pub fn ask_system() -> Result<Self> {
         let (system, asked_ns) = request(&[("target", "top")])?;
         Ok(Self {

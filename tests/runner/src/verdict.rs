@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whether measurements keep their limit, and the rows that tell it. Pure.
 
-use crate::measurement::{Goal, Limit, Measurement};
+use crate::measurement::{Expectation, Limit, Measurement};
 use crate::rows::{Provenance, Row};
 use crate::scenario::Within;
 use crate::summary::{median, worst};
@@ -33,9 +33,9 @@ pub fn verdict(measurements: &[Measurement], limit: Limit) -> Result<(), String>
     }
     // No comparison below would notice it.
     if let Some(bad) = measurements.iter().find(|m| !m.error_pct.is_finite()) {
-        let (what, value, goal) = (&bad.what, bad.value, bad.goal);
+        let (what, value, expected) = (&bad.what, bad.value, bad.expectation);
         return Err(format!(
-            "the error of {what} is not a number: {value} for {goal:?}"
+            "the error of {what} is not a number: {value} for {expected:?}"
         ));
     }
     let excess = |error: fn(f64) -> f64| -> Vec<f64> {
@@ -91,11 +91,11 @@ impl Group<'_> {
     fn row(&self, kind: String, list: &[&Measurement]) -> Row {
         let all = |f: fn(&Measurement) -> f64| list.iter().map(|m| f(m)).collect::<Vec<_>>();
         let errors = all(|m| m.error_pct.abs());
-        let goals = all(|m| match m.goal {
-            Goal::None => f64::NAN,
-            Goal::Expected(goal) | Goal::AtMost(goal) => goal,
+        let expectations = all(|m| match m.expectation {
+            Expectation::None => f64::NAN,
+            Expectation::Value(expected) | Expectation::AtMost(expected) => expected,
         });
-        let goal = format!("{:.2}", median(&goals));
+        let expected = format!("{:.2}", median(&expectations));
         let mut row = Row {
             series: self.series.into(),
             case: self.case.into(),
@@ -107,12 +107,12 @@ impl Group<'_> {
             date: self.provenance.date.clone(),
             ..Row::default()
         };
-        match list[0].goal {
-            Goal::None => {}
-            Goal::Expected(_) => row.expected = goal,
-            Goal::AtMost(_) => row.at_most = goal,
+        match list[0].expectation {
+            Expectation::None => {}
+            Expectation::Value(_) => row.expected = expected,
+            Expectation::AtMost(_) => row.at_most = expected,
         }
-        let judged = !matches!(list[0].goal, Goal::None);
+        let judged = !matches!(list[0].expectation, Expectation::None);
         if judged && matches!(self.limit, Limit::Within(_)) {
             row.error_median_pct = format!("{:.2}", median(&errors));
             row.error_worst_pct = format!("{:.2}", worst(&errors));
@@ -140,11 +140,11 @@ fn kind_of(what: &str) -> String {
 mod tests {
     use super::*;
 
-    fn measurement(what: &str, value: f64, goal: Goal) -> Measurement {
+    fn measurement(what: &str, value: f64, expectation: Expectation) -> Measurement {
         Measurement {
             what: what.into(),
             unit: "ms",
-            goal,
+            expectation,
             value,
             error_pct: 10.0 * (value - 10.0),
             allowance_pct: 0.0,
@@ -183,12 +183,12 @@ mod tests {
 
     #[test]
     fn copies_of_a_task_share_a_row() {
-        let goal = Goal::Expected(10.0);
+        let expectation = Expectation::Value(10.0);
         let rows = group(
             vec![
-                measurement("h-0", 10.0, goal),
-                measurement("h-1", 11.0, goal),
-                measurement("g-0", 10.0, goal),
+                measurement("h-0", 10.0, expectation),
+                measurement("h-1", 11.0, expectation),
+                measurement("g-0", 10.0, expectation),
             ],
             Some(Ok(())),
         )
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_value_without_a_goal_has_no_verdict() {
         let rows = group(
-            vec![measurement("agent", 1.0, Goal::None)],
+            vec![measurement("agent", 1.0, Expectation::None)],
             Some(Err("why".into())),
         )
         .rows();
@@ -228,7 +228,11 @@ mod tests {
 
     #[test]
     fn a_limit_is_no_expected_value() {
-        let rows = group(vec![measurement("idle", 1.0, Goal::AtMost(2.0))], None).rows();
+        let rows = group(
+            vec![measurement("idle", 1.0, Expectation::AtMost(2.0))],
+            None,
+        )
+        .rows();
         assert_eq!(
             (rows[0].at_most.as_str(), rows[0].expected.as_str()),
             ("2.00", "")

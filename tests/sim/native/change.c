@@ -3,8 +3,8 @@
 #include "model.h"
 
 /* Runs @change between a dequeue and a restore, as sched_change does (do_set_cpus_allowed(),
- * set_user_nice()). A running task is stopped and started from the caller's CPU, without
- * ops.enqueue: it is restored to where it runs. */
+ * set_user_nice()). A running task is stopped and started from the caller's CPU. It
+ * is restored to where it runs, without ops.enqueue. */
 static void change_task(struct machine *m, struct task_struct *p,
 			void (*change)(struct machine *m, struct task_struct *p, const void *to),
 			const void *to)
@@ -88,7 +88,7 @@ static void change_cgroup(struct machine *m, struct task_struct *p, const void *
 	m->ops->cgroup_move(p, from, p->cgroup);
 }
 
-/* sched_move_task(): from the CPU of whoever writes cgroup.procs. */
+/* sched_move_task(), on the CPU of the process that writes cgroup.procs. */
 void machine_cgroup_move(struct machine *m, u64 now_ns, struct task_struct *p, struct cgroup *to)
 {
 	machine_use(m, now_ns, other_cpu(m, p->cpu));

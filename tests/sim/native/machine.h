@@ -94,8 +94,8 @@ void machine_task_view(struct machine *m, struct task_struct *p, struct schedule
 
 /* The LLC whose queue a task is on; -1: on none. */
 s32 machine_task_queue_llc(const struct machine *m, const struct task_struct *p);
-/* Where a task is: 0 nowhere, 1 on a run queue's DSQ, 2 on the DSQ of held tasks, 3 on a local
- * DSQ, 4 running. */
+/* Where a task is. 0: nowhere. 1: on a run queue's DSQ. 2: on the DSQ of held tasks. 3: on a
+ * local DSQ. 4: running. */
 u32 machine_task_place(const struct machine *m, const struct task_struct *p);
 /* Tasks on the DSQ of held tasks; whether any CPU idles and nothing has claimed it. */
 u32 machine_nr_held(const struct machine *m);

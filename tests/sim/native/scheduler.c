@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The shipped scheduler, bpf/main.bpf.c, compiled for the host. Its global
- * variables lie in sections of their own, so that each simulation has a copy.
+ * variables lie in separate sections, so that each simulation has a copy.
  */
 #include <scx/common.bpf.h>
 #include <scx/compat.bpf.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A stand-in for the memory. Each running task gets its demand, scaled down in proportion if the
 //! sum exceeds the bandwidth. With a controller, CPUs are served in the order of their virtual
-//! time instead: the first one gets its whole demand before the next one gets anything. There are
+//! time instead. The first one gets its whole demand before the next one gets anything. There are
 //! no rows, banks or queues.
 
 use crate::SEC;

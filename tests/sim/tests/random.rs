@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Invariants on random machines with random workloads. After every event the engine checks that V
-//! has not gone back, that no CPU is idle beside a queued task that may use it, that each task runs
-//! where it may, and that no hold exceeds its bound.
+//! Invariants on random machines with random workloads. The engine checks them after every event.
+//! V has not gone back. No CPU is idle beside a queued task that may use it. Each task runs where
+//! it may. No hold exceeds its bound.
 
 mod common;
 

@@ -2,7 +2,7 @@
 """Compares the bytes that the scheduler charges with the modelled machine's own count.
 
 misses.py SCX_DRFQ, as root in the modelled machine, with its guest programs in the PATH. It runs memory streams on two
-CPUs and prints, as lines of JSON, what the scheduler charges each between two lines of the machine's ground truth.
+CPUs. It prints lines of JSON, with what the scheduler charges each stream between two lines of ground truth.
 """
 
 import json

@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 pub enum Pace {
     /// At once.
     Free,
-    /// When the thread has used this much CPU time since the last, ns: the
-    /// ratio of faults to CPU time is then exact, however fast the machine.
+    /// When the thread has used this much CPU time since the last, ns. The ratio
+    /// of faults to CPU time is then exact on any machine.
     CpuNs(u64),
     /// When this much real time has passed since the last was due, ns.
     PeriodNs(u64),

@@ -20,8 +20,8 @@ pub fn set_name(name: &str) -> Result<()> {
     check(rc, "cannot set the name")
 }
 
-/// Asks for wake-ups as near to the deadline as the timer allows (1 ns of
-/// slack, not the default 50 us), so that latency is the scheduler's.
+/// Sets the timers' slack to 1 ns in place of 50 us, so that a latency is the
+/// scheduler's and not the timer's.
 pub fn precise_timers() -> Result<()> {
     // SAFETY: plain integer arguments.
     let rc = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };

@@ -42,9 +42,8 @@ pub fn install() -> Result<()> {
     Ok(())
 }
 
-/// Lets SIGALRM end the load after `duration` of real time. A timer rather
-/// than a look at the clock in each loop: where the clock source is slow (an
-/// emulated machine) that look would be most of the work.
+/// Lets SIGALRM end the load after `duration` of real time. A look at the clock in
+/// each loop would be most of the work where the clock is slow, as in an emulator.
 pub fn stop_after(duration: Duration) -> Result<()> {
     let timer = libc::itimerval {
         it_interval: libc::timeval {
