@@ -4,38 +4,56 @@
  *
  * ── V ───────────────────────────────────────────────────────────────────────
  * V is the smallest S of all running packets, and never goes back (4.6). The
- * thesis scans all CPUs at every switch. Two rules make scans rarer here:
+ * thesis scans all CPUs at every switch. Here a round through all CPUs starts at most
+ * V_SCAN_ROUNDS times in a slice, at a switch. This switch and the next ones scan
+ * V_SCAN_SLOTS slots each, one CPU at a time. So a switch has a bounded number of
+ * loads. Their mean does not grow with the CPUs, because the switches do so too.
  *
- * - A CPU scans only if its former packet may have had the smallest S, that is, if
- *   that S was not after V. With c CPUs this is about one switch in c.
- * - Scans are at least max(V_LAG_MIN_NS, c x V_LAG_PER_CPU_NS) apart, which bounds
- *   their cost to a few percent of one CPU. Woken tasks start before V and would
- *   otherwise scan each time. The next change of any slot makes up for a scan that
- *   was left out.
+ * V is late by a round, the c / V_SCAN_SLOTS switches that it takes, and the packet
+ * that it waits for. With n tasks of weight 1, V advances by 1/n of the time.
  *
- * V is therefore at most two packets late.
+ * ── Cache lines ─────────────────────────────────────────────────────────────
+ * Values that one CPU writes while others read them often have a line each. The
+ * others would otherwise lose the line for the sake of a neighbouring value.
  */
 #ifndef DRFQ_CPU_BPF_H
 #define DRFQ_CPU_BPF_H
 
-/* Least time between two scans (wall clock, ns). */
-#define V_LAG_MIN_NS 20000
-#define V_LAG_PER_CPU_NS 500
+/* How many slots a switch scans at most, and how many rounds a slice has at most. */
+#define V_SCAN_SLOTS 16
+#define V_SCAN_ROUNDS 4
+
+#define OWN_LINE __attribute__((aligned(64)))
+
+/* A virtual time, or a count, that has a cache line of its own. */
+struct shared_u64 {
+	u64 value;
+} OWN_LINE;
+
+struct shared_u32 {
+	u32 value;
+} OWN_LINE;
+
+/* Always 0, but unknown to the verifier, which explores fewer paths then. */
+u32 verifier_zero;
 
 /* A separate map, so that the agent can mmap it and forward it to registers. */
 struct drfq_cpu cpus[DRFQ_MAX_CPUS] SEC(".data.cpus");
 
 /* V (ns). */
-u64 system_vtime_ns = DRFQ_V_ORIGIN_NS;
+struct shared_u64 system_vtime_ns = {DRFQ_V_ORIGIN_NS};
 
 /* Number of slots whose pid is not 0: the divisor of 4.5.2. */
-u32 busy_cpus;
+struct shared_u32 busy_cpus;
 
-/* Time of the last scan (scx_bpf_now(), ns). */
-static u64 v_scanned_at_ns;
-
-/* Not 0: a scan was left out, so V may be late. */
-static u32 v_stale;
+/* The scan for V. */
+static struct {
+	u64 round_at_ns; /* start of this round, or the last one (scx_bpf_now()) */
+	u64 min_start_ns; /* smallest S that this round has met, if any */
+	u32 met; /* busy CPUs that this round has met */
+	u32 next; /* the next CPU */
+	u32 taken; /* not 0: a CPU scans */
+} OWN_LINE v_scan;
 
 /*
  * The index of @cpu in tables of DRFQ_MAX_CPUS. The loader refuses larger machines;
@@ -64,7 +82,7 @@ static __always_inline u32 llc_of_cpu(s32 cpu)
 static __always_inline void slot_set_pid(struct drfq_cpu *slot, u32 pid)
 {
 	if (!pid != !slot->pid)
-		__sync_fetch_and_add(&busy_cpus, pid ? 1 : -1);
+		__sync_fetch_and_add(&busy_cpus.value, pid ? 1 : -1);
 	WRITE_ONCE(slot->pid, pid);
 }
 
@@ -77,7 +95,7 @@ static __always_inline void count(enum drfq_event event)
 /* Returns V (ns). */
 static __always_inline u64 vtime_now(void)
 {
-	return READ_ONCE(system_vtime_ns);
+	return READ_ONCE(system_vtime_ns.value);
 }
 
 /* Returns S of the packet that runs on @cpu (ns); V if the CPU is idle. */
@@ -122,57 +140,53 @@ static __always_inline void advance_to(u64 *vtime, u64 least)
  */
 __noinline int vtime_advance(u64 min_start)
 {
-	advance_to(&system_vtime_ns, min_start);
+	advance_to(&system_vtime_ns.value, min_start);
 	return 0;
 }
 
 /*
- * Always 0, but unknown to the verifier. It explores a loop that counts up from a
- * known number once per count.
+ * Scans the next slots. At the end of a round, V advances to the smallest S met. The
+ * caller has taken the scan.
  */
-u32 verifier_zero;
-
-/*
- * Advances V to the smallest S of all slots but @except (-1: all slots). Returns how
- * many of these CPUs are busy.
- */
-__noinline u32 vtime_scan(s32 except)
+static __noinline int vtime_scan_slots(void)
 {
-	u64 min_start = verifier_zero;
-	u32 busy = verifier_zero;
-	s32 cpu;
+	u32 i;
 
-	bpf_for(cpu, 0, nr_cpu_ids) {
-		struct drfq_cpu *slot = cpu_slot(cpu);
+	bpf_for(i, 0, V_SCAN_SLOTS) {
+		struct drfq_cpu *slot = cpu_slot(v_scan.next);
 		u64 start;
 
-		if (cpu == except || !READ_ONCE(slot->pid))
+		if (READ_ONCE(slot->pid)) {
+			start = READ_ONCE(slot->vtime_ns);
+			if (!v_scan.met++ || drfq_before(start, v_scan.min_start_ns))
+				v_scan.min_start_ns = start;
+		}
+		if (++v_scan.next < nr_cpu_ids)
 			continue;
-		start = READ_ONCE(slot->vtime_ns);
-		if (!busy || drfq_before(start, min_start))
-			min_start = start;
-		busy++;
+		if (v_scan.met)
+			vtime_advance(v_scan.min_start_ns);
+		v_scan.met = 0;
+		v_scan.next = 0;
+		break;
 	}
-	if (busy)
-		vtime_advance(min_start);
-	return busy;
+	return 0;
 }
 
-/* A slot no longer has S = @old (ns): scans if V may have to move and a scan is due. */
-static __always_inline void vtime_refresh(u64 old)
+/* A slot has changed: scans the next slots, if a round is under way or due. */
+static __always_inline void vtime_refresh(void)
 {
-	u64 now, lag = (u64)nr_cpu_ids * V_LAG_PER_CPU_NS;
+	u64 now = scx_bpf_now();
+	bool first = !READ_ONCE(v_scan.next);
 
-	if (drfq_before(vtime_now(), old) && !READ_ONCE(v_stale))
+	if (first && now - READ_ONCE(v_scan.round_at_ns) < slice_ns / V_SCAN_ROUNDS)
 		return;
-	now = scx_bpf_now();
-	if (now - READ_ONCE(v_scanned_at_ns) < (lag > V_LAG_MIN_NS ? lag : V_LAG_MIN_NS)) {
-		WRITE_ONCE(v_stale, 1);
+	if (READ_ONCE(v_scan.taken) || __sync_val_compare_and_swap(&v_scan.taken, 0, 1))
 		return;
-	}
-	WRITE_ONCE(v_stale, 0);
-	WRITE_ONCE(v_scanned_at_ns, now);
-	vtime_scan(-1);
+	if (first)
+		WRITE_ONCE(v_scan.round_at_ns, now);
+	vtime_scan_slots();
+	/* An atomic operation, so that the next CPU sees what this one wrote. */
+	__sync_val_compare_and_swap(&v_scan.taken, 1, 0);
 }
 
 #endif /* DRFQ_CPU_BPF_H */

@@ -61,7 +61,7 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 void BPF_STRUCT_OPS(drfq_dump, struct scx_dump_ctx *dctx)
 {
 	scx_bpf_dump("V=%llu ns B=%llu ns busy=%u of %u CPUs held=%d\n", vtime_now(),
-		     bus_vtime_now(), busy_cpus, conf.nr_cpus,
+		     bus_vtime_now(), busy_cpus.value, conf.nr_cpus,
 		     scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD));
 }
 

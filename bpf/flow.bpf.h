@@ -10,18 +10,18 @@
 #define DRFQ_FLOW_BPF_H
 
 /* B (ns): the system time of the memory account (drfq_bus_advance()). */
-u64 system_bus_vtime_ns = DRFQ_V_ORIGIN_NS;
+struct shared_u64 system_bus_vtime_ns = {DRFQ_V_ORIGIN_NS};
 
 /* Returns B (ns). */
 static __always_inline u64 bus_vtime_now(void)
 {
-	return READ_ONCE(system_bus_vtime_ns);
+	return READ_ONCE(system_bus_vtime_ns.value);
 }
 
 /* What drfq_charge() must know of the CPUs. @waiting: a task waits for this CPU. */
 static __always_inline struct drfq_load flow_load(bool waiting)
 {
-	struct drfq_load load = {.busy_cpus = READ_ONCE(busy_cpus), .waiting = waiting};
+	struct drfq_load load = {.busy_cpus = READ_ONCE(busy_cpus.value), .waiting = waiting};
 
 	return load;
 }
@@ -38,7 +38,7 @@ __noinline u64 flow_charge(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 by
 
 	if (!bus_ns || c->charging != DRFQ_CHARGE_CONTENDED)
 		return bus_ns;
-	advance_to(&system_bus_vtime_ns, drfq_bus_advance(f, c, bus_vtime_now(), bus_ns));
+	advance_to(&system_bus_vtime_ns.value, drfq_bus_advance(f, c, bus_vtime_now(), bus_ns));
 	drfq_bus_lift(f, c, bus_vtime_now());
 	return bus_ns;
 }

@@ -21,7 +21,7 @@
  * the insertion may still follow. Only the timer clears it, and corrects it in its
  * next period.
  */
-static u32 held_hint;
+static struct shared_u32 held_hint;
 
 /* Creates the queue of held tasks. Returns 0 or a negative errno. */
 static s32 hold_init(void)
@@ -34,19 +34,15 @@ static s32 hold_init(void)
 }
 
 /*
- * Orders the store to this CPU's slot before the loads of the other slots. Without
- * it, two CPUs that become idle together may each see the other as busy.
+ * Returns whether any CPU but @except (-1: any CPU) runs a packet. slot_set_pid()
+ * changes the count atomically, so of two CPUs that become idle together at least one
+ * sees 0.
  */
-static __always_inline void hold_fence(void)
-{
-	__sync_fetch_and_add(&held_hint, 0);
-}
-
-/* Returns whether any CPU but @except (-1: any CPU) runs a packet. */
 static bool cpus_busy(s32 except)
 {
-	hold_fence();
-	return vtime_scan(except) != 0;
+	u32 busy = READ_ONCE(busy_cpus.value);
+
+	return busy > (except >= 0 && cpu_slot(except)->pid ? 1 : 0);
 }
 
 /*
@@ -104,7 +100,8 @@ static void hold_insert(struct task_struct *p, struct task_ctx *t, u64 enq_flags
 		count(DRFQ_EV_HELD);
 	}
 	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_HELD, slice_ns, drfq_start(&t->flow), enq_flags);
-	WRITE_ONCE(held_hint, 1);
+	if (!READ_ONCE(held_hint.value))
+		WRITE_ONCE(held_hint.value, 1);
 	/* The last busy CPU may have become idle since hold_needed(). */
 	if (!cpus_busy(-1))
 		kick_idle_for(p);
@@ -161,7 +158,7 @@ static bool hold_release(bool all_idle)
 /* Returns whether the held queue has tasks. */
 static __always_inline bool hold_nonempty(void)
 {
-	return READ_ONCE(held_hint) && scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0;
+	return READ_ONCE(held_hint.value) && scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0;
 }
 
 /* Called by the timer: sets the hint to whether the held queue has tasks. */
@@ -169,7 +166,8 @@ static bool hold_update_hint(void)
 {
 	bool any = scx_bpf_dsq_nr_queued(DRFQ_DSQ_HELD) > 0;
 
-	WRITE_ONCE(held_hint, any);
+	if (READ_ONCE(held_hint.value) != any)
+		WRITE_ONCE(held_hint.value, any);
 	return any;
 }
 

@@ -45,7 +45,7 @@ enum drfq_weights {
 	X(STEALS, "tasks taken from the queue of another LLC")                                     \
 	X(HELD, "woken tasks held because of their DMA traffic (delayed wake-up)")                 \
 	X(RELEASED_VTIME, "held tasks released because V caught up")                               \
-	X(RELEASED_IDLE, "held tasks released because a CPU was idle")                              \
+	X(RELEASED_IDLE, "held tasks released because a CPU was idle")                             \
 	X(RELEASED_BOUND, "held tasks released after the longest allowed hold")                    \
 	X(RESCUED, "starved tasks moved to the front of their queue")                              \
 	X(CAPPED, "packets whose start was capped (Algorithm 2)")                                  \
@@ -77,18 +77,19 @@ struct drfq_cpu {
 	u64 vtime_ns;
 	/* Thread id of the running task; 0 if this scheduler runs none here. */
 	u32 pid;
+	/* Not 0: a wake-up already preempts the running packet. */
+	u32 preempt_pending;
+	/* What follows is for the CPU itself, on lines that others rarely read. */
 	/* Thread id of a task that yielded and is not queued yet; 0: none. */
-	u32 yielded_pid;
+	u32 yielded_pid __attribute__((aligned(64)));
+	/* Not 0: the base was taken when the last packet ended, and nothing has
+	 * run on this CPU since. The next packet may use it. */
+	u32 base_valid;
 	/* Base of the traffic counter: the perf event's value, enabled time and
 	 * running time when the packet started or was last charged. */
 	u64 base_counter;
 	u64 base_enabled_ns;
 	u64 base_running_ns;
-	/* Not 0: the base was taken when the last packet ended, and nothing has
-	 * run on this CPU since. The next packet may use it. */
-	u32 base_valid;
-	/* Not 0: a wake-up already preempts the running packet. */
-	u32 preempt_pending;
 	/* The running flow's virtual time at the last charge (ns), and the time
 	 * of that charge (scx_bpf_now(), ns). */
 	u64 charged_vtime_ns;

@@ -162,14 +162,12 @@ static __always_inline void slot_publish(struct drfq_cpu *slot, const struct tas
 /* A packet of @p starts on the CPU of @slot, with S = @start (ns). */
 static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start)
 {
-	u64 old = slot->vtime_ns;
-
 	slot->preempt_pending = false;
 	slot->charged_vtime_ns = start;
 	slot->charged_at_ns = scx_bpf_now();
 	WRITE_ONCE(slot->vtime_ns, start);
 	slot_set_pid(slot, p->pid);
-	vtime_refresh(old);
+	vtime_refresh();
 }
 
 /*
@@ -309,7 +307,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 	}
 	slot_set_pid(slot, 0);
 	slot->base_valid = false;
-	vtime_refresh(slot->vtime_ns);
+	vtime_refresh();
 	/* A task that was queued between ops.dispatch and this CPU's idle bit
 	 * has woken no CPU. Wake one now. */
 	if (queue_has_pinned(cpu))

@@ -152,8 +152,8 @@ impl<'a> Scheduler<'a> {
         let window = self.window()?;
         let mut sample = Sample {
             at_ns: monotonic_ns(),
-            vtime_ns: volatile(&data.system_vtime_ns),
-            busy_cpus: volatile(&bss.busy_cpus),
+            vtime_ns: volatile(&data.system_vtime_ns.value),
+            busy_cpus: volatile(&bss.busy_cpus.value),
             events: vec![0; EVENTS.len()],
             ..Sample::default()
         };

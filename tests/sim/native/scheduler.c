@@ -106,8 +106,8 @@ void scheduler_configure(const struct scheduler_options *options)
 	SET_OPTION(pmu_event_bytes, 1);
 	SET_OPTION(drives_controller, options->drives_controller);
 	count_option(&verifier_zero, sizeof(verifier_zero));
-	system_vtime_ns = options->v_origin_ns;
-	system_bus_vtime_ns = options->v_origin_ns;
+	system_vtime_ns.value = options->v_origin_ns;
+	system_bus_vtime_ns.value = options->v_origin_ns;
 	for (u32 cpu = 0; cpu < DRFQ_MAX_CPUS; cpu++)
 		cpus[cpu].vtime_ns = options->v_origin_ns;
 }
@@ -149,7 +149,7 @@ void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat)
 
 u64 scheduler_v_ns(void)
 {
-	return system_vtime_ns;
+	return system_vtime_ns.value;
 }
 
 u64 scheduler_register_vtime_ns(s32 cpu)
@@ -159,7 +159,7 @@ u64 scheduler_register_vtime_ns(s32 cpu)
 
 u64 scheduler_bus_v_ns(void)
 {
-	return system_bus_vtime_ns;
+	return system_bus_vtime_ns.value;
 }
 
 u64 scheduler_slot_vtime_ns(s32 cpu)

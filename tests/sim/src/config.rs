@@ -31,8 +31,6 @@ pub struct Config {
     /// Whether the CPUs' ticks are spread over a tick's period (`skew_tick=1`). Otherwise all CPUs
     /// tick together, which is the kernel's default.
     pub skewed_ticks: bool,
-    /// Least time between two scans of the slots for V.
-    pub v_lag_ns: u64,
     /// V at time 0.
     pub v_origin_ns: u64,
     /// Whether every event is followed by a check of what must hold always. It costs time in
@@ -81,7 +79,6 @@ impl Config {
             hold_max_ns: SEC,
             rescue_ns: 2 * SEC,
             skewed_ticks: false,
-            v_lag_ns: (500 * nr_cpus as u64).max(20 * US),
             v_origin_ns: ffi::v_origin_ns(),
             checked: true,
             mem_bytes_per_s: None,

@@ -19,7 +19,7 @@ fn reader(dma_ms: u64) -> TaskSpec {
 fn an_indebted_task_is_held_until_v_reaches_s_minus_k() {
     for (cpus, hog_count, dma_ms) in [(2, 1, 100), (2, 1, 41), (4, 2, 200), (2, 4, 100)] {
         let config = Config::new(cpus).memory(MEM).charging(Charging::Busy);
-        let (k, max_step) = (config.conf.hold_ns, config.tick_ns + config.v_lag_ns);
+        let (k, max_step) = (config.conf.hold_ns, config.tick_ns + config.slice_ns / 4);
         let mut specs = vec![reader(dma_ms)];
         specs.extend(hogs(&vec![weight_one(); hog_count]));
         let mut sim = Sim::new(config, specs);

@@ -7,11 +7,11 @@ use common::hogs;
 use drfq_sim::ffi::{before, weight_one};
 use drfq_sim::{Config, MS, Sim};
 
-/// V may be late by two packets: the one whose end makes a scan due, and the one before, whose scan
-/// was left out. The offset of the ticks does not matter.
+/// V may be late by two packets: the one whose end makes a scan due, and the one before, which ended
+/// too early for a scan. The offset of the ticks does not matter.
 #[test]
 fn v_is_at_most_two_packets_behind_the_running_ones() {
-    for nr_cpus in [1, 2, 4, 16] {
+    for nr_cpus in [1, 2, 4, 16, 64, 256] {
         for skewed_ticks in [false, true] {
             let mut config = Config::new(nr_cpus);
             config.skewed_ticks = skewed_ticks;
