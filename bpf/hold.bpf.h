@@ -7,9 +7,11 @@
  *     is idle, or
  *   - it has waited for hold_max_ns.
  *
- * Three places end a hold. A CPU that dispatches moves the tasks that may go to a
- * run queue. A CPU that ticks or becomes idle wakes an idle CPU when a release is
- * due. The periodic timer (timer.bpf.h) finds the tasks that a race left behind.
+ * Held tasks are in order of their debts, so the first one is the first to be
+ * released. Three places end a hold. A CPU that dispatches moves the first tasks that
+ * may go to their run queues. A CPU that ticks or becomes idle wakes an idle CPU when
+ * a release is due. The periodic timer (timer.bpf.h) releases the tasks that were held
+ * for hold_max_ns, up to one of its periods late, and those that a race left behind.
  */
 #ifndef DRFQ_HOLD_BPF_H
 #define DRFQ_HOLD_BPF_H
@@ -63,35 +65,43 @@ static bool hold_needed(struct task_struct *p, struct task_ctx *t)
 	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && hold_useful(p) && cpus_busy(-1);
 }
 
-/* Returns why a held task may be released now; DRFQ_NR_EVENTS if it may not. */
+/*
+ * Returns why the first held task may be released now; DRFQ_NR_EVENTS if it may not.
+ * @all_idle: no CPU is busy.
+ */
 static enum drfq_event hold_release_cause(const struct task_struct *p, struct task_ctx *t,
 					  bool all_idle)
 {
 	if (!drfq_held(&t->flow, drfq_conf(), vtime_now()))
 		return DRFQ_EV_RELEASED_VTIME;
-	if (scx_bpf_now() - t->held_since_ns >= hold_max_ns)
-		return DRFQ_EV_RELEASED_BOUND;
 	if (all_idle || !hold_useful(p))
 		return DRFQ_EV_RELEASED_IDLE;
 	return DRFQ_NR_EVENTS;
 }
 
-/* Wakes one idle CPU per held task that may be released. @all_idle: no CPU is busy. */
+/* How many held tasks one call releases, or wakes a CPU for. */
+#define HOLD_BATCH 8
+
+/*
+ * Wakes one idle CPU per held task that may be released. @all_idle: no CPU is busy. The
+ * queue is in order of release, so the first task that stays ends the search.
+ */
 static void hold_kick_idle(bool all_idle)
 {
 	struct task_struct *p;
+	u32 kicked = 0;
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
 
 		if (t && hold_release_cause(p, t, all_idle) == DRFQ_NR_EVENTS)
-			continue;
-		if (!kick_idle_for(p))
+			break;
+		if (!kick_idle_for(p) || ++kicked >= HOLD_BATCH)
 			break;
 	}
 }
 
-/* Holds @p: inserts it into the held queue, in order of S. */
+/* Holds @p: inserts it into the held queue, in order of debt, that is, of release. */
 static void hold_insert(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
 	if (!(t->flags & DRFQ_TASK_HELD)) {
@@ -99,7 +109,7 @@ static void hold_insert(struct task_struct *p, struct task_ctx *t, u64 enq_flags
 		t->held_since_ns = scx_bpf_now();
 		count(DRFQ_EV_HELD);
 	}
-	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_HELD, slice_ns, drfq_start(&t->flow), enq_flags);
+	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_HELD, slice_ns, t->flow.debt_vt, enq_flags);
 	if (!READ_ONCE(held_hint.value))
 		WRITE_ONCE(held_hint.value, 1);
 	/* The last busy CPU may have become idle since hold_needed(). */
@@ -122,15 +132,35 @@ static void hold_end(struct task_ctx *t)
 }
 
 /*
- * Called by ops.dispatch: moves each held task that may be released to its queue, in order
- * of S. @all_idle: no other CPU is busy. Returns whether any
- * task was moved.
+ * Moves the held task @p of the iteration @it to its queue, in order of S, because of
+ * @cause. Returns whether it was still held.
+ */
+#define hold_move(it, p, t, cause)                                                                 \
+	({                                                                                         \
+		u64 __dsq = queue_of(p, t);                                                        \
+		bool __moved;                                                                      \
+                                                                                                   \
+		if (t)                                                                             \
+			scx_bpf_dsq_move_set_vtime(it, drfq_start(&(t)->flow));                    \
+		__moved = scx_bpf_dsq_move_vtime(it, p, __dsq, 0);                                 \
+		if (__moved) {                                                                     \
+			queue_announce(__dsq);                                                     \
+			if (t)                                                                     \
+				hold_end(t);                                                       \
+			count(cause);                                                              \
+			kick_idle_for(p);                                                          \
+		}                                                                                  \
+		__moved;                                                                           \
+	})
+
+/*
+ * Called by ops.dispatch: moves the first held tasks that may be released to their
+ * queues. @all_idle: no other CPU is busy. Returns whether any task was moved.
  */
 static bool hold_release(bool all_idle)
 {
 	struct task_struct *p;
-	bool moved = false;
-	u64 dsq;
+	u32 moved = 0;
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
@@ -139,20 +169,33 @@ static bool hold_release(bool all_idle)
 		if (t)
 			cause = hold_release_cause(p, t, all_idle);
 		if (cause == DRFQ_NR_EVENTS)
+			break;
+		if (!hold_move(BPF_FOR_EACH_ITER, p, t, cause))
 			continue;
-		dsq = queue_of(p, t);
-		if (!scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0))
-			continue;
-		queue_announce(dsq);
-		if (t)
-			hold_end(t);
-		count(cause);
-		kick_idle_for(p);
-		moved = true;
+		if (++moved >= HOLD_BATCH)
+			break;
 		/* This task runs next, so the machine is no longer idle. */
 		all_idle = false;
 	}
 	return moved;
+}
+
+/*
+ * Called by the timer: moves the tasks that were held for hold_max_ns to their queues.
+ * The queue is not in order of time, so this examines all held tasks, ten times a
+ * second.
+ */
+static void hold_release_overdue(void)
+{
+	u64 now = scx_bpf_now();
+	struct task_struct *p;
+
+	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
+		struct task_ctx *t = task_ctx_of(p);
+
+		if (!t || now - t->held_since_ns >= hold_max_ns)
+			hold_move(BPF_FOR_EACH_ITER, p, t, DRFQ_EV_RELEASED_BOUND);
+	}
 }
 
 /* Returns whether the held queue has tasks. */

@@ -93,8 +93,10 @@ static int timer_fire(void *map, int *key, struct bpf_timer *timer)
 {
 	/* Older verifiers treat the callback as sleepable, because ops.init is. */
 	bpf_rcu_read_lock();
-	if (hold_update_hint())
+	if (hold_update_hint()) {
+		hold_release_overdue();
 		hold_kick_idle(!cpus_busy(-1));
+	}
 	kick_idle_for_queued();
 	kick_idle_for_pinned();
 	if (++timer_periods % RESCUE_PERIODS == 0)
