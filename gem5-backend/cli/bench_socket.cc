@@ -52,7 +52,7 @@ class Connection {
       got += static_cast<std::size_t>(n);
     }
     wire::Header reply;
-    if (wire::decode(buffer_.data(), buffer_.size(), &reply) != wire::Parse::frame ||
+    if (wire::find_frame(buffer_.data(), buffer_.size(), &reply) != wire::Parse::frame ||
         reply.status != 0)
       throw std::runtime_error("the server refused");
   }

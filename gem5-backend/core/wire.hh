@@ -14,6 +14,8 @@
 namespace drfq {
 namespace wire {
 
+// A record's each_field() calls f with each field of the layout and the member that holds it.
+
 struct Header {
   std::uint32_t length = kHeaderBytes;  ///< of the whole frame, bytes
   std::uint16_t op = 0;
@@ -23,6 +25,18 @@ struct Header {
   std::uint64_t a = 0;
   std::uint64_t b = 0;
   std::uint64_t time_ps = 0;  ///< simulated time of the reply; 0 in a request
+
+  template <class Self, class F>
+  static void each_field(Self &r, F f) {
+    f(header::kLength, r.length);
+    f(header::kOp, r.op);
+    f(header::kStatus, r.status);
+    f(header::kTag, r.tag);
+    f(header::kZero, r.zero);
+    f(header::kA, r.a);
+    f(header::kB, r.b);
+    f(header::kTimePs, r.time_ps);
+  }
 };
 
 struct BatchRecord {
@@ -30,6 +44,16 @@ struct BatchRecord {
   std::uint16_t status = 0;
   std::uint64_t offset = 0;
   std::uint64_t value = 0;
+
+  template <class Self, class F>
+  static void each_field(Self &r, F f) {
+    f(batch_record::kOp, r.op);
+    f(batch_record::kStatus, r.status);
+    std::uint32_t zero = 0;  // written as 0, ignored when read
+    f(batch_record::kZero, zero);
+    f(batch_record::kOffset, r.offset);
+    f(batch_record::kValue, r.value);
+  }
 };
 
 /// Traffic that the server generates for one process (shadow mode).
@@ -40,6 +64,16 @@ struct DemandRecord {
   std::uint32_t outstanding_lines = 0;  ///< 1..kDemandOutstandingLinesMax
   std::uint32_t write_percent = 0;      ///< 0..100
   std::uint64_t seed = 0;               ///< of its addresses
+
+  template <class Self, class F>
+  static void each_field(Self &r, F f) {
+    f(demand_record::kSubstream, r.substream);
+    f(demand_record::kCore, r.core);
+    f(demand_record::kBytesPerS, r.bytes_per_s);
+    f(demand_record::kOutstandingLines, r.outstanding_lines);
+    f(demand_record::kWritePercent, r.write_percent);
+    f(demand_record::kSeed, r.seed);
+  }
 };
 
 template <std::size_t Bytes>
@@ -61,16 +95,18 @@ Unsigned<Bytes> get(const unsigned char *record, Field<Bytes> field) {
   return v;
 }
 
-/// to has kHeaderBytes.
-inline void encode(const Header &h, unsigned char *to) {
-  put(to, header::kLength, h.length);
-  put(to, header::kOp, h.op);
-  put(to, header::kStatus, h.status);
-  put(to, header::kTag, h.tag);
-  put(to, header::kZero, h.zero);
-  put(to, header::kA, h.a);
-  put(to, header::kB, h.b);
-  put(to, header::kTimePs, h.time_ps);
+/// to has the bytes of the record.
+template <class Record>
+void encode(const Record &r, unsigned char *to) {
+  Record::each_field(r, [to](auto field, auto v) { put(to, field, v); });
+}
+
+/// from has the bytes of the record.
+template <class Record>
+Record decode(const unsigned char *from) {
+  Record r;
+  Record::each_field(r, [from](auto field, auto &v) { v = get(from, field); });
+  return r;
 }
 
 /// What a received buffer holds.
@@ -78,57 +114,14 @@ enum class Parse { need_more, frame, malformed };
 
 /// Looks for a frame at the start of a buffer. malformed: the length or the
 /// reserved field is wrong, so the next frame cannot be found.
-inline Parse decode(const unsigned char *from, std::size_t bytes, Header *h) {
+inline Parse find_frame(const unsigned char *from, std::size_t bytes, Header *h) {
   if (bytes < sizeof h->length) return Parse::need_more;
   h->length = get(from, header::kLength);
   if (h->length < kHeaderBytes || h->length > kFrameMax) return Parse::malformed;
   if (bytes < kHeaderBytes) return Parse::need_more;
-  h->op = get(from, header::kOp);
-  h->status = get(from, header::kStatus);
-  h->tag = get(from, header::kTag);
-  h->zero = get(from, header::kZero);
-  h->a = get(from, header::kA);
-  h->b = get(from, header::kB);
-  h->time_ps = get(from, header::kTimePs);
+  *h = decode<Header>(from);
   if (h->zero != 0) return Parse::malformed;
   return bytes < h->length ? Parse::need_more : Parse::frame;
-}
-
-inline void encode(const BatchRecord &r, unsigned char *to) {
-  put(to, batch_record::kOp, r.op);
-  put(to, batch_record::kStatus, r.status);
-  put(to, batch_record::kZero, 0);
-  put(to, batch_record::kOffset, r.offset);
-  put(to, batch_record::kValue, r.value);
-}
-
-inline BatchRecord decode_batch(const unsigned char *from) {
-  BatchRecord r;
-  r.op = get(from, batch_record::kOp);
-  r.status = get(from, batch_record::kStatus);
-  r.offset = get(from, batch_record::kOffset);
-  r.value = get(from, batch_record::kValue);
-  return r;
-}
-
-inline void encode(const DemandRecord &r, unsigned char *to) {
-  put(to, demand_record::kSubstream, r.substream);
-  put(to, demand_record::kCore, r.core);
-  put(to, demand_record::kBytesPerS, r.bytes_per_s);
-  put(to, demand_record::kOutstandingLines, r.outstanding_lines);
-  put(to, demand_record::kWritePercent, r.write_percent);
-  put(to, demand_record::kSeed, r.seed);
-}
-
-inline DemandRecord decode_demand(const unsigned char *from) {
-  DemandRecord r;
-  r.substream = get(from, demand_record::kSubstream);
-  r.core = get(from, demand_record::kCore);
-  r.bytes_per_s = get(from, demand_record::kBytesPerS);
-  r.outstanding_lines = get(from, demand_record::kOutstandingLines);
-  r.write_percent = get(from, demand_record::kWritePercent);
-  r.seed = get(from, demand_record::kSeed);
-  return r;
 }
 
 }  // namespace wire

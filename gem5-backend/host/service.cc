@@ -35,7 +35,7 @@ void Service::handle(Session *s) {
   while (!s->closing && !s->advancing && !s->congested()) {
     wire::Header h;
     const unsigned char *from = s->in.data() + used;
-    const wire::Parse p = wire::decode(from, s->in.size() - used, &h);
+    const wire::Parse p = wire::find_frame(from, s->in.size() - used, &h);
     if (p == wire::Parse::need_more) break;
     if (p == wire::Parse::malformed) {
       reply(s, wire::Header(), Status::malformed);
@@ -125,7 +125,7 @@ void Service::batch(Session *s, const wire::Header &h, const unsigned char *payl
   std::vector<unsigned char> out(payload, payload + bytes);
   std::uint64_t failed = 0;
   for (std::size_t at = 0; at < bytes; at += wire::kBatchRecordBytes) {
-    wire::BatchRecord r = wire::decode_batch(&out[at]);
+    auto r = wire::decode<wire::BatchRecord>(&out[at]);
     const Status status = access(s->writer, r.op, r.offset, &r.value);
     r.status = static_cast<std::uint16_t>(status);
     failed += status != Status::ok;
@@ -140,7 +140,7 @@ Status Service::demand(const unsigned char *payload, std::size_t bytes) {
   std::size_t fresh = 0;
   // All or nothing: look at every record before the first is applied.
   for (std::size_t at = 0; at < bytes; at += wire::kDemandRecordBytes) {
-    const wire::DemandRecord r = wire::decode_demand(payload + at);
+    const auto r = wire::decode<wire::DemandRecord>(payload + at);
     const bool known = r.substream != 0 ? r.substream < kPids : r.core < cores;
     if (!known || r.outstanding_lines < 1 ||
         r.outstanding_lines > wire::kDemandOutstandingLinesMax ||
@@ -150,7 +150,7 @@ Status Service::demand(const unsigned char *payload, std::size_t bytes) {
   }
   if (demands_.size() + fresh > host_.agents_max()) return Status::bad_value;
   for (std::size_t at = 0; at < bytes; at += wire::kDemandRecordBytes) {
-    const wire::DemandRecord r = wire::decode_demand(payload + at);
+    const auto r = wire::decode<wire::DemandRecord>(payload + at);
     const std::pair<std::uint32_t, std::uint32_t> key{r.substream, r.substream ? 0 : r.core};
     const auto known = demands_.find(key);
     AgentOptions o;

@@ -150,18 +150,18 @@ TEST(Wire, HeadersAndRecordsAreDecodedAsEncoded) {
   unsigned char bytes[64] = {};
   wire::encode(h, bytes);
   EXPECT_EQ(bytes[0], 64);
-  EXPECT_EQ(wire::decode(bytes, 3, &back), wire::Parse::need_more);
-  EXPECT_EQ(wire::decode(bytes, 63, &back), wire::Parse::need_more);
-  EXPECT_EQ(wire::decode(bytes, 64, &back), wire::Parse::frame);
+  EXPECT_EQ(wire::find_frame(bytes, 3, &back), wire::Parse::need_more);
+  EXPECT_EQ(wire::find_frame(bytes, 63, &back), wire::Parse::need_more);
+  EXPECT_EQ(wire::find_frame(bytes, 64, &back), wire::Parse::frame);
   EXPECT_EQ(back.tag, h.tag);
   EXPECT_EQ(back.a, h.a);
   EXPECT_EQ(back.time_ps, h.time_ps);
   bytes[12] = 1;
-  EXPECT_EQ(wire::decode(bytes, 64, &back), wire::Parse::malformed);
+  EXPECT_EQ(wire::find_frame(bytes, 64, &back), wire::Parse::malformed);
   wire::DemandRecord d{1, 2, 3, 4, 5, 6};
   wire::encode(d, bytes);
-  EXPECT_EQ(wire::decode_demand(bytes).seed, 6u);
-  EXPECT_EQ(wire::decode_demand(bytes).write_percent, 5u);
+  EXPECT_EQ(wire::decode<wire::DemandRecord>(bytes).seed, 6u);
+  EXPECT_EQ(wire::decode<wire::DemandRecord>(bytes).write_percent, 5u);
 }
 
 }  // namespace
