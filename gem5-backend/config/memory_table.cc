@@ -14,6 +14,7 @@ constexpr double kNsMax = 1e9;
 constexpr const char *kMaps[] = {"row-bank-column", "row-bank-column-group"};
 constexpr const char *kPages[] = {"open", "open-adaptive", "closed"};
 constexpr const char *kPolicies[] = {"lvtf", "frfcfs"};
+constexpr const char *kAdmissions[] = {"thesis", "share"};
 constexpr const char *kPorts[] = {"multi", "single"};
 
 void load_timing(Reader *r, Timing *t) {
@@ -56,6 +57,7 @@ std::string memory_json(const MemoryOptions &m) {
       {"cores", c.cores},
       {"read_entries", c.read_entries},
       {"write_entries", c.write_entries},
+      {"admission", kAdmissions[static_cast<std::size_t>(c.admission)]},
       {"tie_bursts", c.tie_bursts},
       {"prepare", c.prepare ? 1 : 0},
       {"fill", c.fill ? 1 : 0},
@@ -82,6 +84,7 @@ MemoryOptions load_memory(const toml::Document &doc) {
   load_timing(&r, &m.timing);
   ControllerOptions &c = m.controller;
   c.policy = static_cast<Policy>(r.choice("policy", kPolicies, 0));
+  c.admission = static_cast<AdmissionRule>(r.choice("admission", kAdmissions, 0));
   m.ports = static_cast<Ports>(r.choice("ports", kPorts, 0));
   c.cores = static_cast<std::uint32_t>(r.whole("cores", c.cores, 1, kCoresMax));
   c.read_entries = static_cast<unsigned>(r.whole("read_entries", c.read_entries, 4, Queue::kMax));

@@ -8,6 +8,7 @@
 #define DRFQ_CONTROLLER_HH
 
 #include <cstdint>
+#include <stdexcept>
 
 #include "admission.hh"
 #include "direction.hh"
@@ -30,9 +31,10 @@ struct ControllerOptions {
   std::uint32_t cores = 4;
   unsigned read_entries = 128;
   unsigned write_entries = 128;
+  AdmissionRule admission = AdmissionRule::thesis;  ///< of lvtf
   unsigned tie_bursts = 64;  ///< shortest run of one direction while virtual times tie
   bool prepare = false;  ///< lvtf: among the lowest virtual time pick as frfcfs does; thesis: no
-  bool fill = false;     ///< lvtf: use the bus while a row opens, at no delay; thesis: no
+  bool fill = false;     ///< lvtf: serve others while a row opens, if the View tells what fits
   Ps aging = 0;          ///< an entry older than this goes first; 0: never (thesis)
   WriteDrain drain;      ///< of frfcfs
 };
@@ -76,8 +78,12 @@ class Controller {
   Verdict arrive(const Arrival &a) {
     Verdict v;
     v.attribution = attribute(regs_, a.label);
-    v.admission = decide(a, v.attribution.vtime);
-    if (v.admission == Admission::accepted) regs_.count(v.attribution.pid, a.bytes);
+    if (shares()) owners_.arrived(v.attribution.pid, v.attribution.vtime);
+    v.admission = decide(a, v.attribution);
+    if (v.admission == Admission::accepted)
+      regs_.count(v.attribution.pid, a.bytes);
+    else if (shares())
+      owe(a, v.attribution);
     return v;
   }
 
@@ -92,6 +98,8 @@ class Controller {
     e.bank = bank;
     e.row = row;
     e.handle = handle;
+    e.pid = static_cast<std::uint16_t>(attribution.pid);
+    if (shares()) owners_.queued(attribution.pid, d);
     if (now < oldest_bound_) oldest_bound_ = now;
     return queues_[index(d)].insert(e);
   }
@@ -100,7 +108,8 @@ class Controller {
   Dir choose_direction(bool drain = false) const {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);
     if (options_.policy == Policy::lvtf && !(r.empty() && w.empty()))
-      return lower_head(r, w, dir_, run_, options_.tie_bursts);
+      return lower_of(r, lowest(Dir::read), w, lowest(Dir::write), dir_, run_,
+                      options_.tie_bursts);
     if (drain && r.empty() && !w.empty()) return Dir::write;
     return options_.drain.next(r, w, decided_);
   }
@@ -116,12 +125,14 @@ class Controller {
     const Queue &q = queue(c.dir);
     const Ps turn = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
     const Ps min_col = bus_free + turn > now ? bus_free + turn : now;
-    const bool lvtf = options_.policy == Policy::lvtf;
-    c.place = lvtf && !options_.prepare ? pick_first_ready(q, c.dir, view)
-                                        : pick_frfcfs(q, c.dir, view, min_col, now);
+    const bool lvtf = options_.policy == Policy::lvtf, owed = owed_[index(c.dir)].bursts != 0;
+    c.place = lvtf && !options_.prepare && !owed
+                  ? pick_first_ready(q, c.dir, view)
+                  : pick_frfcfs(q, c.dir, view, min_col, now,
+                                owed ? Among::all : Among::lowest_vtime);
     c.found = c.place < q.size();
-    if (c.found && lvtf && options_.fill)
-      c.place = fill_gap(q, queue(other(c.dir)), c.place, c.dir, view, min_col);
+    if (c.found && !owed && lvtf && options_.fill)
+      c.place = fill(q, queue(other(c.dir)), c, view, min_col);
     return c;
   }
 
@@ -133,16 +144,58 @@ class Controller {
     }
     if (run_ < ~0u) run_++;
     const Entry e = queues_[index(c.dir)].remove(c.place);
+    if (shares()) {
+      owners_.served(e.pid, c.dir);
+      unsigned &owed = owed_[index(c.dir)].bursts;
+      owed = queue(c.dir).empty() || owed == 0 ? 0 : owed - 1;
+    }
     decided_ = options_.drain.after(queue(Dir::read), queue(Dir::write), dir_, run_);
     return e;
   }
 
  private:
-  Admission decide(const Arrival &a, VTime vtime) const {
+  /// Bursts that are served as FR-FCFS does, so that a refused packet finds the room that owners
+  /// behind it hold. Until then the queue counts as one that has this packet.
+  struct Owed {
+    unsigned bursts = 0;
+    VTime vtime = 0;  ///< of the refused packet
+  };
+
+  bool shares() const {
+    return options_.policy == Policy::lvtf && options_.admission == AdmissionRule::share;
+  }
+
+  void owe(const Arrival &a, const Attribution &by) {
+    const Queue &q = queue(a.dir);
+    const unsigned lacks = owners_.refused(by.pid, a.dir, a.bursts, q.capacity());
+    if (lacks == 0) return;
+    Owed &owed = owed_[index(a.dir)];
+    owed.bursts = std::max(owed.bursts, std::min(lacks, q.size()));
+    owed.vtime = by.vtime;
+  }
+
+  /// The lowest virtual time of a queue that has entries, or of a packet that it owes room.
+  VTime lowest(Dir d) const {
+    const Owed &owed = owed_[index(d)];
+    const VTime head = queue(d).empty() ? 0 : queue(d).head().vtime;
+    return owed.bursts != 0 ? std::min(head, owed.vtime) : head;
+  }
+
+  template <class View>
+  static unsigned fill(const Queue &q, const Queue &ahead, const Choice &c, const View &view,
+                       Ps min_col) {
+    if constexpr (View::kTellsFit)
+      return fill_gap(q, ahead, c.place, c.dir, view, min_col);
+    else
+      throw std::logic_error("this host's DRAM does not tell what fits, so 'fill' must be off");
+  }
+
+  Admission decide(const Arrival &a, const Attribution &by) const {
     if (a.bursts == 0) return Admission::accepted;
     const Queue &q = queue(a.dir);
     const unsigned in_flight = a.dir == Dir::read ? a.in_flight : 0;
-    if (options_.policy == Policy::lvtf) return admit(q, in_flight, a.bursts, vtime);
+    if (shares()) return admit_share(q, owners_, a.dir, in_flight, a.bursts, by.pid, by.vtime);
+    if (options_.policy == Policy::lvtf) return admit(q, in_flight, a.bursts, by.vtime);
     return has_room(q, in_flight, a.bursts) ? Admission::accepted : Admission::full;
   }
 
@@ -172,6 +225,8 @@ class Controller {
   ControllerOptions options_;
   RegisterFile regs_;
   Queue queues_[2];
+  Owners owners_;  // with admission by shares only
+  Owed owed_[2];
   Dir dir_ = Dir::read;
   unsigned run_ = 0;
   Dir decided_ = Dir::read;  // frfcfs: after the last burst

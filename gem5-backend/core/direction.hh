@@ -8,18 +8,17 @@
 
 namespace drfq {
 
-/// The queue whose head has the lower virtual time. The thesis does not say
-/// what happens on a tie: here the bus keeps its direction for at least
+/// The queue with the lower of two virtual times, in the thesis those of the heads. The
+/// thesis does not say what happens on a tie: here the bus keeps its direction for at least
 /// tie_run bursts, then goes to the older head. run: bursts served in the
 /// direction now. At least one queue has entries.
-inline Dir lower_head(const Queue &reads, const Queue &writes, Dir now, unsigned run,
-                      unsigned tie_run) {
+inline Dir lower_of(const Queue &reads, VTime read, const Queue &writes, VTime write, Dir now,
+                    unsigned run, unsigned tie_run) {
   if (writes.empty()) return Dir::read;
   if (reads.empty()) return Dir::write;
-  const Entry &r = reads.head(), &w = writes.head();
-  if (r.vtime != w.vtime) return r.vtime < w.vtime ? Dir::read : Dir::write;
+  if (read != write) return read < write ? Dir::read : Dir::write;
   if (run < tie_run) return now;
-  return r.seq < w.seq ? Dir::read : Dir::write;
+  return reads.head().seq < writes.head().seq ? Dir::read : Dir::write;
 }
 
 /// The baseline's rule: reads are served until many writes wait, then a run of

@@ -8,9 +8,10 @@
 //   Ps activate_at(const Entry &)      earliest activate of its row, precharge included
 //   Ps row_to_column()                 tRCD
 //   BankHeads heads(const Queue &, Dir, unsigned bank)
+//   static constexpr bool kTellsFit    whether it has the next function, which `fill` needs
 //   bool fits_before(const Entry &f, const Entry &e, Dir, Ps min_col_at)
 //                                      f can be served now and e is not later for it
-// PlainView answers the last two for a host that cannot.
+// PlainView is for a host that has neither of the last two.
 // The row hits of one bank differ only in their order, and so do its misses. A rule
 // therefore looks at the first hit and the first miss of each bank.
 #ifndef DRFQ_PICK_HH
@@ -45,7 +46,7 @@ BankHeads search_heads(const Queue &q, unsigned bank, const View &view) {
 /// and cannot tell what fits.
 template <class View>
 struct PlainView {
-  bool fits_before(const Entry &, const Entry &, Dir, Ps) const { return false; }
+  static constexpr bool kTellsFit = false;
   BankHeads heads(const Queue &q, Dir, unsigned bank) const {
     return search_heads(q, bank, static_cast<const View &>(*this));
   }
@@ -69,9 +70,12 @@ unsigned pick_first_ready(const Queue &q, Dir dir, const View &view) {
   return first;
 }
 
+/// Which entries a pick may take.
+enum class Among : std::uint8_t { lowest_vtime, all };
+
 namespace detail {
 
-/// The oldest row hits of the lowest virtual time.
+/// The oldest row hits among the entries that count.
 struct Hits {
   const Entry *seamless = nullptr;  ///< that leave no gap on the bus
   const Entry *late = nullptr;      ///< that leave one
@@ -115,16 +119,17 @@ class EarliestBanks {
   const Entry *oldest_ = nullptr, *newest_ = nullptr;
 };
 
-/// The entry in a slot. Null without a slot, or when the queue's head has a lower virtual time.
-inline const Entry *lowest_in(const Queue &q, Queue::Slot slot) {
-  return slot != Queue::kNone && q.in(slot).vtime == q.head().vtime ? &q.in(slot) : nullptr;
+/// The entry in a slot. Null without a slot, or when the entry does not count.
+inline const Entry *counted(const Queue &q, Queue::Slot slot, Among among) {
+  if (slot == Queue::kNone) return nullptr;
+  return among == Among::all || q.in(slot).vtime == q.head().vtime ? &q.in(slot) : nullptr;
 }
 
 template <class View>
-Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at) {
+Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at, Among among) {
   Hits h;
   q.each_bank([&](unsigned bank) {
-    const Entry *e = lowest_in(q, view.heads(q, dir, bank).hit);
+    const Entry *e = counted(q, view.heads(q, dir, bank).hit, among);
     if (e == nullptr || !view.ready(*e)) return;
     keep_older(view.column_at(*e, dir) <= min_col_at ? &h.seamless : &h.late, *e);
   });
@@ -132,10 +137,11 @@ Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at) {
 }
 
 template <class View>
-EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now) {
+EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now,
+                             Among among) {
   EarliestBanks earliest(min_col_at, now, view.row_to_column());
   q.each_bank([&](unsigned bank) {
-    const Entry *e = lowest_in(q, view.heads(q, dir, bank).miss);
+    const Entry *e = counted(q, view.heads(q, dir, bank).miss, among);
     if (e == nullptr || !view.ready(*e)) return;
     earliest.consider(*e, view.activate_at(*e), view.column_at(*e, dir));
   });
@@ -147,18 +153,20 @@ EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_c
 /// FR-FCFS with the refinements of a modern controller: the oldest row hit
 /// that continues the data bus without a gap; else a row miss whose bank can be
 /// prepared behind the current bursts; else the oldest row hit; else the oldest
-/// entry of the banks that are ready earliest. Looks at the entries of the lowest
-/// virtual time only. min_col_at: when the bus is next free. Place in the queue, or
-/// q.size().
+/// entry of the banks that are ready earliest. min_col_at: when the bus is next free.
+/// Place in the queue, or q.size().
 template <class View>
-unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now) {
+unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now,
+                     Among among = Among::lowest_vtime) {
   if (q.empty()) return 0;
   const Entry &head = q.head();
-  if (view.row_hit(head) && view.column_at(head, dir) <= min_col_at && view.ready(head)) return 0;
-  const detail::Hits hits = detail::oldest_hits(q, dir, view, min_col_at);
+  if (among == Among::lowest_vtime && view.row_hit(head) &&
+      view.column_at(head, dir) <= min_col_at && view.ready(head))
+    return 0;
+  const detail::Hits hits = detail::oldest_hits(q, dir, view, min_col_at, among);
   const Entry *chosen = hits.seamless;
   if (chosen == nullptr) {
-    const auto earliest = detail::earliest_banks(q, dir, view, min_col_at, now);
+    const auto earliest = detail::earliest_banks(q, dir, view, min_col_at, now, among);
     const bool open_row = hits.late == nullptr || earliest.hidden();
     chosen = open_row && earliest.oldest() != nullptr ? earliest.oldest() : hits.late;
   }

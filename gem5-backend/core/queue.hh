@@ -21,6 +21,7 @@ struct Entry {
   std::uint32_t row = 0;
   std::uint16_t bank = 0;    ///< flat index over ranks and banks
   std::uint16_t handle = 0;  ///< the host's own reference
+  std::uint16_t pid = 0;     ///< of the owner
 };
 
 /// Whether a is served before b when nothing else tells them apart.

@@ -21,6 +21,7 @@ class DrfqMemCtrl(MemCtrl):
     agents = VectorResponsePort("A port for each agent; the inherited port is for a crossbar")
     frfcfs = Param.Bool(False, "The baseline: decide as stock gem5 does")
     cores = Param.Unsigned(4, "Cores that the registers know")
+    share = Param.Bool(False, "Admission keeps room for what each owner claims")
     tie_bursts = Param.Unsigned(64, "Shortest run of one direction while virtual times tie")
     prepare = Param.Bool(False, "Among the lowest virtual time pick as FR-FCFS does")
     aging = Param.Latency("0ns", "A burst that waits longer goes first; 0: never")

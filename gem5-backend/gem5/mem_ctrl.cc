@@ -55,6 +55,7 @@ DRAMInterface *dramOf(const DrfqMemCtrlParams &p) {
   o.cores = p.cores;
   o.read_entries = p.dram->readBufferSize;
   o.write_entries = p.dram->writeBufferSize;
+  o.admission = p.share ? ::drfq::AdmissionRule::share : ::drfq::AdmissionRule::thesis;
   o.tie_bursts = p.tie_bursts;
   o.prepare = p.prepare;
   o.aging = p.aging;

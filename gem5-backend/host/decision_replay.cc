@@ -70,6 +70,11 @@ ControllerOptions options_of(const Line &l) {
   o.cores = static_cast<std::uint32_t>(l.number("cores", kCoresMax));
   o.read_entries = static_cast<unsigned>(l.number("read_entries", Queue::kMax));
   o.write_entries = static_cast<unsigned>(l.number("write_entries", Queue::kMax));
+  if (l.has("admission")) {
+    const std::string rule = l.text("admission");
+    if (rule != "thesis" && rule != "share") l.fail("'admission' is unknown");
+    if (rule == "share") o.admission = AdmissionRule::share;
+  }
   o.tie_bursts = static_cast<unsigned>(l.number("tie_bursts", 1u << 30));
   o.prepare = l.number("prepare", 1) != 0;
   o.aging = l.number("aging_ps", kPsPerMs * 1000);

@@ -288,6 +288,7 @@ class Memory {
     Ps column_at(const Entry &e, Dir d) const { return dram.column_at(e, d); }
     Ps activate_at(const Entry &e) const { return dram.activate_at(e); }
     Ps row_to_column() const { return dram.row_to_column(); }
+    static constexpr bool kTellsFit = true;
     bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at) const {
       return dram.fits_before(f, e, d, min_col_at);
     }

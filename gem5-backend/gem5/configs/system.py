@@ -69,6 +69,7 @@ def controller(memory, log, decisions):
         dram=dram(memory),
         frfcfs=memory["policy"] == "frfcfs",
         cores=memory["cores"],
+        share=memory["admission"] == "share",
         tie_bursts=memory["tie_bursts"],
         prepare=bool(memory["prepare"]),
         aging=f"{memory['aging_ps']}ps",

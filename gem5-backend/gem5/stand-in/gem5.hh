@@ -342,6 +342,7 @@ class DrfqMemCtrl;
 struct DrfqMemCtrlParams : public MemCtrlParams {
   bool frfcfs, prepare;
   unsigned cores, tie_bursts;
+  bool share;
   Tick aging;
   std::string decision_log, version;
   std::uint64_t decisions;

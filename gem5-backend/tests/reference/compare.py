@@ -24,6 +24,7 @@ def options(rng):
         prepare=rng.choice([False, False, True]),
         aging=rng.choice([0, 0, 500000]),
         fill=rng.choice([False, False, True]),
+        admission=rng.choice(["thesis", "share"]),
     )
 
 
@@ -31,7 +32,7 @@ def memory_table(o):
     return (
         f'[memory]\ndram = "{o["dram"]}"\npolicy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
         f"write_entries = {o['entries']}\ntie_bursts = {o['tie']}\nprepare = {str(o['prepare']).lower()}\n"
-        f"fill = {str(o['fill']).lower()}\naging_ns = {o['aging'] // 1000}\n"
+        f"fill = {str(o['fill']).lower()}\naging_ns = {o['aging'] // 1000}\nadmission = \"{o['admission']}\"\n"
     )
 
 

@@ -127,12 +127,68 @@ class Dram:
             self.precharge(bank, max(self.pre_ok[bank], now))
 
 
+class Owners:
+    """What the admission by shares knows: for each owner, its claims on both queues."""
+
+    EPOCH = 256
+
+    def __init__(self, waiting):
+        self.waiting = waiting
+        self.active = {}
+        self.bursts = 0
+
+    def held(self, pid, d):
+        return sum(e["pid"] == pid and e["dir"] == d for e in self.waiting)
+
+    def arrived(self, pid, vt):
+        o = self.active.setdefault(pid, dict(want={"R": 0, "W": 0}, before={"R": 0, "W": 0}))
+        o["vt"], o["epochs"] = vt, 2
+
+    def part(self, pid, capacity):
+        return capacity // sum(o["vt"] <= self.active[pid]["vt"] for o in self.active.values())
+
+    def unused(self, pid, d, capacity):
+        o = self.active[pid]
+        claim = min(self.part(pid, capacity), max(o["want"][d], o["before"][d]))
+        return max(0, claim - self.held(pid, d))
+
+    def kept_from(self, pid, vt, d, capacity):
+        return sum(self.unused(p, d, capacity) for p, o in self.active.items() if p != pid and o["vt"] <= vt)
+
+    def refused(self, pid, d, need, capacity):
+        o, part, held = self.active[pid], self.part(pid, capacity), self.held(pid, d)
+        if held + need > part:
+            return 0
+        o["want"][d] = min(part, 2 * max(o["want"][d], held + need))
+        behind = sum(self.held(p, d) for p, other in self.active.items() if other["vt"] > o["vt"])
+        return min(behind, self.unused(pid, d, capacity))
+
+    def queued(self, pid, d):
+        want = self.active[pid]["want"]
+        want[d] = max(want[d], 2 * self.held(pid, d))
+
+    def served(self):
+        self.bursts += 1
+        if self.bursts % self.EPOCH:
+            return
+        for pid, o in list(self.active.items()):
+            held = {d: self.held(pid, d) for d in "RW"}
+            if o["epochs"] == 0 and not any(held.values()):
+                del self.active[pid]
+                continue
+            o["epochs"] = max(0, o["epochs"] - 1)
+            o["before"], o["want"] = o["want"], {d: 2 * held[d] for d in "RW"}
+
+
 class Controller:
-    def __init__(self, t, policy="lvtf", entries=128, tie=64, prepare=False, fill=False, aging=0, cores=4):
+    def __init__(
+        self, t, policy="lvtf", entries=128, tie=64, prepare=False, fill=False, aging=0, cores=4, admission="thesis"
+    ):
         self.dram, self.t = Dram(t), t
         self.policy, self.entries, self.tie, self.prepare = policy, entries, tie, prepare
         self.fill, self.aging, self.cores = fill, aging, cores
         self.vt_pid, self.vt_core, self.pid_core = [0] * PIDS, [0] * cores, [0] * cores
+        self.share = admission == "share" and policy == "lvtf"
         self.waiting = []  # all entries of both directions, in arrival order
         self.flying = []  # ends of data of reads
         self.replies = []  # ends of answers: (time)
@@ -143,6 +199,8 @@ class Controller:
         self.dir, self.run, self.seq = "R", 0, 0
         self.draining = False
         self.decided = "R"
+        self.owners = Owners(self.waiting)
+        self.owed = {"R": (0, 0), "W": (0, 0)}  # bursts, and the virtual time of the packet that waits for room
         self.log = []
 
     def write(self, offset, value):
@@ -153,14 +211,22 @@ class Controller:
         elif PID_CORE <= offset < PID_CORE + 8 * self.cores and value < PIDS:
             self.pid_core[(offset - PID_CORE) // 8] = value
 
-    def vtime(self, core, substream):
-        if self.policy == "frfcfs":
-            return 0
+    def owner(self, core, substream):
+        """The pid that pays, and its virtual time."""
         if 0 < substream < PIDS:
-            return self.vt_pid[substream]
+            return substream, self.vt_pid[substream]
         if core is not None and core < self.cores and self.pid_core[core]:
-            return self.vt_core[core]
-        return 0
+            return self.pid_core[core], self.vt_core[core]
+        return 0, 0
+
+    def admit_share(self, d, queue, used, need, pid, vt):
+        if used == 0 or (used + need) * 8 <= self.entries:
+            return "accepted"
+        scarce = used * 10 > self.entries * 9 and queue and vt >= queue[0]["vt"]
+        if scarce and self.owners.unused(pid, d, self.entries) < need:
+            return "reserved"
+        kept = self.owners.kept_from(pid, vt, d, self.entries)
+        return "reserved" if used + need + kept > self.entries else "accepted"
 
     def queue(self, d):
         """Entries of one direction in (virtual time, arrival) order."""
@@ -171,15 +237,24 @@ class Controller:
         need = last - first + 1
         queue = self.queue(d)
         used = len(queue) + (len(self.flying) if d == "R" else 0)
-        vt = self.vtime(core, substream)
+        pid, vt = self.owner(core, substream)
+        if self.policy == "frfcfs":
+            vt = 0
+        if self.share:
+            self.owners.arrived(pid, vt)
         if used + need > self.entries:
             verdict = "full"
+        elif self.share:
+            verdict = self.admit_share(d, queue, used, need, pid, vt)
         elif self.policy == "lvtf" and used > self.entries * 0.9 and queue and vt >= queue[0]["vt"]:
             verdict = "reserved"
         else:
             verdict = "accepted"
         self.log.append(f"arrive {self.now} {verdict}")
         if verdict != "accepted":
+            lacks = self.owners.refused(pid, d, need, self.entries) if self.share else 0
+            if lacks:
+                self.owed[d] = (max(self.owed[d][0], min(lacks, len(queue))), vt)
             return
         packet = {"left": 0}
         for burst in range(first, last + 1):
@@ -187,8 +262,12 @@ class Controller:
                 continue  # merged into it, or read from it
             bank, row = self.dram.place(burst)
             self.waiting.append(
-                dict(dir=d, vt=vt, seq=self.seq, arrival=self.now, bank=bank, row=row, burst=burst, packet=packet)
+                dict(
+                    dir=d, vt=vt, pid=pid, seq=self.seq, arrival=self.now, bank=bank, row=row, burst=burst, packet=packet
+                )
             )
+            if self.share:
+                self.owners.queued(pid, d)
             packet["left"] += 1
             self.seq += 1
         if self.decide_at == NEVER:
@@ -198,8 +277,12 @@ class Controller:
         if self.policy == "lvtf":
             if not reads or not writes:
                 return "R" if reads else "W"
-            if reads[0]["vt"] != writes[0]["vt"]:
-                return "R" if reads[0]["vt"] < writes[0]["vt"] else "W"
+            lowest = {}
+            for d, queue in (("R", reads), ("W", writes)):
+                owed, vt = self.owed[d]
+                lowest[d] = min(queue[0]["vt"], vt) if owed else queue[0]["vt"]
+            if lowest["R"] != lowest["W"]:
+                return "R" if lowest["R"] < lowest["W"] else "W"
             if self.run < self.tie:
                 return self.dir
             return "R" if reads[0]["seq"] < writes[0]["seq"] else "W"
@@ -222,9 +305,14 @@ class Controller:
     def pick(self, queue, d):
         if self.dram.busy > self.now or not queue:
             return None
-        if self.policy == "lvtf" and not self.prepare:
+        owed = self.owed[d][0]
+        if self.policy == "lvtf" and not self.prepare and not owed:
             return next((e for e in queue if self.hit(e)), queue[0])
-        queue = [e for e in queue if e["vt"] == queue[0]["vt"]]
+        first = {}  # in queue order, of each bank: a hit and a miss
+        for e in queue:
+            if owed or e["vt"] == queue[0]["vt"]:
+                first.setdefault((e["bank"], self.hit(e)), e)
+        queue = sorted(first.values(), key=lambda e: e["seq"])
         t = self.t
         turn = 0 if d == self.dir else min(t["wtr"], t["cs"]) if d == "R" else min(t["rtw"], t["cs"])
         free = max(self.bus_free + turn, self.now)
@@ -315,7 +403,7 @@ class Controller:
             d = self.direction(reads, writes)
             queue, rivals = (reads, writes) if d == "R" else (writes, reads)
             chosen = self.pick(queue, d)
-            if chosen is not None and self.fill and self.policy == "lvtf":
+            if chosen is not None and self.fill and self.policy == "lvtf" and not self.owed[d][0]:
                 chosen = self.filled(chosen, queue, rivals, d)
         if chosen is None:
             if self.dram.busy > self.now:
@@ -325,6 +413,11 @@ class Controller:
             self.dir, self.run = d, 0
         self.run += 1
         self.waiting.remove(chosen)
+        if self.share:
+            self.owners.served()
+            owed, vt = self.owed[d]
+            left = any(e["dir"] == d for e in self.waiting)
+            self.owed[d] = (max(0, owed - 1) if left else 0, vt)
         self.decided = self.decide_ahead()
         column, end, hit = self.dram.issue(self.now, chosen["bank"], chosen["row"], d, self.bus_free)
         self.dram.settle(self.now, chosen["bank"], chosen["row"], [e for e in self.waiting if e["dir"] == d])

@@ -86,6 +86,7 @@ TEST(Decisions, SameCoreSaysTheSame) {
     o.policy = seed % 4 == 0 ? Policy::frfcfs : Policy::lvtf;
     o.prepare = seed % 5 == 0;
     o.aging = seed % 6 == 0 ? 100000 : 0;
+    o.admission = seed % 7 < 3 ? AdmissionRule::share : AdmissionRule::thesis;
     const DecisionReplay r = replay(run(o, seed, 2000));
     EXPECT_GT(r.decisions, 200u);
     EXPECT_EQ(r.decisions_same, r.decisions) << r.first_difference;

@@ -51,6 +51,7 @@ TEST_P(RandomTraffic, NothingIsLostOrMadeUp) {
     o.controller.policy = GetParam().policy;
     o.ports = GetParam().ports;
     o.controller.aging = seed % 2 ? 2000000 : 0;
+    o.controller.admission = seed % 4 < 2 ? AdmissionRule::share : AdmissionRule::thesis;
     Memory m(o);
     Sink sink;
     m.listen(&sink);

@@ -39,6 +39,7 @@ struct FakeBanks {
   Ps column_at(const Entry &e, Dir) const { return column[e.bank]; }
   Ps activate_at(const Entry &e) const { return activate[e.bank]; }
   Ps row_to_column() const { return 15000; }
+  static constexpr bool kTellsFit = true;
   bool fits_before(const Entry &f, const Entry &, Dir, Ps) const { return fits[f.bank]; }
   BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
 };
@@ -85,20 +86,97 @@ TEST(Admission, AnEmptyQueueHasNoLowest) {
   EXPECT_EQ(admit(Queue(128), 120, 1, 9), Admission::accepted);
 }
 
+TEST(Owners, AClaimIsTwiceWhatWasHeldForTwoEpochs) {
+  Owners o;
+  o.arrived(7, 1);
+  EXPECT_EQ(o.unused(7, Dir::read, 128), 0u);
+  for (int i = 0; i < 5; i++) o.queued(7, Dir::read);
+  EXPECT_EQ(o.unused(7, Dir::read, 128), 5u);
+  EXPECT_EQ(o.unused(7, Dir::read, 8), 3u) << "no more than the queue";
+  EXPECT_EQ(o.unused(7, Dir::write, 128), 0u) << "of the other queue";
+  for (int i = 0; i < 5; i++) o.served(7, Dir::read);
+  EXPECT_EQ(o.unused(7, Dir::read, 128), 10u);
+  o.arrived(8, 2);
+  for (unsigned i = 0; i < 3 * Owners::kEpoch; i++) {
+    o.arrived(8, 2);
+    o.queued(8, Dir::read);
+    o.served(8, Dir::read);
+  }
+  EXPECT_EQ(o.unused(7, Dir::read, 128), 0u) << "no longer active";
+  EXPECT_EQ(o.kept_from(8, 2, Dir::read, 128), 0u);
+}
+
+TEST(Owners, RoomIsKeptForThoseBeforeAndThoseEqual) {
+  Owners o;
+  for (Pid pid : {1u, 2u, 3u}) {
+    o.arrived(pid, pid == 1 ? 4 : 5);
+    for (int i = 0; i < 20; i++) o.queued(pid, Dir::write);
+  }
+  EXPECT_EQ(o.kept_from(3, 5, Dir::write, 96), 20u + 12u) << "a third of 96 for each of the last two";
+  EXPECT_EQ(o.kept_from(1, 4, Dir::write, 96), 0u);
+  o.arrived(3, 3);
+  EXPECT_EQ(o.kept_from(3, 3, Dir::write, 96), 0u);
+  EXPECT_EQ(o.kept_from(1, 4, Dir::write, 96), 20u);
+}
+
+TEST(Owners, ARefusedOwnerClaimsTwiceAsMuchAndLacksWhatThoseBehindHold) {
+  Owners o;
+  o.arrived(2, 9);
+  for (int i = 0; i < 30; i++) o.queued(2, Dir::read);
+  o.arrived(1, 3);
+  EXPECT_EQ(o.refused(1, Dir::read, 2, 32), 4u);
+  EXPECT_EQ(o.refused(1, Dir::read, 2, 32), 8u);
+  EXPECT_EQ(o.refused(2, Dir::read, 2, 32), 0u) << "it holds more than its part";
+  o.arrived(2, 3);
+  EXPECT_EQ(o.refused(1, Dir::read, 2, 32), 0u) << "nobody is behind";
+}
+
+TEST(AdmissionByShares, AnEqualPacketEntersTheReserveWithinItsOwnersClaim) {
+  const Queue q = filled(128, 120, 5);
+  Owners o;
+  o.arrived(1, 5);
+  EXPECT_EQ(admit(q, 0, 1, 5), Admission::reserved);
+  EXPECT_EQ(admit_share(q, o, Dir::read, 0, 1, 1, 5), Admission::reserved);
+  o.queued(1, Dir::read);
+  EXPECT_EQ(admit_share(q, o, Dir::read, 0, 1, 1, 5), Admission::accepted);
+  EXPECT_EQ(admit_share(q, o, Dir::read, 8, 1, 1, 5), Admission::full);
+}
+
+TEST(AdmissionByShares, ThoseBehindLeaveTheRoomOfTheFirst) {
+  Owners o;
+  o.arrived(1, 3);
+  for (int i = 0; i < 20; i++) o.queued(1, Dir::read);
+  for (int i = 0; i < 20; i++) o.served(1, Dir::read);
+  o.arrived(2, 4);
+  EXPECT_EQ(admit_share(filled(128, 87, 4), o, Dir::read, 0, 1, 2, 4), Admission::accepted);
+  EXPECT_EQ(admit_share(filled(128, 88, 4), o, Dir::read, 0, 1, 2, 4), Admission::reserved);
+  EXPECT_EQ(admit_share(filled(128, 88, 4), o, Dir::read, 0, 1, 1, 3), Admission::accepted);
+  for (int i = 0; i < 64; i++) o.queued(1, Dir::read);
+  for (int i = 0; i < 64; i++) o.served(1, Dir::read);
+  EXPECT_EQ(admit_share(filled(128, 15, 4), o, Dir::read, 0, 1, 2, 4), Admission::accepted);
+  EXPECT_EQ(admit_share(filled(128, 16, 4), o, Dir::read, 0, 1, 2, 4), Admission::reserved);
+  EXPECT_EQ(admit_share(Queue(4), o, Dir::read, 0, 2, 2, 4), Admission::accepted) << "empty";
+}
+
+Dir by_heads(const Queue &r, const Queue &w, Dir now, unsigned run) {
+  return lower_of(r, r.empty() ? 0 : r.head().vtime, w, w.empty() ? 0 : w.head().vtime, now, run,
+                  64);
+}
+
 TEST(Direction, TheQueueWithTheLowerHeadIsServed) {
-  EXPECT_EQ(lower_head(filled(128, 1, 3), filled(128, 1, 4), Dir::write, 1, 64), Dir::read);
-  EXPECT_EQ(lower_head(filled(128, 1, 4), filled(128, 1, 3), Dir::read, 1, 64), Dir::write);
-  EXPECT_EQ(lower_head(filled(128, 1, 4), Queue(128), Dir::write, 1, 64), Dir::read);
-  EXPECT_EQ(lower_head(Queue(128), filled(128, 1, 4), Dir::read, 1, 64), Dir::write);
+  EXPECT_EQ(by_heads(filled(128, 1, 3), filled(128, 1, 4), Dir::write, 1), Dir::read);
+  EXPECT_EQ(by_heads(filled(128, 1, 4), filled(128, 1, 3), Dir::read, 1), Dir::write);
+  EXPECT_EQ(by_heads(filled(128, 1, 4), Queue(128), Dir::write, 1), Dir::read);
+  EXPECT_EQ(by_heads(Queue(128), filled(128, 1, 4), Dir::read, 1), Dir::write);
 }
 
 TEST(Direction, TiesKeepTheBusThenGoToTheOlderHead) {
   Queue reads(128), writes(128);
   reads.insert(entry(5, 10));
   writes.insert(entry(5, 3));
-  EXPECT_EQ(lower_head(reads, writes, Dir::read, 63, 64), Dir::read);
-  EXPECT_EQ(lower_head(reads, writes, Dir::read, 64, 64), Dir::write);
-  EXPECT_EQ(lower_head(reads, writes, Dir::write, 64, 64), Dir::write) << "the older stays";
+  EXPECT_EQ(by_heads(reads, writes, Dir::read, 63), Dir::read);
+  EXPECT_EQ(by_heads(reads, writes, Dir::read, 64), Dir::write);
+  EXPECT_EQ(by_heads(reads, writes, Dir::write, 64), Dir::write) << "the older stays";
 }
 
 TEST(WriteDrain, TheBaselineDrainsBetweenItsWatermarks) {
@@ -194,13 +272,14 @@ TEST(FillGap, TheFirstThatFitsIsPickedFromABankWithoutAnOlderEntry) {
 
 class ControllerTest : public ::testing::Test {
  protected:
-  Verdict offer(Controller *c, std::uint32_t core, Dir d = Dir::read, Ps now = 0) {
+  Verdict offer(Controller *c, std::uint32_t core, Dir d = Dir::read, Ps now = 0,
+                std::uint16_t bank = 0) {
     Arrival a;
     a.label = Label::of_core(core);
     a.dir = d;
     a.bytes = 64;
     const Verdict v = c->arrive(a);
-    if (v.admission == Admission::accepted) c->enqueue(d, v.attribution, now, 0, row_++, 0);
+    if (v.admission == Admission::accepted) c->enqueue(d, v.attribution, now, bank, row_++, 0);
     return v;
   }
 
@@ -244,6 +323,40 @@ TEST_F(ControllerTest, TheBaselineIgnoresVirtualTime) {
   EXPECT_EQ(offer(&c, 0).admission, Admission::accepted);
   EXPECT_EQ(offer(&c, 0).admission, Admission::full);
   EXPECT_EQ(c.queue(Dir::read).at(127).seq, 127u);
+}
+
+TEST_F(ControllerTest, ARefusedPacketGetsTheRoomThatThoseBehindItHold) {
+  for (AdmissionRule rule : {AdmissionRule::thesis, AdmissionRule::share}) {
+    ControllerOptions o;
+    o.admission = rule;
+    o.read_entries = 8;
+    Controller c = make(o);
+    for (int i = 0; i < 8; i++) offer(&c, 3, Dir::read, 0, 1);
+    for (int i = 0; i < 3; i++) EXPECT_EQ(offer(&c, 0).admission, Admission::full);
+    unsigned behind = 0;
+    for (int i = 0; i < 4; i++) {
+      const Choice now = c.choose(banks_, 0, 0, turn_);
+      behind += c.queue(Dir::read).at(now.place).vtime == 13;
+      c.serve(now);
+      offer(&c, 0);
+    }
+    EXPECT_EQ(behind, rule == AdmissionRule::share ? 4u : 1u);
+  }
+}
+
+TEST_F(ControllerTest, FillIsAnErrorWhereTheViewCannotTellWhatFits) {
+  struct Plain : PlainView<Plain> {
+    bool ready(const Entry &) const { return true; }
+    bool row_hit(const Entry &) const { return false; }
+    Ps column_at(const Entry &, Dir) const { return 0; }
+    Ps activate_at(const Entry &) const { return 0; }
+    Ps row_to_column() const { return 0; }
+  };
+  ControllerOptions o;
+  o.fill = true;
+  Controller c = make(o);
+  offer(&c, 0);
+  EXPECT_THROW(c.choose(Plain(), 0, 0, turn_), std::logic_error);
 }
 
 TEST_F(ControllerTest, AgingServesTheOldestAfterTheBound) {

@@ -146,6 +146,52 @@ TEST(Traffic, FillGivesGapsToTheHigherVirtualTimeAtNoCostToTheLower) {
   EXPECT_GT(second[true], 10 * second[false]);
 }
 
+/// Bandwidth of an agent of the lowest virtual time, alone or beside one that clogs the queues.
+double beside(AdmissionRule rule, unsigned entries, AgentOptions first, const AgentOptions *other) {
+  MemoryOptions o;
+  o.controller.admission = rule;
+  o.controller.prepare = true;
+  o.controller.read_entries = o.controller.write_entries = entries;
+  Traffic t(o);
+  for (unsigned i = 0; i < 2; i++) {
+    t.memory().controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
+    t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, i + 1);
+  }
+  t.add(first);
+  if (other != nullptr) t.add(*other);
+  t.run_until(100 * kPsPerUs);
+  t.clear_stats();
+  t.run_until(600 * kPsPerUs);
+  return bytes_per_ns(t, 0, 500 * kPsPerUs);
+}
+
+TEST(Traffic, AdmissionBySharesKeepsTheWinnersBandwidthBesideAClog) {
+  double worst[2] = {1, 1};
+  const auto kind = [](unsigned core, unsigned which, unsigned lines) {
+    AgentOptions o = agent(which == 0 ? Kind::copy : Kind::stream, core, lines);
+    o.base = core * (64u << 20);
+    o.write_percent = which == 2 ? 100 : 0;
+    o.seed = core + 1;
+    return o;
+  };
+  for (unsigned entries : {32u, 64u, 128u, 256u})
+    for (unsigned lines : {4u, 8u, 32u})
+      for (unsigned which = 0; which < 3; which++) {
+        const AgentOptions winner = kind(0, which, lines);
+        const double alone = beside(AdmissionRule::thesis, entries, winner, nullptr);
+        for (unsigned other = 0; other < 3; other++) {
+          const AgentOptions clog = kind(1, other, 128);
+          for (AdmissionRule rule : {AdmissionRule::thesis, AdmissionRule::share}) {
+            const double kept = beside(rule, entries, winner, &clog) / alone;
+            double &w = worst[rule == AdmissionRule::share];
+            w = std::min(w, kept);
+          }
+        }
+      }
+  EXPECT_GE(worst[1], 0.95);
+  EXPECT_LT(worst[0], 0.5) << "the thesis' rule is expected to lose here";
+}
+
 /// Bandwidth of the first of two copies of 64 lines against the second's.
 double ratio_of_copies(Ports ports, VTime first, VTime second) {
   MemoryOptions o;
