@@ -93,7 +93,7 @@ MemoryOptions load_memory(const toml::Document &doc) {
   c.tie_bursts = static_cast<unsigned>(r.whole("tie_bursts", c.tie_bursts, 0, 1u << 30));
   c.prepare = r.flag("prepare", c.prepare);
   c.fill = r.flag("fill", c.fill);
-  c.aging = r.whole("aging_ns", 0, 0, 1000000000) * kPsPerNs;
+  c.aging = r.whole("aging_ns", c.aging / kPsPerNs, 0, 1000000000) * kPsPerNs;
   c.drain.high_percent = static_cast<unsigned>(r.whole("drain_high_percent", 85, 1, 99));
   c.drain.low_percent = static_cast<unsigned>(r.whole("drain_low_percent", 50, 0, 99));
   c.drain.min_writes = static_cast<unsigned>(r.whole("drain_min_writes", 16, 1, 256));

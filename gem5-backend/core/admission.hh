@@ -40,8 +40,8 @@ inline bool has_room(const Queue &q, unsigned in_flight, unsigned bursts) {
   return q.size() + in_flight + bursts <= q.capacity();
 }
 
-/// The thesis' rules (i) and (ii). The share in use is measured before the packet is added. The queue's head
-/// has the lowest virtual time in the queue; an empty queue has none.
+/// The thesis' rules (i) and (ii). The share in use is measured before the packet is added. The
+/// queue's head has the lowest virtual time in the queue; an empty queue has none.
 inline Admission admit(const Queue &q, unsigned in_flight, unsigned bursts, VTime vtime) {
   if (!has_room(q, in_flight, bursts)) return Admission::full;
   const bool scarce = (q.size() + in_flight) * 10 > q.capacity() * 9;

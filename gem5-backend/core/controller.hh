@@ -35,7 +35,7 @@ struct ControllerOptions {
   unsigned tie_bursts = 64;  ///< shortest run of one direction while virtual times tie
   bool prepare = false;  ///< lvtf: among the lowest virtual time pick as frfcfs does; thesis: no
   bool fill = false;     ///< lvtf: serve others while a row opens, if the View tells what fits
-  Ps aging = 0;          ///< an entry older than this goes first; 0: never (thesis)
+  Ps aging = kPsPerMs;   ///< lvtf: an entry older than this goes first; 0: never (thesis)
   WriteDrain drain;      ///< of frfcfs
 };
 
@@ -77,7 +77,8 @@ class Controller {
   /// packet comes again. The caller then enqueues each of its bursts.
   Verdict arrive(const Arrival &a) {
     Verdict v;
-    v.attribution = attribute(regs_, a.label);
+    v.attribution = attribute(regs_, a.label, lately_.get());
+    if (v.attribution.known && v.attribution.pid != 0) lately_.came(v.attribution.vtime);
     if (shares()) owners_.arrived(v.attribution.pid, v.attribution.vtime);
     v.admission = decide(a, v.attribution);
     if (v.admission == Admission::accepted)
@@ -108,8 +109,7 @@ class Controller {
   Dir choose_direction(bool drain = false) const {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);
     if (options_.policy == Policy::lvtf && !(r.empty() && w.empty()))
-      return lower_of(r, lowest(Dir::read), w, lowest(Dir::write), dir_, run_,
-                      options_.tie_bursts);
+      return lower_of(r, lowest(Dir::read), w, lowest(Dir::write), dir_, run_, options_.tie_bursts);
     if (drain && r.empty() && !w.empty()) return Dir::write;
     return options_.drain.next(r, w, decided_);
   }
@@ -126,10 +126,10 @@ class Controller {
     const Ps turn = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
     const Ps min_col = bus_free + turn > now ? bus_free + turn : now;
     const bool lvtf = options_.policy == Policy::lvtf, owed = owed_[index(c.dir)].bursts != 0;
-    c.place = lvtf && !options_.prepare && !owed
-                  ? pick_first_ready(q, c.dir, view)
-                  : pick_frfcfs(q, c.dir, view, min_col, now,
-                                owed ? Among::all : Among::lowest_vtime);
+    c.place =
+        lvtf && !options_.prepare && !owed
+            ? pick_first_ready(q, c.dir, view)
+            : pick_frfcfs(q, c.dir, view, min_col, now, owed ? Among::all : Among::lowest_vtime);
     c.found = c.place < q.size();
     if (c.found && !owed && lvtf && options_.fill)
       c.place = fill(q, queue(other(c.dir)), c, view, min_col);
@@ -203,8 +203,8 @@ class Controller {
   template <class View>
   Choice overdue(const View &view, Ps now) {
     Choice c;
-    if (options_.aging == 0 || oldest_bound_ == kNever || now - oldest_bound_ <= options_.aging)
-      return c;
+    if (options_.policy != Policy::lvtf || options_.aging == 0) return c;
+    if (oldest_bound_ == kNever || now - oldest_bound_ <= options_.aging) return c;
     // oldest_bound_ only says that nothing is older; look again.
     oldest_bound_ = kNever;
     for (Dir d : {Dir::read, Dir::write}) {
@@ -231,6 +231,7 @@ class Controller {
   unsigned run_ = 0;
   Dir decided_ = Dir::read;  // frfcfs: after the last burst
   std::uint64_t next_seq_ = 0;
+  LowestLately lately_;       // of owners whose virtual time is known
   Ps oldest_bound_ = kNever;  // no queued entry arrived before this
 };
 

@@ -84,8 +84,8 @@ bool drfq_mc_enqueue(drfq_mc *mc, bool write, const drfq_mc_attribution *attribu
                      uint64_t now_ps, uint16_t bank, uint32_t row, uint16_t handle) {
   const drfq::Queue &q = mc->controller.queue(dir_of(write));
   if (bank >= drfq::kBanksMax || !drfq::has_room(q, 0, 1)) return false;
-  mc->controller.enqueue(dir_of(write), {attribution->pid, attribution->vtime}, now_ps, bank, row,
-                         handle);
+  mc->controller.enqueue(dir_of(write), {attribution->pid, attribution->vtime, true}, now_ps, bank,
+                         row, handle);
   return true;
 }
 

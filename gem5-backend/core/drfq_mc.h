@@ -65,7 +65,7 @@ struct drfq_mc_burst {
   bool aged;
 };
 
-/* The thesis' controller with 4 cores. */
+/* The thesis' controller with 4 cores, and an aging bound of 1 ms. */
 void drfq_mc_defaults(struct drfq_mc_options *options);
 
 /* NULL: out of memory, or an option out of its range. */

@@ -23,6 +23,8 @@ class RegisterFile {
         traffic_(kPids),
         vtime_pid_(kPids),
         vtime_core_(cores_),
+        known_pid_(kPids),
+        known_core_(cores_),
         pid_core_(cores_) {}
 
   std::uint32_t cores() const { return cores_; }
@@ -62,8 +64,10 @@ class RegisterFile {
       // Unattributed packets always go first (4.4), so pid 0 has no virtual time.
       if (i == 0) return Access::read_only;
       vtime_pid_[i] = value;
+      known_pid_[i] = true;
     } else if (slot(offset, mmio::kVtimeCore, cores_, &i)) {
       vtime_core_[i] = value;
+      known_core_[i] = true;
     } else if (slot(offset, mmio::kPidCore, cores_, &i)) {
       if (value >= kPids) return Access::bad_value;
       pid_core_[i] = static_cast<Pid>(value);
@@ -79,6 +83,9 @@ class RegisterFile {
   std::uint64_t traffic(Pid pid) const { return traffic_[pid]; }
   VTime vtime_pid(Pid pid) const { return vtime_pid_[pid]; }
   VTime vtime_core(std::uint32_t core) const { return vtime_core_[core]; }
+  /// Whether a virtual time was written since the start.
+  bool knows_pid(Pid pid) const { return known_pid_[pid]; }
+  bool knows_core(std::uint32_t core) const { return known_core_[core]; }
   Pid pid_core(std::uint32_t core) const { return pid_core_[core]; }
 
  private:
@@ -111,6 +118,8 @@ class RegisterFile {
   std::vector<std::uint64_t> traffic_;
   std::vector<VTime> vtime_pid_;
   std::vector<VTime> vtime_core_;
+  std::vector<bool> known_pid_;
+  std::vector<bool> known_core_;
   std::vector<Pid> pid_core_;
 };
 

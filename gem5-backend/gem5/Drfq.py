@@ -24,7 +24,7 @@ class DrfqMemCtrl(MemCtrl):
     share = Param.Bool(False, "Admission keeps room for what each owner claims")
     tie_bursts = Param.Unsigned(64, "Shortest run of one direction while virtual times tie")
     prepare = Param.Bool(False, "Among the lowest virtual time pick as FR-FCFS does")
-    aging = Param.Latency("0ns", "A burst that waits longer goes first; 0: never")
+    aging = Param.Latency("1ms", "A burst that waits longer goes first; 0: never")
     decision_log = Param.String("", "File for every decision (host/DECISIONS.md); empty: none")
     decisions = Param.Counter(100000, "The most decisions to log")
     version = Param.String("", "Of gem5, for the log")

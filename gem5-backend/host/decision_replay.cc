@@ -133,7 +133,7 @@ class Replay {
     if (!same) differs(l, "the core's verdict is " + std::string(name(got.admission)));
     // The following lines of the log depend on the logged verdict.
     dir_ = a.dir;
-    attribution_ = {static_cast<Pid>(v[8]), static_cast<VTime>(v[9])};
+    attribution_ = {static_cast<Pid>(v[8]), static_cast<VTime>(v[9]), true};
   }
 
   void queue(const Line &l) {

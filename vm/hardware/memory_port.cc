@@ -34,7 +34,7 @@ bool MemoryPort::submit(unsigned core, Line line, Dir dir, Ps now) {
   p.label = Label::of_core(core);
   p.port = core;
   p.cookie = line;
-  const Pid pid = attribute(memory_.controller().registers(), p.label).pid;
+  const Pid pid = owner_of(memory_.controller().registers(), p.label);
   if (memory_.submit(p, now) != Admission::accepted) return false;
   client_->packet_accepted(pid, dir, kLineBytes);
   return true;

@@ -32,7 +32,7 @@ def memory_table(o):
     return (
         f'[memory]\ndram = "{o["dram"]}"\npolicy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
         f"write_entries = {o['entries']}\ntie_bursts = {o['tie']}\nprepare = {str(o['prepare']).lower()}\n"
-        f"fill = {str(o['fill']).lower()}\naging_ns = {o['aging'] // 1000}\nadmission = \"{o['admission']}\"\n"
+        f'fill = {str(o["fill"]).lower()}\naging_ns = {o["aging"] // 1000}\nadmission = "{o["admission"]}"\n'
     )
 
 
@@ -55,7 +55,7 @@ def trace(rng):
         if rng.random() < 0.2:
             streams[agent] = rng.randrange(1 << 20) * 64
         size = rng.choice([64, 64, 64, 32, 128, 100])
-        owner = rng.choice([f"c {agent}", f"s {agent + 9}", "-"]) if rng.random() < 0.3 else f"c {agent}"
+        owner = rng.choice([f"c {agent}", f"s {agent + 9}", "s 9000", "-"]) if rng.random() < 0.3 else f"c {agent}"
         lines.append(f"P {now} {rng.choice('RRW')} {streams[agent]} {size} {agent} {owner}")
         streams[agent] += rng.choice([64, 64, 64, 0])
     return "\n".join(lines) + "\n"

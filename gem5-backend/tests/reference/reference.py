@@ -16,6 +16,7 @@ from tables import DRAM_PRESETS, OFFSET, PIDS
 
 VT_PID, VT_CORE, PID_CORE = (OFFSET[name] for name in ("vtime_pid", "vtime_core", "pid_core"))
 NEVER = float("inf")
+SHARED_PID = 1
 
 # Times lose their unit: all are picoseconds.
 DRAMS = {
@@ -187,7 +188,7 @@ class Controller:
         self.dram, self.t = Dram(t), t
         self.policy, self.entries, self.tie, self.prepare = policy, entries, tie, prepare
         self.fill, self.aging, self.cores = fill, aging, cores
-        self.vt_pid, self.vt_core, self.pid_core = [0] * PIDS, [0] * cores, [0] * cores
+        self.vt_pid, self.vt_core, self.pid_core = [None] * PIDS, [None] * cores, [0] * cores
         self.share = admission == "share" and policy == "lvtf"
         self.waiting = []  # all entries of both directions, in arrival order
         self.flying = []  # ends of data of reads
@@ -201,6 +202,7 @@ class Controller:
         self.decided = "R"
         self.owners = Owners(self.waiting)
         self.owed = {"R": (0, 0), "W": (0, 0)}  # bursts, and the virtual time of the packet that waits for room
+        self.lately = []  # virtual times of the packets of owners that are known
         self.log = []
 
     def write(self, offset, value):
@@ -212,12 +214,21 @@ class Controller:
             self.pid_core[(offset - PID_CORE) // 8] = value
 
     def owner(self, core, substream):
-        """The pid that pays, and its virtual time."""
-        if 0 < substream < PIDS:
-            return substream, self.vt_pid[substream]
-        if core is not None and core < self.cores and self.pid_core[core]:
-            return self.pid_core[core], self.vt_core[core]
-        return 0, 0
+        """The pid that pays, and its virtual time: what was never written has the lowest that came lately."""
+        if substream:
+            pid = substream if substream < PIDS else SHARED_PID
+            vt = self.vt_pid[pid]
+        elif core is None:
+            return 0, 0
+        else:
+            pid = self.pid_core[core] if core < self.cores else SHARED_PID
+            vt = self.vt_core[core] if core < self.cores else None
+        if vt is None:
+            whole = len(self.lately) // 256 * 256
+            return pid, min(self.lately[max(0, whole - 256) :], default=0)
+        if pid:
+            self.lately.append(vt)
+        return pid, vt
 
     def admit_share(self, d, queue, used, need, pid, vt):
         if used == 0 or (used + need) * 8 <= self.entries:
@@ -263,7 +274,15 @@ class Controller:
             bank, row = self.dram.place(burst)
             self.waiting.append(
                 dict(
-                    dir=d, vt=vt, pid=pid, seq=self.seq, arrival=self.now, bank=bank, row=row, burst=burst, packet=packet
+                    dir=d,
+                    vt=vt,
+                    pid=pid,
+                    seq=self.seq,
+                    arrival=self.now,
+                    bank=bank,
+                    row=row,
+                    burst=burst,
+                    packet=packet,
                 )
             )
             if self.share:
@@ -391,7 +410,7 @@ class Controller:
         reads, writes = self.queue("R"), self.queue("W")
         aged = False
         chosen = None
-        if self.aging:
+        if self.aging and self.policy == "lvtf":
             oldest = min(self.waiting, key=lambda e: e["seq"])
             # Of two that came at once the read is older: its queue is looked at first.
             tied = [e for e in self.waiting if e["arrival"] == oldest["arrival"] and e["dir"] == "R"]

@@ -68,7 +68,7 @@ TEST_P(RandomTraffic, NothingIsLostOrMadeUp) {
       p.label = Label::of_core(core);
       p.port = core;
       p.cookie = static_cast<std::uint64_t>(i);
-      const unsigned pid = core < 4 ? core + 1 : 0;
+      const unsigned pid = core < 4 ? core + 1 : kSharedPid;
       if (m.submit(p, m.now() + rng() % 40000) == Admission::accepted) {
         accepted++;
         bytes[pid] += p.bytes;

@@ -74,7 +74,7 @@ TEST(Attribution, ACoresPacketTakesTheCoresRegisters) {
   r.write(mmio::kPidCore + 8, 40);
   r.write(mmio::kVtimeCore + 8, 7);
   r.write(mmio::kVtimePid + 40 * 8, 99);
-  const Attribution o = attribute(r, Label::of_core(1));
+  const Attribution o = attribute(r, Label::of_core(1), 3);
   EXPECT_EQ(o.pid, 40u);
   EXPECT_EQ(o.vtime, 7u);
 }
@@ -82,7 +82,7 @@ TEST(Attribution, ACoresPacketTakesTheCoresRegisters) {
 TEST(Attribution, ADevicesPacketTakesThePidsRegister) {
   RegisterFile r(2);
   r.write(mmio::kVtimePid + 40 * 8, 99);
-  const Attribution o = attribute(r, Label::of_substream(40));
+  const Attribution o = attribute(r, Label::of_substream(40), 3);
   EXPECT_EQ(o.pid, 40u);
   EXPECT_EQ(o.vtime, 99u);
 }
@@ -90,18 +90,55 @@ TEST(Attribution, ADevicesPacketTakesThePidsRegister) {
 TEST(Attribution, AValidSubstreamDecidesBeforeTheCore) {
   RegisterFile r(1);
   r.write(mmio::kPidCore, 3);
-  EXPECT_EQ(attribute(r, {0, 40}).pid, 40u);
+  EXPECT_EQ(attribute(r, {0, 40}, 3).pid, 40u);
 }
 
-TEST(Attribution, AnUnattributedPacketHasVirtualTimeZero) {
+TEST(Attribution, WithoutALabelAPacketHasVirtualTimeZero) {
   RegisterFile r(2);
-  r.write(mmio::kVtimeCore, 5);  // no pid on the core
-  for (const Label &l : {Label{}, Label::of_core(0), Label::of_core(2), Label::of_substream(0),
-                         Label::of_substream(kPids)}) {
-    const Attribution o = attribute(r, l);
+  for (const Label &l : {Label{}, Label::of_substream(0)}) {
+    const Attribution o = attribute(r, l, 3);
     EXPECT_EQ(o.pid, 0u);
     EXPECT_EQ(o.vtime, 0u);
   }
+}
+
+TEST(Attribution, ACoreWithoutAProcessHasItsVirtualTimeAndNoOwner) {
+  RegisterFile r(2);
+  r.write(mmio::kVtimeCore, 5);
+  const Attribution o = attribute(r, Label::of_core(0), 3);
+  EXPECT_EQ(o.pid, 0u);
+  EXPECT_EQ(o.vtime, 5u);
+}
+
+TEST(Attribution, TheLowestLatelyForgetsAfterTwoTimes256Packets) {
+  LowestLately l;
+  EXPECT_EQ(l.get(), 0u);
+  l.came(4);
+  for (int i = 0; i < 511; i++) {
+    l.came(7);
+    EXPECT_EQ(l.get(), i < 510 ? 4u : 7u) << i;
+  }
+}
+
+TEST(Attribution, WhatWasNeverWrittenHasTheVirtualTimeForTheUnknown) {
+  RegisterFile r(2);
+  r.write(mmio::kPidCore, 40);
+  EXPECT_EQ(attribute(r, Label::of_core(0), 3).pid, 40u);
+  EXPECT_EQ(attribute(r, Label::of_core(0), 3).vtime, 3u);
+  EXPECT_EQ(attribute(r, Label::of_substream(41), 3).vtime, 3u);
+  r.write(mmio::kVtimeCore, 0);
+  EXPECT_EQ(attribute(r, Label::of_core(0), 3).vtime, 0u) << "0 was written";
+}
+
+TEST(Attribution, IdsOutsideTheRegistersShareOne) {
+  RegisterFile r(2);
+  for (const Label &l : {Label::of_core(2), Label::of_substream(kPids)}) {
+    const Attribution o = attribute(r, l, 3);
+    EXPECT_EQ(o.pid, kSharedPid);
+    EXPECT_EQ(o.vtime, 3u);
+  }
+  r.write(mmio::kVtimePid + 8 * kSharedPid, 9);
+  EXPECT_EQ(attribute(r, Label::of_substream(kPids), 3).vtime, 9u);
 }
 
 }  // namespace

@@ -112,7 +112,8 @@ TEST(Owners, RoomIsKeptForThoseBeforeAndThoseEqual) {
     o.arrived(pid, pid == 1 ? 4 : 5);
     for (int i = 0; i < 20; i++) o.queued(pid, Dir::write);
   }
-  EXPECT_EQ(o.kept_from(3, 5, Dir::write, 96), 20u + 12u) << "a third of 96 for each of the last two";
+  EXPECT_EQ(o.kept_from(3, 5, Dir::write, 96), 20u + 12u)
+      << "a third of 96 for each of the last two";
   EXPECT_EQ(o.kept_from(1, 4, Dir::write, 96), 0u);
   o.arrived(3, 3);
   EXPECT_EQ(o.kept_from(3, 3, Dir::write, 96), 0u);
@@ -344,6 +345,22 @@ TEST_F(ControllerTest, ARefusedPacketGetsTheRoomThatThoseBehindItHold) {
   }
 }
 
+TEST_F(ControllerTest, AnOwnerWithoutAVirtualTimeGetsNoMoreThanTheFirst) {
+  // Cores 2 and 3 have no virtual time, as after a restart; core 1 is first.
+  Controller c{ControllerOptions()};
+  for (unsigned i = 0; i < 4; i++) c.registers().write(mmio::kPidCore + 8 * i, 100 + i);
+  c.registers().write(mmio::kVtimeCore + 8, 5);
+  unsigned served[4] = {};
+  for (Ps t = 0; t < 1000; t++) {
+    offer(&c, 1, Dir::read, t);
+    offer(&c, 3, Dir::read, t);
+    const Choice now = c.choose(banks_, t, 0, turn_);
+    served[c.serve(now).pid - 100]++;
+  }
+  EXPECT_GE(served[1], 450u);
+  EXPECT_GE(served[3], 100u) << "it waits for room behind the first";
+}
+
 TEST_F(ControllerTest, FillIsAnErrorWhereTheViewCannotTellWhatFits) {
   struct Plain : PlainView<Plain> {
     bool ready(const Entry &) const { return true; }
@@ -378,7 +395,9 @@ TEST_F(ControllerTest, AgingServesTheOldestAfterTheBound) {
 }
 
 TEST_F(ControllerTest, WithoutAgingALoserWaitsForEver) {
-  Controller c = make();
+  ControllerOptions o;
+  o.aging = 0;
+  Controller c = make(o);
   offer(&c, 3, Dir::write, 0);
   for (Ps t = 0; t < 100000; t++) {
     offer(&c, 0, Dir::read, t);
