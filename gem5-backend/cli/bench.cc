@@ -9,10 +9,13 @@
 namespace drfq {
 namespace {
 
+/// The thesis' rules, all rules of this project, and the baseline.
+enum class Rules : std::uint8_t { thesis, share, frfcfs };
+
 struct Case {
   const char *what;
   const char *dram;
-  Policy policy;
+  Rules rules;
   Kind kind;
   unsigned agents;
   unsigned outstanding_lines;
@@ -21,16 +24,23 @@ struct Case {
 void measure(const Case &c, double ms) {
   MemoryOptions o;
   timing_by_name(c.dram, &o.timing);
-  o.controller.policy = c.policy;
+  if (c.rules == Rules::frfcfs) o.controller.policy = Policy::frfcfs;
+  if (c.rules == Rules::share) {
+    o.controller.admission = AdmissionRule::share;
+    o.controller.prepare = o.controller.fill = true;
+  }
+  o.controller.cores = c.agents;
   Traffic t(o);
   for (unsigned i = 0; i < c.agents; i++) {
     t.memory().controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
-    t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, i + 1);
+    t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, 1);
     AgentOptions a;
     a.kind = c.kind;
     a.label = Label::of_core(i);
     a.outstanding_lines = c.outstanding_lines;
-    a.base = std::uint64_t{i} << 30;
+    a.array_bytes = 1u << 20;
+    a.base = footprint(a) * i;
+    a.seed = i + 1;
     t.add(a);
   }
   t.run_until(kPsPerMs);
@@ -50,15 +60,21 @@ void measure(const Case &c, double ms) {
 int command_bench(const BenchOptions &o) {
   if (!o.socket.empty()) return bench_socket(o.socket);
   std::puts("| case | M bursts/CPU s | M lines/CPU s | simulated ms/CPU s |\n|---|---:|---:|---:|");
+  const char *const lpddr2 = "lpddr2-1066-x32";
   const Case cases[] = {
-      {"LPDDR2 lvtf, 1 copy x 8 lines", "lpddr2-1066-x32", Policy::lvtf, Kind::copy, 1, 8},
-      {"LPDDR2 lvtf, 2 copies x 8", "lpddr2-1066-x32", Policy::lvtf, Kind::copy, 2, 8},
-      {"LPDDR2 lvtf, 2 copies x 32", "lpddr2-1066-x32", Policy::lvtf, Kind::copy, 2, 32},
-      {"LPDDR2 frfcfs, 2 copies x 8", "lpddr2-1066-x32", Policy::frfcfs, Kind::copy, 2, 8},
-      {"LPDDR2 frfcfs, 2 copies x 32", "lpddr2-1066-x32", Policy::frfcfs, Kind::copy, 2, 32},
-      {"LPDDR2 lvtf, 4 random readers x 8", "lpddr2-1066-x32", Policy::lvtf, Kind::chase, 4, 8},
-      {"DDR4 lvtf, 4 copies x 8", "ddr4-2400", Policy::lvtf, Kind::copy, 4, 8},
-      {"DDR5 lvtf, 4 copies x 8", "ddr5-4800", Policy::lvtf, Kind::copy, 4, 8},
+      {"LPDDR2 lvtf, 1 copy x 8 lines", lpddr2, Rules::thesis, Kind::copy, 1, 8},
+      {"LPDDR2 lvtf, 2 copies x 8", lpddr2, Rules::thesis, Kind::copy, 2, 8},
+      {"LPDDR2 lvtf, 2 copies x 32", lpddr2, Rules::thesis, Kind::copy, 2, 32},
+      {"LPDDR2 lvtf share prepare fill, 2 copies x 32", lpddr2, Rules::share, Kind::copy, 2, 32},
+      {"LPDDR2 frfcfs, 2 copies x 8", lpddr2, Rules::frfcfs, Kind::copy, 2, 8},
+      {"LPDDR2 frfcfs, 2 copies x 32", lpddr2, Rules::frfcfs, Kind::copy, 2, 32},
+      {"LPDDR2 lvtf, 4 random readers x 8", lpddr2, Rules::thesis, Kind::chase, 4, 8},
+      {"LPDDR2 frfcfs, 4 random readers x 8", lpddr2, Rules::frfcfs, Kind::chase, 4, 8},
+      {"LPDDR2 lvtf share prepare fill, 4 random readers x 8", lpddr2, Rules::share, Kind::chase, 4,
+       8},
+      {"DDR4 lvtf, 4 copies x 8", "ddr4-2400", Rules::thesis, Kind::copy, 4, 8},
+      {"DDR5 lvtf, 4 copies x 8", "ddr5-4800", Rules::thesis, Kind::copy, 4, 8},
+      {"LPDDR2 lvtf, 254 copies x 8", lpddr2, Rules::thesis, Kind::copy, 254, 8},
   };
   for (const Case &c : cases) measure(c, o.ms);
   return 0;

@@ -12,12 +12,13 @@ namespace {
 
 constexpr std::size_t kPointsMax = 10000;
 constexpr std::size_t kAgentsMax = 64;
+constexpr std::uint64_t kUnplacedMib = 1ull << 40;
 
 LoopOptions load_loop(const toml::Document &doc) {
   Reader r(doc.file, doc.find("loop"));
   LoopOptions l;
   l.enabled = r.flag("enabled", l.enabled);
-  static constexpr const char *names[] = {"memoryless", "dovetail", "delta"};
+  static constexpr const char *names[] = {"memory", "delta", "dovetail", "memoryless"};
   l.charging =
       static_cast<Charging>(r.choice("charging", names, static_cast<std::size_t>(l.charging)));
   l.update_ns = r.positive("update_us", l.update_ns / 1e3, 1e6) * 1e3;
@@ -46,7 +47,7 @@ AgentSpec load_agent(const toml::Document &doc, const toml::Table &table, std::s
   o.label = device ? Label::of_substream(a.pid) : Label::of_core(core);
   o.outstanding_lines = static_cast<unsigned>(r.whole(
       "outstanding_lines", o.kind == Kind::chase ? 1 : 8, 1, wire::kDemandOutstandingLinesMax));
-  o.base = r.whole("base_mib", number * 1024, 0, 1u << 24) << 20;
+  o.base = r.whole("base_mib", kUnplacedMib, 0, 1u << 24) << 20;
   o.array_bytes = r.whole("array_kib", o.array_bytes >> 10, 1, 1u << 24) << 10;
   o.arrays = static_cast<unsigned>(r.whole("arrays", o.arrays, 1, 64));
   o.write_percent = static_cast<unsigned>(r.whole("write_percent", 0, 0, 100));
@@ -61,6 +62,32 @@ AgentSpec load_agent(const toml::Document &doc, const toml::Table &table, std::s
   a.vtime = r.whole("vtime", 1, 0, ~0ull >> 1);
   r.done();
   return a;
+}
+
+/// Gives every agent without a base the memory behind the last one. Addresses wrap at the
+/// capacity, so two agents could otherwise work on the same rows.
+void place_agents(const toml::Document &doc, Scenario *s) {
+  const std::uint64_t capacity = s->memory.timing.capacity_bytes();
+  std::uint64_t next = 0;
+  for (AgentSpec &a : s->agents) {
+    AgentOptions &o = a.traffic;
+    if (o.base == kUnplacedMib << 20) o.base = next;
+    next = std::max(next, o.base + footprint(o));
+    if (o.base + footprint(o) <= capacity) continue;
+    throw toml::Error(doc.file, 1,
+                      "agent '" + o.name + "' ends beyond the memory's " +
+                          std::to_string(capacity >> 20) +
+                          " MiB; give it a smaller array_kib or another base_mib");
+  }
+  for (const AgentSpec &a : s->agents)
+    for (const AgentSpec &b : s->agents) {
+      const AgentOptions &x = a.traffic, &y = b.traffic;
+      if (&a >= &b || !x.enabled || !y.enabled) continue;
+      if (x.base < y.base + footprint(y) && y.base < x.base + footprint(x))
+        throw toml::Error(doc.file, 1,
+                          "agents '" + x.name + "' and '" + y.name +
+                              "' use the same memory; give them other values of base_mib");
+    }
 }
 
 Scenario load_scenario(const toml::Document &doc) {
@@ -87,6 +114,7 @@ Scenario load_scenario(const toml::Document &doc) {
   }
   if (s.agents.empty()) throw toml::Error(doc.file, 1, "an experiment needs [[agent]] tables");
   if (s.agents.size() > kAgentsMax) throw toml::Error(doc.file, 1, "at most 64 agents");
+  place_agents(doc, &s);
   return s;
 }
 
@@ -189,14 +217,32 @@ Column parse_column(const toml::Document &doc, unsigned line, const std::string 
                     "'" + c.statistic + "' is none of median, mean, min, max, worst");
 }
 
+/// One key and its value, or two arrays of the same length.
+void load_reference(const toml::Document &doc, Reader *r, Experiment *e) {
+  if (!r->has("reference_key") && !r->has("reference_value")) return;
+  std::vector<std::string> both[2];
+  const char *const keys[] = {"reference_key", "reference_value"};
+  for (unsigned i = 0; i < 2; i++) {
+    const toml::Value *v = r->has(keys[i]) ? r->find(keys[i]) : nullptr;
+    if (v != nullptr && v->type == toml::Value::Type::array)
+      for (const toml::Value &item : v->items) both[i].push_back(item.show());
+    else if (v != nullptr)
+      both[i].push_back(v->show());
+  }
+  if (both[0].size() != both[1].size())
+    throw toml::Error(doc.file, r->line("reference_key"),
+                      "reference_key and reference_value must have the same number of items");
+  for (std::size_t i = 0; i < both[0].size(); i++)
+    e->reference.emplace_back(both[0][i], both[1][i]);
+}
+
 void load_report(const toml::Document &doc, Experiment *e) {
   Reader r(doc.file, doc.find("report"));
   const toml::Value *columns = r.array("columns");
   if (columns == nullptr || columns->items.empty()) r.fail(1, "[report] needs columns = [...]");
   for (const toml::Value &v : columns->items)
     e->columns.push_back(parse_column(doc, v.line, v.text));
-  e->reference_key = r.text("reference_key", "");
-  e->reference_value = r.text("reference_value", "");
+  load_reference(doc, &r, e);
   e->plot = parse_column(doc, r.line("plot"), r.text("plot", e->columns[0].show()));
   r.done();
   for (const toml::Table &t : doc.tables) {
@@ -222,14 +268,15 @@ void load_report(const toml::Document &doc, Experiment *e) {
 /// Relative columns need a reference that a combination has.
 void check_reference(const toml::Document &doc, const Experiment &e) {
   for (const Column &c : all_columns(e))
-    if (c.relative && e.reference_key.empty())
+    if (c.relative && e.reference.empty())
       throw toml::Error(doc.file, 1, "'" + c.show() + "' needs reference_key");
-  bool found = e.reference_key.empty();
-  for (const Point &p : e.points)
-    for (const auto &s : p.settings)
-      found = found || (s.first == e.reference_key && s.second == e.reference_value);
-  if (!found)
-    throw toml::Error(doc.file, 1, "reference_key and reference_value match no combination");
+  for (const auto &r : e.reference) {
+    bool found = false;
+    for (const Point &p : e.points)
+      found = found || std::find(p.settings.begin(), p.settings.end(), r) != p.settings.end();
+    if (!found)
+      throw toml::Error(doc.file, 1, "reference: no combination has " + r.first + " = " + r.second);
+  }
 }
 
 void check_tables(const toml::Document &doc) {

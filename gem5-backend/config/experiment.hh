@@ -40,7 +40,8 @@ struct Experiment {
   std::vector<std::uint64_t> seeds;
   std::vector<Point> points;
   std::vector<Column> columns;
-  std::string reference_key, reference_value;
+  /// Settings of the reference points; the others are the point's own.
+  std::vector<std::pair<std::string, std::string>> reference;
   Column plot;
   std::vector<Expectation> expectations;
 };

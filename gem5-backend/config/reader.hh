@@ -70,6 +70,12 @@ class Reader {
     fail(line(key), "'" + key + "' must be one of " + all);
   }
 
+  /// Null when the key is absent.
+  const toml::Value *find(const std::string &key) {
+    asked_.insert(key);
+    return has(key) ? &table_->values.at(key) : nullptr;
+  }
+
   const toml::Value *array(const std::string &key) {
     const toml::Value *v = find(key);
     if (v != nullptr && v->type != toml::Value::Type::array)
@@ -94,11 +100,6 @@ class Reader {
   }
 
  private:
-  const toml::Value *find(const std::string &key) {
-    asked_.insert(key);
-    return has(key) ? &table_->values.at(key) : nullptr;
-  }
-
   std::string file_;
   const toml::Table *table_;
   std::set<std::string> asked_;

@@ -12,16 +12,17 @@
 
 namespace drfq {
 
-/// How a process is charged; host/charging.hh has the rules.
+/// What the registers carry; bpf/drfq.h has the rules.
 enum class Charging : std::uint8_t {
-  memoryless,  ///< the larger of both times of every update: a sum of maxima (thesis)
-  dovetail,    ///< a time per resource: the maximum of sums
-  delta,       ///< as dovetail, with the smaller time at most delta behind
+  memory,      ///< an account of memory traffic alone (the scheduler's default)
+  delta,       ///< S; as dovetail, with the smaller time at most delta behind
+  dovetail,    ///< S; a time per resource: the maximum of sums
+  memoryless,  ///< S; the larger of both times of every update: a sum of maxima (thesis)
 };
 
 struct LoopOptions {
   bool enabled = true;  ///< false: the registers keep what the agents declare
-  Charging charging = Charging::delta;
+  Charging charging = Charging::memory;
   double update_ns = 1e6;   ///< between two updates of the registers
   unsigned shift = 22;      ///< 4.5.3: registers hold ns >> shift
   double cpus = 4;          ///< c

@@ -1,96 +1,82 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The kernel side of the co-design, as pure functions: how a process is charged and
-// which values the registers receive. Numbers refer to the thesis. The variants come from
-// Ghodsi et al. (thesis 2.4.2). Times are nanoseconds of dominant resource time.
+// The kernel side of the co-design: how a process is charged and which value its registers
+// receive. The arithmetic is the scheduler's own, bpf/drfq.h.
 #ifndef DRFQ_CHARGING_HH
 #define DRFQ_CHARGING_HH
 
-#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
+#include "../../bpf/drfq.h"
 #include "config/scenario.hh"
 
 namespace drfq {
 
-/// Where virtual time begins: above any credit, and never 0 in a register.
-inline constexpr double kVirtualOriginNs = 1099511627776.0;
-
-/// A process's virtual times and weight.
-struct Flow {
-  double cpu_ns = kVirtualOriginNs;
-  double mem_ns = kVirtualOriginNs;
-  double weight = 1;
-  double start_ns() const { return std::max(cpu_ns, mem_ns); }
-};
+using Flow = ::drfq_flow;
 
 /// What a process used since the last update.
 struct Use {
-  double run_ns = 0;  ///< R; 0 while blocked (4.5)
-  double bytes = 0;   ///< b
+  std::uint64_t run_ns = 0;  ///< R; 0 while blocked (4.5)
+  std::uint64_t bytes = 0;   ///< b
+  bool device = false;       ///< the bytes are a device's
 };
 
-inline double cpu_time(const Use &u, const Flow &f, const LoopOptions &o) {
-  return u.run_ns / o.cpus / f.weight;
-}
-
-inline double mem_time(const Use &u, const Flow &f, const LoopOptions &o) {
-  return u.bytes / o.bytes_per_ns / f.weight;
-}
-
-/// 4.3, 4.4: one virtual time for both resources.
-inline void charge_memoryless(Flow *f, const Use &u, const LoopOptions &o) {
-  f->cpu_ns = f->mem_ns = f->start_ns() + std::max(cpu_time(u, *f, o), mem_time(u, *f, o));
-}
-
-/// 2.4.2: each resource has its own virtual time; the start is the larger.
-inline void charge_dovetail(Flow *f, const Use &u, const LoopOptions &o) {
-  f->cpu_ns += cpu_time(u, *f, o);
-  f->mem_ns += mem_time(u, *f, o);
-}
-
-/// 2.4.2: dovetailing with a bounded gap between the two virtual times.
-inline void charge_delta(Flow *f, const Use &u, const LoopOptions &o) {
-  charge_dovetail(f, u, o);
-  const double floor = f->start_ns() - o.delta_ns;
-  f->cpu_ns = std::max(f->cpu_ns, floor);
-  f->mem_ns = std::max(f->mem_ns, floor);
-}
-
-inline void charge(Flow *f, const Use &u, const LoopOptions &o) {
-  switch (o.charging) {
-    case Charging::memoryless:
-      return charge_memoryless(f, u, o);
-    case Charging::dovetail:
-      return charge_dovetail(f, u, o);
-    case Charging::delta:
-      return charge_delta(f, u, o);
+/// V and B, with the scheduler's constants for one loop.
+class Charger {
+ public:
+  /// busy: processes that run on a core.
+  Charger(const LoopOptions &o, std::uint32_t busy) : shift_(o.shift), hold_(o.hold_ns > 0) {
+    const auto ns = [](double v) { return static_cast<std::uint64_t>(std::llround(v)); };
+    conf_.nr_cpus = static_cast<std::uint32_t>(std::lround(o.cpus));
+    conf_.charging = o.charging == Charging::memory ? DRFQ_CHARGE_CONTENDED : DRFQ_CHARGE_ALWAYS;
+    conf_.mem_ns_per_byte_q32 = ns(4294967296.0 / o.bytes_per_ns);
+    conf_.delta_ns = o.charging == Charging::memoryless ? 0
+                     : o.charging == Charging::dovetail ? DRFQ_DELTA_NONE_NS
+                                                        : ns(o.delta_ns);
+    conf_.wake_credit_ns = ns(o.wake_ns);
+    conf_.hold_ns = ns(o.hold_ns);
+    conf_.cap_ns = ns(o.cap_ns);
+    conf_.bus_credit_ns = 3 * ns(o.update_ns);
+    load_ = {busy, 0};
   }
-}
 
-/// 4.6: the smallest start of the running processes, never backwards.
-inline double advance_system(double v, double min_start_ns) { return std::max(v, min_start_ns); }
+  Flow flow(double weight) const {
+    Flow f;
+    drfq_flow_new(&f, v_, bus_v_,
+                  static_cast<std::uint32_t>(std::lround(weight * DRFQ_WEIGHT_ONE)));
+    return f;
+  }
 
-/// Algorithm 2: a cap, so that a process does not starve long after uncontended use.
-inline void cap(Flow *f, double v, const LoopOptions &o) {
-  f->cpu_ns = std::min(f->cpu_ns, v + o.cap_ns);
-  f->mem_ns = std::min(f->mem_ns, v + o.cap_ns);
-}
+  /// Charges what a process used in one interval. A running one is capped before (Algorithm 2).
+  void charge(Flow *f, const Use &u) {
+    if (u.device) {
+      drfq_wake(f, &conf_, v_, u.bytes, load_);
+    } else {
+      drfq_cap(f, &conf_, v_);
+      const std::uint64_t bus_ns = drfq_charge(f, &conf_, u.run_ns, u.bytes, load_);
+      bus_v_ = drfq_bus_advance(f, &conf_, bus_v_, bus_ns);
+    }
+    drfq_bus_lift(f, &conf_, bus_v_);
+  }
 
-/// 4.7: a process that was blocked starts at most C behind.
-inline void wake(Flow *f, double v, const LoopOptions &o) {
-  f->cpu_ns = std::max(f->cpu_ns, v - o.wake_ns);
-  f->mem_ns = std::max(f->mem_ns, v - o.wake_ns);
-}
+  /// 4.6. min_start: the smallest S of the running processes.
+  void advance(std::uint64_t min_start) { v_ = drfq_advance(v_, min_start); }
 
-/// 4.10: whether a device's next block waits.
-inline bool held(const Flow &f, double v, const LoopOptions &o) {
-  return o.hold_ns > 0 && f.start_ns() > v + o.hold_ns;
-}
+  /// 4.10: whether a device's next block waits.
+  bool held(const Flow &f) const { return hold_ && drfq_held(&f, &conf_, v_); }
 
-/// 4.5.3: the value that a register receives.
-inline std::uint64_t register_value(const Flow &f, const LoopOptions &o) {
-  return static_cast<std::uint64_t>(f.start_ns()) >> o.shift;
-}
+  /// 4.5.3: the value that a register receives.
+  std::uint64_t register_value(const Flow &f) const {
+    return drfq_register_vtime(&f, &conf_) >> shift_;
+  }
+
+ private:
+  ::drfq_conf conf_ = {};
+  ::drfq_load load_ = {};
+  std::uint64_t v_ = DRFQ_V_ORIGIN_NS, bus_v_ = DRFQ_V_ORIGIN_NS;
+  unsigned shift_;
+  bool hold_;
+};
 
 }  // namespace drfq
 

@@ -27,11 +27,12 @@ double figure(const Figures &f, const std::string &name) {
   return it == f.end() ? std::nan("") : it->second;
 }
 
-/// The point that differs from this one in the reference key alone.
+/// The point that differs from this one in the reference keys alone.
 std::size_t reference_of(const Experiment &e, std::size_t point) {
   auto wanted = e.points[point].settings;
   for (auto &s : wanted)
-    if (s.first == e.reference_key) s.second = e.reference_value;
+    for (const auto &r : e.reference)
+      if (s.first == r.first) s.second = r.second;
   for (std::size_t i = 0; i < e.points.size(); i++)
     if (e.points[i].settings == wanted) return i;
   return point;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "host/scenario_run.hh"
 
+#include <algorithm>
 #include <cmath>
 
 #include "host/charging.hh"
@@ -13,17 +14,19 @@ Ps to_ps(double ns) { return static_cast<Ps>(std::llround(ns * 1e3)); }
 class Run {
  public:
   Run(const Scenario &s, Host &host, Observer *observer)
-      : s_(s), observer_(observer), host_(host), random_(s.seed * 7919 + 1) {
+      : s_(s),
+        observer_(observer),
+        host_(host),
+        random_(s.seed * 7919 + 1),
+        charger_(s.loop, running(s)) {
     for (std::size_t i = 0; i < s.agents.size(); i++) {
       const AgentSpec &a = s.agents[i];
       AgentOptions o = a.traffic;
       o.seed = s.seed == 0 ? 0 : s.seed * 1000 + i;
       host_.add(o);
-      Flow f;
-      f.weight = a.weight;
-      flows_.push_back(f);
+      flows_.push_back(charger_.flow(a.weight));
       if (!a.is_device()) write(mmio::kPidCore + 8 * o.label.core, a.pid);
-      write_vtime(i, s.loop.enabled ? register_value(f, s.loop) : a.vtime);
+      write_vtime(i, s.loop.enabled ? charger_.register_value(flows_.back()) : a.vtime);
     }
   }
 
@@ -41,6 +44,12 @@ class Run {
   }
 
  private:
+  static std::uint32_t running(const Scenario &s) {
+    std::uint32_t n = 0;
+    for (const AgentSpec &a : s.agents) n += a.traffic.enabled && !a.is_device();
+    return n;
+  }
+
   RegisterFile &registers() { return host_.registers(); }
 
   double bytes(std::size_t i) const { return static_cast<double>(host_.counters(i).bytes_total()); }
@@ -91,27 +100,21 @@ class Run {
   }
 
   void update(double step, const std::vector<double> &lost) {
-    double min_start = 1e300;
+    std::uint64_t min_start = ~std::uint64_t{0};
     for (std::size_t i = 0; i < flows_.size(); i++) {
       const AgentSpec &a = s_.agents[i];
       if (!a.traffic.enabled) continue;
-      std::uint64_t moved = 0;
-      registers().read(mmio::kTraffic + 8 * a.pid, &moved);
       Use u;
-      u.bytes = static_cast<double>(moved);
-      u.run_ns = a.is_device() ? 0 : step - lost[i];
-      charge(&flows_[i], u, s_.loop);
-      if (!a.is_device()) min_start = std::min(min_start, flows_[i].start_ns());
+      registers().read(mmio::kTraffic + 8 * a.pid, &u.bytes);
+      u.device = a.is_device();
+      u.run_ns = u.device ? 0 : static_cast<std::uint64_t>(step - lost[i]);
+      charger_.charge(&flows_[i], u);
+      if (!u.device) min_start = std::min(min_start, drfq_start(&flows_[i]));
     }
-    if (min_start < 1e300) system_ns_ = advance_system(system_ns_, min_start);
+    if (min_start != ~std::uint64_t{0}) charger_.advance(min_start);
     for (std::size_t i = 0; i < flows_.size(); i++) {
-      if (s_.agents[i].is_device()) {
-        wake(&flows_[i], system_ns_, s_.loop);
-        host_.pause(i, held(flows_[i], system_ns_, s_.loop));
-      } else {
-        cap(&flows_[i], system_ns_, s_.loop);
-      }
-      write_vtime(i, register_value(flows_[i], s_.loop));
+      if (s_.agents[i].is_device()) host_.pause(i, charger_.held(flows_[i]));
+      write_vtime(i, charger_.register_value(flows_[i]));
     }
   }
 
@@ -131,6 +134,7 @@ class Run {
     if (s_.agents.size() >= 2 && bytes(1) > 0)
       f["ratio_error_percent"] =
           100 * (bytes(0) / bytes(1) / (s_.agents[0].weight / s_.agents[1].weight) - 1);
+    f["share_error_percent"] = share_error(all);
     double mean = 0, squares = 0;
     for (double x : shares) mean += x / static_cast<double>(shares.size());
     for (double x : shares) squares += (x - mean) * (x - mean);
@@ -138,6 +142,18 @@ class Run {
         shares.empty() ? 0 : 100 * std::sqrt(squares / static_cast<double>(shares.size()));
     collect_memory(&f);
     return f;
+  }
+
+  /// The largest error of an enabled agent's share of the total against its weight's.
+  double share_error(double all) const {
+    double weights = 0, worst = 0;
+    for (const AgentSpec &a : s_.agents) weights += a.traffic.enabled ? a.weight : 0;
+    for (std::size_t i = 0; i < s_.agents.size() && all > 0; i++) {
+      if (!s_.agents[i].traffic.enabled) continue;
+      const double due = s_.agents[i].weight / weights;
+      worst = std::max(worst, std::fabs(bytes(i) / all / due - 1));
+    }
+    return 100 * worst;
   }
 
   void collect_memory(Figures *f) const {
@@ -170,9 +186,9 @@ class Run {
   Observer *observer_;
   Host &host_;
   Random random_;
+  Charger charger_;
   std::vector<Flow> flows_;
   double now_ns_ = 0;
-  double system_ns_ = kVirtualOriginNs;
 };
 
 }  // namespace

@@ -43,6 +43,21 @@ struct AgentOptions {
 
 inline constexpr std::uint32_t kLineBytes = 64;
 
+/// Bytes from base that an agent's addresses cover.
+inline std::uint64_t footprint(const AgentOptions &o) {
+  switch (o.kind) {
+    case Kind::stream:
+      return o.array_bytes * (o.arrays ? o.arrays : 1) * (o.write_percent ? 2 : 1);
+    case Kind::chase:
+    case Kind::dma:
+      return o.array_bytes;
+    case Kind::cpu:
+      return 0;
+    default:
+      return 2 * o.array_bytes;
+  }
+}
+
 class Generator {
  public:
   struct Access {

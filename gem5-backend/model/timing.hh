@@ -48,6 +48,8 @@ struct Timing {
   Ps frontend = 0;  ///< the controller's own latency on arrival
   Ps backend = 0;   ///< and on the way of read data back
 
+  std::uint64_t capacity_bytes() const { return std::uint64_t{ranks} * banks * rows * row_bytes; }
+
   /// Peak of the data bus.
   double bytes_per_ns() const { return burst_bytes * 1e3 / static_cast<double>(burst); }
 };

@@ -142,6 +142,8 @@ class Command(unittest.TestCase):
                     if x.startswith("warmup_ms")
                     else "window_ms = 1"
                     if x.startswith("window_ms")
+                    else "seeds = [1]"
+                    if x.startswith("seeds")
                     else x
                 )
                 for x in lines
