@@ -85,8 +85,9 @@ impl<T: ResctrlFs + ?Sized> ResctrlFs for &T {
     }
 }
 
-/// The kernel's resctrl. A process with user id 0 needs no capability for it: all files
-/// belong to root.
+/// The kernel's resctrl. Its files belong to root, so a process with user id 0 may write
+/// them. Directories have mode 0555, so groups are made, moved and removed with
+/// `CAP_DAC_OVERRIDE` only. No other capability is needed.
 #[derive(Clone, Debug)]
 pub struct KernelFs {
     point: PathBuf,

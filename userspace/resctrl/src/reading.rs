@@ -129,8 +129,8 @@ impl Meter {
         let Some(moved) = bytes.checked_sub(last) else {
             return Delta::Reset;
         };
-        // In 128 bits, where neither factor can overflow the product.
-        let limit = u128::from(self.max_bytes_per_s) * since.as_nanos() / 1_000_000_000;
+        let limit = u128::from(self.max_bytes_per_s).saturating_mul(since.as_nanos());
+        let limit = limit / 1_000_000_000;
         if u128::from(moved) > limit {
             return Delta::Implausible(moved);
         }
@@ -215,6 +215,14 @@ mod tests {
             meter.take(Reading::Bytes(wrapped + 7), SECOND),
             Delta::Bytes(7)
         );
+    }
+
+    #[test]
+    fn the_longest_time_and_the_fastest_memory_do_not_overflow() {
+        let mut meter = Meter::new(u64::MAX);
+        meter.take(Reading::Bytes(0), Duration::MAX);
+        let all = Reading::Bytes(u64::MAX);
+        assert_eq!(meter.take(all, Duration::MAX), Delta::Bytes(u64::MAX));
     }
 
     proptest! {
