@@ -63,6 +63,7 @@ class Judge:
     def __init__(self, root):
         self.root = root
         self.differences = cache(self.differences)
+        self.text_differs = cache(self.text_differs)
 
     def git(self, *args):
         """Output of a git command."""
@@ -75,7 +76,7 @@ class Judge:
             raise NoGit(f"{' '.join(command)} failed: {error.stderr.strip()}") from None
 
     def differences(self, commit):
-        """Paths whose code differs from `commit`; those of files that are gone are included."""
+        """(path in `commit`, path now) of every file that may differ; None and the path of one that is new or gone."""
         try:
             self.git("cat-file", "-e", commit + "^{commit}")
         except NoGit:
@@ -85,10 +86,8 @@ class Judge:
         while fields and fields[0]:
             status, old = fields.pop(0), fields.pop(0)
             new = fields.pop(0) if status[0] in "RC" else old
-            if status in ("R100", "C100"):
-                continue
-            if status[0] in "AD" or self.text_differs(commit, old, new):
-                changed.append(new)
+            if status not in ("R100", "C100"):
+                changed.append((None if status[0] in "AD" else old, new))
         return changed
 
     def text_differs(self, commit, old, new):
@@ -99,4 +98,8 @@ class Judge:
 
     def changed(self, commit, code):
         """Files of `code` that changed after `commit`, sorted."""
-        return sorted(path for path in self.differences(commit) if covers(code, path))
+        return sorted(
+            new
+            for old, new in self.differences(commit)
+            if covers(code, new) and (old is None or self.text_differs(commit, old, new))
+        )
