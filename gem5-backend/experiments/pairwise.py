@@ -47,7 +47,7 @@ fill = true
 [loop]
 enabled = {loop}
 update_us = 7.8125
-shift = 15
+shift = {shift}
 delta_ms = 0.3125
 cap_ms = 0.3125
 wake_ms = 0.3125
@@ -59,6 +59,7 @@ seeds = {seeds}
 """
 REPORT = "[report]\ncolumns = [{columns}]\n"
 FIGURES = ["share_error_percent", "total.bytes_per_ns", "read_wait_max_ns", "write_wait_max_ns"]
+SHIFT, M_BYTES_PER_NS, DURATION_MS = 15, 4, 10
 BASELINE_SEEDS = 2  # FR-FCFS varies by less than 1 % with the seed
 STATISTICS = ["median", "min", "max"]
 
@@ -117,7 +118,9 @@ def alone(command, row, found):
     for kind, lines, _ in agents_of(row):
         key = (kind, lines, row["entries"])
         if key not in found:
-            text = SHARED.format(policy="lvtf", entries=row["entries"], loop="false", warmup=0.2, duration=1, seeds=[1])
+            text = SHARED.format(
+                policy="lvtf", shift=SHIFT, entries=row["entries"], loop="false", warmup=0.2, duration=1, seeds=[1]
+            )
             text += agent("a", kind, lines, 1) + REPORT.format(columns='"a.bytes_per_ns"')
             found[key] = run(command, text)[-1]
         result.append(found[key])
@@ -127,7 +130,9 @@ def alone(command, row, found):
 def measure(command, row, policy, seeds):
     names = [f"{figure}@{statistic}" for figure in FIGURES for statistic in STATISTICS]
     seeds = list(range(1, seeds + 1))
-    text = SHARED.format(policy=policy, entries=row["entries"], loop="true", warmup=1, duration=10, seeds=seeds)
+    text = SHARED.format(
+        policy=policy, shift=SHIFT, entries=row["entries"], loop="true", warmup=1, duration=DURATION_MS, seeds=seeds
+    )
     for i, (kind, lines, weight) in enumerate(agents_of(row)):
         text += agent(f"a{i}", kind, lines, weight)
     text += REPORT.format(columns=", ".join(f'"{n}"' for n in names))
@@ -150,10 +155,20 @@ def what_of(row):
     )
 
 
+def quantum_percent(row, total):
+    """A register's quantum of memory time against what is due to weight 1 in a run: how fine a share can be."""
+    weights = sum(weight for _, _, weight in agents_of(row))
+    return 100 * (1 << SHIFT) * M_BYTES_PER_NS * weights / (total * DURATION_MS * 1e6)
+
+
 def result_rows(row, case, got, baseline, seeds, commit):
     waits = {s: max(got[f"{q}_wait_max_ns@{s}"] for q in ("read", "write")) / 1e3 for s in STATISTICS}
     shown = [
         ("worst share error, %", {s: got[f"share_error_percent@{s}"] for s in STATISTICS}),
+        (
+            "one quantum of weight 1, %",
+            dict.fromkeys(STATISTICS, quantum_percent(row, got["total.bytes_per_ns@median"])),
+        ),
         ("total against FR-FCFS, %", {s: 100 * got[f"total.bytes_per_ns@{s}"] / baseline for s in STATISTICS}),
         ("longest wait, us", waits),
     ]
