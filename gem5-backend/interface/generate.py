@@ -50,6 +50,9 @@ def registers_hh(table):
         f"inline constexpr std::uint32_t kPids = {limits['pids']};\n"
         f"inline constexpr std::uint32_t kCoresMax = {limits['cores_max']};\n\n"
         + enumeration("Access", "std::uint8_t", table["access_result"])
+        + "\nnamespace mailbox {\n"
+        + constants(table["mailbox"])
+        + "}  // namespace mailbox\n"
         + "\nnamespace virtual_machine {\n"
         + constants(table["virtual_machine"])
         + "}  // namespace virtual_machine\n\n"
@@ -90,7 +93,7 @@ def protocol_hh(table):
 
 
 def machine_registers_h(table):
-    machine = table["virtual_machine"]
+    machine = table["virtual_machine"] | {f"mailbox_{key}": value for key, value in table["mailbox"].items()}
     names = {
         "pci_vendor": "CONTROLLER_VENDOR",
         "pci_device": "CONTROLLER_DEVICE",

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* MACHINE_CONTROLLER_*: the device and its BAR. MACHINE_MAILBOX_*: the mailbox page.
+/* MACHINE_CONTROLLER_*: the device and its BAR. MACHINE_MAILBOX_*: the mailbox.
  * From gem5-backend/interface/registers.toml. */
 #include "generated/machine_registers.h"
 

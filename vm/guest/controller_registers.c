@@ -7,12 +7,12 @@
 //   read OFFSET           prints the register
 //   write OFFSET VALUE
 //   publish CORE PID VTIME
-//                         stores the core's process and virtual time in a mailbox page, which the
-//                         first publish sets up
+//                         stores the core's process and virtual time in its label in the mailbox,
+//                         which the first publish sets up
 //   run PROGRAM ...       runs a program with the rest of the arguments and exits with its status
 //
 // Numbers may be hexadecimal (0x...). Offsets are those of
-// gem5-backend/interface/registers.toml; docs/reference/registers.md explains the mailbox page.
+// gem5-backend/interface/registers.toml; docs/reference/registers.md explains the mailbox.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -80,7 +80,7 @@ static volatile uint64_t *mailbox_page(volatile uint64_t *registers) {
                  -1, 0);
   if (p == MAP_FAILED || mlock(p, 4096) != 0) die("memory");
   memset(p, 0, 4096);
-  registers[MACHINE_MAILBOX_REGISTER / 8] = physical(p);
+  registers[MACHINE_MAILBOX_ADDRESS / 8] = physical(p);
   return (volatile uint64_t *)p;
 }
 
@@ -110,9 +110,12 @@ int main(int argc, char **argv) {
       const uint64_t core = number(argv[i + 1]), pid = number(argv[i + 2]),
                      vtime = number(argv[i + 3]);
       if (mailbox == NULL) mailbox = mailbox_page(registers);
-      if (core >= MACHINE_MAILBOX_CORES) die("a core of the mailbox page");
-      mailbox[core] = pid;
-      mailbox[MACHINE_MAILBOX_CORES + core] = vtime;
+      if (core >= MACHINE_MAILBOX_PAGE_BYTES / MACHINE_MAILBOX_LABEL_BYTES)
+        die("a core of the mailbox's first page");
+      volatile uint64_t *label = mailbox + core * (MACHINE_MAILBOX_LABEL_BYTES / 8);
+      label[MACHINE_MAILBOX_LABEL_VTIME / 8] = vtime;
+      label[MACHINE_MAILBOX_LABEL_PID / 8] = pid;
+      label[MACHINE_MAILBOX_LABEL_VALID / 8] = registers[0];
       i += 3;
     } else if (strcmp(argv[i], "run") == 0 && i + 1 < argc) {
       fflush(stdout);
@@ -123,6 +126,6 @@ int main(int argc, char **argv) {
       return 2;
     }
   }
-  if (mailbox != NULL) registers[MACHINE_MAILBOX_REGISTER / 8] = 0;
+  if (mailbox != NULL) registers[MACHINE_MAILBOX_ADDRESS / 8] = 0;
   return status;
 }

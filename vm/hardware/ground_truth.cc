@@ -102,6 +102,13 @@ nlohmann::ordered_json GroundTruth::pids_json(const MemoryHierarchy &h) {
   return out;
 }
 
+nlohmann::ordered_json GroundTruth::spaces_json(const ReadsBySpace &reads) {
+  Json out = Json::array();
+  for (const auto &[key, bytes] : reads)
+    out.push_back({{"space", key.first}, {"pid", key.second}, {"read_bytes", bytes}});
+  return out;
+}
+
 void GroundTruth::write(std::ostream &out, Ps now, const std::vector<CountsByRing> &cores,
                         MemoryHierarchy *h) {
   Json line = {{"at_ns", now / kPsPerNs}, {"interval_ns", (now - since_) / kPsPerNs}};
@@ -110,6 +117,7 @@ void GroundTruth::write(std::ostream &out, Ps now, const std::vector<CountsByRin
   for (unsigned i = 0; i < cores.size(); i++) list.push_back(core_json(i, cores[i], h->traffic(i)));
   line["rmids"] = rmids_json(*h);
   line["pids"] = pids_json(*h);
+  line["spaces"] = spaces_json(h->take_reads_by_space());
   line["memory"] = memory_json(h->memory_port().memory());
   out << line << "\n";
   h->memory_port().clear_stats();

@@ -26,6 +26,7 @@ class GroundTruth {
   nlohmann::ordered_json core_json(unsigned core, const CountsByRing &now, const TrafficBytes &);
   nlohmann::ordered_json rmids_json(const MemoryHierarchy &);
   nlohmann::ordered_json pids_json(const MemoryHierarchy &);
+  static nlohmann::ordered_json spaces_json(const ReadsBySpace &);
 
   double cycles_per_ps_;
   Ps since_ = 0;

@@ -37,14 +37,20 @@ bool is_rdt(std::uint32_t m) { return m >= msr::kQmEvtsel && m < msr::kMbaDelay 
 
 struct HardwareModel::State {
   explicit State(const MachineDescription &desc)
-      : d(desc), hierarchy(desc), ground_truth(desc), retired(desc.cores), local(desc.cores) {
+      : d(desc),
+        hierarchy(desc),
+        ground_truth(desc),
+        retired(desc.cores),
+        registers(desc.cores, desc.mailbox),
+        local(desc.cores) {
     for (unsigned i = 0; i < desc.cores; i++) pmus.emplace_back(desc);
   }
 
   /// Used by the core's own thread only.
   struct alignas(64) Local {
     std::vector<LogEntry> log;
-    std::size_t sync_at = kLogMin;  ///< entries after which access() asks for a sync
+    std::size_t sync_at = kLogMin;   ///< entries after which access() asks for a sync
+    std::uint64_t space = kNoSpace;  ///< that the core executes
   };
 
   void hand_over(unsigned core, const RetiredInsns &p) {
@@ -263,23 +269,29 @@ void HardwareModel::loaded(unsigned, std::uint64_t, std::uint64_t physical, unsi
   state_->registers.bar_loaded(offset, bytes, value, &state_->hierarchy.memory_port().registers());
 }
 
-void HardwareModel::stored(unsigned core, std::uint64_t insns, std::uint64_t physical,
+bool HardwareModel::stored(unsigned core, std::uint64_t insns, std::uint64_t physical,
                            unsigned bytes, std::uint64_t value) {
-  const std::uint64_t offset = physical - bar_;
-  std::optional<RegisterWrite> w;
-  if (offset < kBarBytes) {
-    const std::lock_guard<std::mutex> lock(state_->mutex);
-    w = state_->registers.bar_stored(offset, bytes, value,
-                                     state_->hierarchy.memory_port().registers());
-    const std::uint64_t mailbox = state_->registers.mailbox_address();
-    mailbox_ = mailbox == 0 ? kNowhere : mailbox;
-  } else {
-    w = PciRegisters::mailbox_stored(physical - mailbox_, bytes, value, state_->d.cores);
-  }
-  if (w.has_value()) {
-    const LogEntry e{insns, w->offset, w->value, LogEntry::Kind::write_register, 0};
-    state_->local[core].log.push_back(e);
-  }
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  PciRegisters &registers = state_->registers;
+  const RegisterFile &file = state_->hierarchy.memory_port().registers();
+  const std::vector<RegisterWrite> writes =
+      in_bar(physical) ? registers.bar_stored(physical - bar_, bytes, value, file)
+                       : registers.mailbox_stored(physical - mailbox_, bytes, value);
+  for (const RegisterWrite &w : writes)
+    state_->local[core].log.push_back(
+        {insns, w.offset, w.value, LogEntry::Kind::write_register, 0});
+  const std::uint64_t page = registers.mailbox_page();
+  return mailbox_.exchange(page == 0 ? kNowhere : page) != (page == 0 ? kNowhere : page);
+}
+
+void HardwareModel::set_space(unsigned core, std::uint64_t insns, std::uint64_t cr3) {
+  // The low bits are a PCID, and bit 12 tells the two page tables of a program apart (Linux,
+  // Documentation/arch/x86/pti.rst).
+  constexpr std::uint64_t kPageTable = 0x000fffffffffe000;
+  State::Local &l = state_->local[core];
+  if (l.space == (cr3 & kPageTable)) return;
+  l.space = cr3 & kPageTable;
+  l.log.push_back({insns, l.space, 0, LogEntry::Kind::set_space, 0});
 }
 
 void HardwareModel::write_ground_truth(std::ostream &out) {

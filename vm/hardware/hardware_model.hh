@@ -71,6 +71,9 @@ class HardwareModel {
     return miss(core, insns, first, last, kind, ring);
   }
 
+  /// The core loads CR3. Ground truth shows what each address space read.
+  void set_space(unsigned core, std::uint64_t insns, std::uint64_t cr3);
+
   /// CLFLUSH or CLFLUSHOPT: evicts the line from this core's private cache and the shared cache.
   void flush(unsigned core, std::uint64_t insns, std::uint64_t physical);
 
@@ -117,16 +120,21 @@ class HardwareModel {
   /// page: host address of the BAR's memory (kBarBytes, 8-byte aligned), which this call fills.
   /// Null detaches. guest_physical: where the guest sees it.
   void attach_bar(void *page, std::uint64_t guest_physical);
-  /// Whether accesses to this address must be reported to loaded() or stored() instead of access().
+  /// Whether accesses to this address must be reported to loaded() or stored(). Those to the
+  /// mailbox's page are accesses to memory, too.
   bool watches(std::uint64_t physical) const {
-    return physical - bar_.load(std::memory_order_relaxed) < kBarBytes ||
-           physical - mailbox_.load(std::memory_order_relaxed) < PciRegisters::kMailboxBytes;
+    return in_bar(physical) || physical - mailbox_.load(std::memory_order_relaxed) <
+                                   PciRegisters::kMailboxPageBytes;
+  }
+  bool in_bar(std::uint64_t physical) const {
+    return physical - bar_.load(std::memory_order_relaxed) < kBarBytes;
   }
   /// value: the loaded or stored value. Only accesses of 8 bytes reach registers. Stores to the
-  /// mailbox page act in the program order of the storing core.
+  /// mailbox's page act in the program order of the storing core.
   void loaded(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes,
               std::uint64_t value);
-  void stored(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes,
+  /// Returns whether watches() has changed.
+  bool stored(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes,
               std::uint64_t value);
 
   /// Writes one line of JSON with everything since the last call (ground_truth.hh).

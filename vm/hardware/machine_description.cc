@@ -137,6 +137,7 @@ MachineDescription load_machine_description(const std::string &file, const std::
   d.name = top.text("name", "");
   d.about = top.text("about", "");
   d.scale = as_unsigned(top.whole("scale", 1, 1, 1000));
+  d.mailbox = top.flag("mailbox", true);
   if (d.name.empty()) throw toml::Error(file, 1, "'name' is missing");
   top.done();
   load_cpu(Reader(file, doc.find("cpu")), &d);

@@ -68,6 +68,7 @@ struct MachineDescription {
   double insns_per_cycle = 1;  ///< while every access hits the private cache
   unsigned window = 0;         ///< instructions that may retire past a miss; 0: a miss blocks
   unsigned misses = 1;         ///< misses of one core in flight, when there is a window
+  bool mailbox = true;         ///< the controller takes labels from memory (pci_registers.hh)
   unsigned scale = 1;          ///< factor on every time of the memory
   Ps quantum = 20 * kPsPerUs;  ///< how far one core's clock may lead another's
   CacheConfig l1, llc;

@@ -203,6 +203,9 @@ void MemoryHierarchy::play_entry(unsigned core, const LogEntry &e) {
     case LogEntry::Kind::write_register:
       port_.registers().write(e.arg, e.extra);
       break;
+    case LogEntry::Kind::set_space:
+      c.space = e.arg;
+      break;
     case LogEntry::Kind::fence:
       c.fenced = true;
       break;
@@ -266,7 +269,7 @@ void MemoryHierarchy::fetch(unsigned core, Line line, std::uint8_t ring, bool pr
   rdt_.count_line(m->rmid);
   // The shared cache sends requests of one core one after another.
   c.last_request = std::max(looked_up, c.last_request + request_spacing_);
-  port_.request(core, line, Dir::read, c.last_request);
+  port_.request(core, line, Dir::read, c.last_request, ring != 0 ? c.space : kNoSpace);
 }
 
 void MemoryHierarchy::prefetch(unsigned core, Line line, std::uint8_t ring, Ps now) {
@@ -303,7 +306,8 @@ void MemoryHierarchy::to_memory(unsigned core, Line line, std::uint16_t rmid, st
   cores_[core].traffic.write += kLineBytes;
   by_rmid_[rmid].write += kLineBytes;
   rdt_.count_line(rmid);
-  port_.request(core, line, Dir::write, at);
+  // A write-back is a former program's as often as the present one's.
+  port_.request(core, line, Dir::write, at, kNoSpace);
 }
 
 /// When bandwidth allocation lets a reference through that is ready at this time. Throttling sits
@@ -369,8 +373,9 @@ void MemoryHierarchy::write_accepted(unsigned core, Ps now) {
   if (cores_[core].blocked == Blocked::writes && !port_.writes_are_full(core)) unblock(core, now);
 }
 
-void MemoryHierarchy::packet_accepted(Pid pid, Dir dir, unsigned bytes) {
+void MemoryHierarchy::packet_accepted(Pid pid, Dir dir, unsigned bytes, std::uint64_t space) {
   (dir == Dir::read ? by_pid_[pid].read : by_pid_[pid].write) += bytes;
+  if (space != kNoSpace) by_space_[{space, pid}] += bytes;
   if (is_charged_[pid]) return;
   is_charged_[pid] = true;
   charged_.push_back(pid);

@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "core_counts.hh"
@@ -30,6 +32,7 @@ struct LogEntry {
     busy,            ///< arg: ps that pass without retiring
     wake,            ///< arg: the core goes on no earlier than this time
     write_register,  ///< a controller register; arg: offset, extra: value
+    set_space,       ///< the core changes to another address space; arg: its page table
     fence,           ///< the core waits for all its misses
   };
   std::uint64_t insns = 0;  ///< retired before it
@@ -38,6 +41,9 @@ struct LogEntry {
   Kind kind = Kind::load;
   std::uint8_t ring = 0;  ///< 0 kernel, 1 user
 };
+
+/// Bytes that programs read, by address space and by the hardware id that the controller charged.
+using ReadsBySpace = std::map<std::pair<std::uint64_t, Pid>, std::uint64_t>;
 
 /// Bytes read from and written to memory.
 struct TrafficBytes {
@@ -94,6 +100,9 @@ class MemoryHierarchy : private MemoryPort::Client {
   const TrafficBytes &traffic(unsigned core) const { return cores_[core].traffic; }
   const TrafficBytes &traffic_by_pid(Pid pid) const { return by_pid_[pid]; }
   const TrafficBytes &traffic_by_rmid(unsigned rmid) const { return by_rmid_[rmid]; }
+  /// What user-mode code read since the last call, its prefetches included. The address spaces
+  /// come from CR3, so this account is independent of what the registers say.
+  ReadsBySpace take_reads_by_space() { return std::exchange(by_space_, {}); }
 
   /// Pids whose traffic changed since the last call, each once.
   std::vector<Pid> take_charged();
@@ -124,6 +133,7 @@ class MemoryHierarchy : private MemoryPort::Client {
     Ps throttled_until = 0;   ///< throttling lets no reference through before
     Ps last_request = 0;      ///< when it last requested a line from memory
     RdtClass rdt_class;
+    std::uint64_t space = kNoSpace;
     Prefetcher prefetcher;
     CountsByRing counts;
     TrafficBytes traffic;
@@ -159,7 +169,7 @@ class MemoryHierarchy : private MemoryPort::Client {
 
   void line_arrived(Line, Ps now) override;
   void write_accepted(unsigned core, Ps now) override;
-  void packet_accepted(Pid, Dir, unsigned bytes) override;
+  void packet_accepted(Pid, Dir, unsigned bytes, std::uint64_t space) override;
 
   const MachineDescription d_;
   std::uint64_t insn_q32_;  // ps of one instruction, times 2^32
@@ -171,6 +181,7 @@ class MemoryHierarchy : private MemoryPort::Client {
   std::deque<CoreState> cores_;  // a deque because CoreState cannot move
   std::vector<InFlightLine> in_flight_;
   std::vector<TrafficBytes> by_pid_, by_rmid_;
+  ReadsBySpace by_space_;
   std::vector<Pid> charged_;
   std::vector<bool> is_charged_;
   bool unblocked_ = false;  // a memory event has unblocked a core

@@ -7,8 +7,8 @@ MemoryPort::MemoryPort(const MachineDescription &d, Client *client)
   memory_.listen(this);
 }
 
-void MemoryPort::request(unsigned core, Line line, Dir dir, Ps at) {
-  later_.push({at, seq_++, line, core, dir});
+void MemoryPort::request(unsigned core, Line line, Dir dir, Ps at, std::uint64_t space) {
+  later_.push({at, seq_++, {line, space}, core, dir});
 }
 
 Ps MemoryPort::next_event() const {
@@ -20,23 +20,24 @@ void MemoryPort::advance(Ps to) {
     const Request r = later_.top();
     later_.pop();
     if (r.at > memory_.now()) memory_.advance(r.at);
-    std::deque<Line> &lines = waiting_[r.core].lines(r.dir);
-    if (!lines.empty() || !submit(r.core, r.line, r.dir, memory_.now())) lines.push_back(r.line);
+    std::deque<Wanted> &lines = waiting_[r.core].lines(r.dir);
+    if (!lines.empty() || !submit(r.core, r.wanted, r.dir, memory_.now()))
+      lines.push_back(r.wanted);
   }
   memory_.advance(to);
 }
 
-bool MemoryPort::submit(unsigned core, Line line, Dir dir, Ps now) {
+bool MemoryPort::submit(unsigned core, const Wanted &wanted, Dir dir, Ps now) {
   Packet p;
-  p.address = hash_(line * kLineBytes);
+  p.address = hash_(wanted.line * kLineBytes);
   p.bytes = kLineBytes;
   p.dir = dir;
   p.label = Label::of_core(core);
   p.port = core;
-  p.cookie = line;
+  p.cookie = wanted.line;
   const Pid pid = owner_of(memory_.controller().registers(), p.label);
   if (memory_.submit(p, now) != Admission::accepted) return false;
-  client_->packet_accepted(pid, dir, kLineBytes);
+  client_->packet_accepted(pid, dir, kLineBytes, wanted.space);
   return true;
 }
 
@@ -51,7 +52,7 @@ void MemoryPort::room(Dir dir, Ps now) {
   unsigned &last = last_[index(dir)];
   for (unsigned refused = 0; refused < cores;) {
     const unsigned core = (last + 1 + refused) % cores;
-    std::deque<Line> &lines = waiting_[core].lines(dir);
+    std::deque<Wanted> &lines = waiting_[core].lines(dir);
     if (lines.empty() || !submit(core, lines.front(), dir, now)) {
       refused++;
       continue;

@@ -15,6 +15,9 @@
 
 namespace drfq::hardware {
 
+/// No program's address space.
+inline constexpr std::uint64_t kNoSpace = 0;
+
 class MemoryPort : private Listener {
  public:
   class Client {
@@ -24,8 +27,8 @@ class MemoryPort : private Listener {
     virtual void line_arrived(Line, Ps now) = 0;
     /// The controller accepted a waiting write of this core.
     virtual void write_accepted(unsigned core, Ps now) = 0;
-    /// The controller accepted a packet and charged it to this pid.
-    virtual void packet_accepted(Pid, Dir, unsigned bytes) = 0;
+    /// The controller accepted a packet and charged it to this pid. space: see request().
+    virtual void packet_accepted(Pid, Dir, unsigned bytes, std::uint64_t space) = 0;
   };
 
   /// A core with more waiting writes than this must stop.
@@ -37,8 +40,9 @@ class MemoryPort : private Listener {
   const Memory &memory() const { return memory_; }
   void clear_stats() { memory_.clear_stats(); }
 
-  /// Reads or writes a line at this time, which must not lie before now().
-  void request(unsigned core, Line, Dir, Ps at);
+  /// Reads or writes a line at this time, which must not lie before now(). space: the address space
+  /// of the program that caused it; kNoSpace: unknown, or the kernel.
+  void request(unsigned core, Line, Dir, Ps at, std::uint64_t space);
   bool writes_are_full(unsigned core) const { return waiting_[core].writes.size() > kWriteBuffer; }
 
   /// Time of the next event; kNever: there is none.
@@ -51,10 +55,15 @@ class MemoryPort : private Listener {
   static Ps idle_latency(const Timing &);
 
  private:
+  /// A line, and the address space that it is for.
+  struct Wanted {
+    Line line;
+    std::uint64_t space;
+  };
   struct Request {
     Ps at;
     std::uint64_t seq;
-    Line line;
+    Wanted wanted;
     std::uint32_t core;
     Dir dir;
     bool operator>(const Request &o) const { return at != o.at ? at > o.at : seq > o.seq; }
@@ -62,13 +71,13 @@ class MemoryPort : private Listener {
   /// Requests that the controller refused, oldest first. Each core has its own queues, so that a
   /// core of low priority does not delay another.
   struct Waiting {
-    std::deque<Line> reads, writes;
-    std::deque<Line> &lines(Dir dir) { return dir == Dir::read ? reads : writes; }
+    std::deque<Wanted> reads, writes;
+    std::deque<Wanted> &lines(Dir dir) { return dir == Dir::read ? reads : writes; }
   };
 
   void completed(const Completion &) override;
   void room(Dir, Ps now) override;
-  bool submit(unsigned core, Line, Dir, Ps now);
+  bool submit(unsigned core, const Wanted &, Dir, Ps now);
 
   Memory memory_;
   BankHash hash_;

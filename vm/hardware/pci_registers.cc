@@ -11,8 +11,10 @@ void PciRegisters::publish(std::uint64_t offset, std::uint64_t value) {
 
 void PciRegisters::restore(std::uint64_t offset, const RegisterFile &regs) {
   std::uint64_t value = 0;
-  if (offset == kMailboxAddress)
-    value = mailbox_address_;
+  if (offset == mailbox::kFeatures)
+    value = std::uint64_t{has_mailbox_} << mailbox::kFeatureBit;
+  else if (offset == mailbox::kAddress)
+    value = mailbox_page_;
   else
     regs.peek(offset, &value);
   publish(offset, value);
@@ -23,14 +25,15 @@ void PciRegisters::attach(std::uint64_t *page, const RegisterFile &regs) {
   for (std::uint64_t o = 0; o < kBytes; o += 8) restore(o, regs);
 }
 
-std::optional<RegisterWrite> PciRegisters::bar_stored(std::uint64_t offset, unsigned bytes,
-                                                      std::uint64_t value,
-                                                      const RegisterFile &regs) {
+std::vector<RegisterWrite> PciRegisters::bar_stored(std::uint64_t offset, unsigned bytes,
+                                                    std::uint64_t value,
+                                                    const RegisterFile &regs) {
   if (offset % 8 == 0 && bytes == 8) {
-    if (offset == kMailboxAddress && value % kMailboxBytes == 0) {
-      mailbox_address_ = value;
+    if (has_mailbox_ && offset == mailbox::kAddress && value % kMailboxPageBytes == 0) {
+      mailbox_page_ = value;
+      labels_.assign(labels_.size(), {});
       publish(offset, value);
-      return std::nullopt;
+      return {};
     }
     // RegisterFile::write() applies the same rules when the write is played back.
     const bool pid = offset > mmio::kVtimePid && offset < mmio::kVtimePid + 8 * kPids;
@@ -39,22 +42,36 @@ std::optional<RegisterWrite> PciRegisters::bar_stored(std::uint64_t offset, unsi
     const bool core = offset >= mmio::kPidCore && offset < mmio::kPidCore + n && value < kPids;
     if (pid || vtime || core) {
       publish(offset, value);
-      return RegisterWrite{offset, value};
+      return {{offset, value}};
     }
   }
   restore(offset & ~std::uint64_t{7}, regs);
   if (bytes != 0) restore((offset + bytes - 1) & ~std::uint64_t{7}, regs);
-  return std::nullopt;
+  return {};
 }
 
-std::optional<RegisterWrite> PciRegisters::mailbox_stored(std::uint64_t offset, unsigned bytes,
-                                                          std::uint64_t value,
-                                                          std::uint32_t cores) {
-  if (offset % 8 != 0 || bytes != 8 || offset >= kMailboxBytes) return std::nullopt;
-  const bool vtime = offset >= kMailboxVtime;
-  const std::uint64_t core = offset % kMailboxVtime / 8;
-  if (core >= cores || (!vtime && value >= kPids)) return std::nullopt;
-  return RegisterWrite{(vtime ? mmio::kVtimeCore : mmio::kPidCore) + 8 * core, value};
+std::vector<RegisterWrite> PciRegisters::mailbox_stored(std::uint64_t offset, unsigned bytes,
+                                                        std::uint64_t value) {
+  const std::uint64_t core = offset / mailbox::kLabelBytes, word = offset % mailbox::kLabelBytes;
+  if (offset >= kMailboxPageBytes || core >= labels_.size()) return {};
+  CoreLabel &label = labels_[core];
+  if (bytes != 8 || word % 8 != 0) {
+    // No scheduler stores so: the page belongs to something else now.
+    label.valid = 0;
+  } else if (word == mailbox::kLabelValid) {
+    label.valid = value;
+  } else if (word == mailbox::kLabelPid) {
+    label.pid = value;
+  } else if (word == mailbox::kLabelVtime) {
+    label.vtime = value;
+  } else {
+    return {};
+  }
+  const RegisterWrite pid{mmio::kPidCore + 8 * core, label.attributed_pid()};
+  const RegisterWrite vtime{mmio::kVtimeCore + 8 * core, label.vtime};
+  publish(pid.offset, pid.value);
+  publish(vtime.offset, vtime.value);
+  return {vtime, pid};
 }
 
 void PciRegisters::bar_loaded(std::uint64_t offset, unsigned bytes, std::uint64_t value,

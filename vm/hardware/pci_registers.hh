@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The memory controller's registers as the guest sees them: a page behind a PCI BAR, and a mailbox
-// page in the guest's own memory.
+// The memory controller's registers as the guest sees them: a page behind a PCI BAR, and the
+// mailbox, a page of the guest's own memory that holds a label for each core. Cores publish what
+// they run with plain stores there, as BPF can. docs/reference/registers.md describes both.
 //
-// The mailbox page lets software publish the running process and its virtual time with plain
-// stores, as BPF can. The guest writes the page's guest-physical address to kMailboxAddress. The
-// page holds u64 pid_coreId[256] at offset 0 and u64 virtualTime_coreId[256] at kMailboxVtime.
+// Hardware would read a core's label when a packet arrives. This model follows the stores to the
+// page instead, which comes to the same: a core's packets and its stores stay in program order. A
+// page must therefore be announced before its labels are stored.
 #ifndef DRFQ_HARDWARE_PCI_REGISTERS_HH
 #define DRFQ_HARDWARE_PCI_REGISTERS_HH
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "core/registers.hh"
+#include "machine_description.hh"
 
 namespace drfq::hardware {
 
@@ -23,40 +24,50 @@ struct RegisterWrite {
 
 class PciRegisters {
  public:
-  /// Offset in the BAR, read-write: guest-physical address of the mailbox page, a multiple of
-  /// kMailboxBytes. 0: there is none.
-  static constexpr std::uint64_t kMailboxAddress = virtual_machine::kMailboxRegister;
   static constexpr std::uint64_t kBytes = virtual_machine::kPciBytes;  ///< of the BAR
-  static constexpr std::uint64_t kMailboxBytes = virtual_machine::kMailboxBytes;
-  /// Offset of virtualTime_coreId in the mailbox page.
-  static constexpr std::uint64_t kMailboxVtime = 8 * virtual_machine::kMailboxCores;
+  static constexpr std::uint64_t kMailboxPageBytes = mailbox::kPageBytes;
+  static_assert(kMachineCoresMax <= mailbox::kPageBytes / mailbox::kLabelBytes,
+                "one page holds the labels of every core");
+
+  /// has_mailbox: false makes a device that does not know the mailbox.
+  PciRegisters(unsigned cores, bool has_mailbox) : has_mailbox_(has_mailbox), labels_(cores) {}
 
   /// page: host address of the BAR's memory, which this call fills; may be null.
   void attach(std::uint64_t *page, const RegisterFile &);
 
   /// The guest stored value at an offset of the BAR. Restores what is not writable. Returns the
-  /// write that the controller must perform, if any.
-  std::optional<RegisterWrite> bar_stored(std::uint64_t offset, unsigned bytes, std::uint64_t value,
-                                          const RegisterFile &);
-  /// The guest stored value at an offset of the mailbox page.
-  static std::optional<RegisterWrite> mailbox_stored(std::uint64_t offset, unsigned bytes,
-                                                     std::uint64_t value, std::uint32_t cores);
+  /// writes that the controller must perform.
+  std::vector<RegisterWrite> bar_stored(std::uint64_t offset, unsigned bytes, std::uint64_t value,
+                                        const RegisterFile &);
+  /// The same for an offset of the mailbox's page.
+  std::vector<RegisterWrite> mailbox_stored(std::uint64_t offset, unsigned bytes,
+                                            std::uint64_t value);
   /// The guest loaded value from an offset of the BAR. A traffic register decreases by the value
   /// that the guest read.
   void bar_loaded(std::uint64_t offset, unsigned bytes, std::uint64_t value, RegisterFile *);
   /// Publishes the traffic of these pids.
   void publish_traffic(const std::vector<Pid> &, const RegisterFile &);
 
-  /// Guest-physical address of the mailbox page; 0: none.
-  std::uint64_t mailbox_address() const { return mailbox_address_; }
+  /// Guest-physical address of the mailbox's page; 0: there is none.
+  std::uint64_t mailbox_page() const { return mailbox_page_; }
 
  private:
+  /// What a core stored in its label.
+  struct CoreLabel {
+    std::uint64_t valid = 0, pid = 0, vtime = 0;
+    std::uint64_t attributed_pid() const {
+      return valid == mmio::kIdValue && pid < kPids ? pid : 0;
+    }
+  };
+
   void publish(std::uint64_t offset, std::uint64_t value);
   /// Publishes the register's present value again.
   void restore(std::uint64_t offset, const RegisterFile &);
 
+  bool has_mailbox_;
   std::uint64_t *page_ = nullptr;
-  std::uint64_t mailbox_address_ = 0;
+  std::uint64_t mailbox_page_ = 0;
+  std::vector<CoreLabel> labels_;
 };
 
 }  // namespace drfq::hardware

@@ -32,7 +32,7 @@ void DataPath::slow(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t addres
   if (io || hardware_.watches(physical)) {
     // Every access to such a page must take this path.
     vcpu.last_load = vcpu.last_store = Vcpu::kNoPage;
-    if (!io) return watched(vcpu, info, physical, kind, insns);
+    if (!io) return watched(vcpu, info, physical, kind, insns, ring);
     if (kind == hardware::AccessKind::store && physical - apic::kBase < apic::kBytes)
       scheduler_.apic_write(vcpu, physical - apic::kBase,
                             static_cast<std::uint32_t>(value_of(info)),
@@ -49,13 +49,16 @@ void DataPath::slow(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t addres
 }
 
 void DataPath::watched(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t physical,
-                       hardware::AccessKind kind, std::uint64_t insns) {
+                       hardware::AccessKind kind, std::uint64_t insns, Ring ring) {
   const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
   const std::uint64_t value = value_of(info);
+  if (!hardware_.in_bar(physical) &&
+      hardware_.access(vcpu.index, insns, physical, 1, kind, ring))
+    vcpu.request_turn();
   if (kind == hardware::AccessKind::load)
     return hardware_.loaded(vcpu.index, insns, physical, bytes, value);
-  hardware_.stored(vcpu.index, insns, physical, bytes, value);
-  // The store may have moved the mailbox page. Other vCPUs forget their pages at their next turn.
+  if (!hardware_.stored(vcpu.index, insns, physical, bytes, value)) return;
+  // The mailbox has moved. Other vCPUs forget their pages at their next turn.
   vcpu.forget_pages();
   generation_.fetch_add(1, std::memory_order_relaxed);
 }

@@ -37,7 +37,7 @@ class DataPath {
   void slow(Vcpu &, qemu_plugin_meminfo_t, std::uint64_t address, hardware::AccessKind,
             std::uint64_t insns, Ring);
   void watched(Vcpu &, qemu_plugin_meminfo_t, std::uint64_t physical, hardware::AccessKind,
-               std::uint64_t insns);
+               std::uint64_t insns, Ring);
 
   hardware::HardwareModel &hardware_;
   VcpuScheduler &scheduler_;

@@ -18,8 +18,9 @@ enum class SpecialInsn : std::uint8_t {
   rdtscp,
   pause,
   hlt,
-  clflush,      ///< also CLFLUSHOPT; not CLWB, which keeps the line
-  translation,  ///< flushes translations: MOV to CR0, CR3 or CR4, INVLPG, INVPCID
+  clflush,        ///< also CLFLUSHOPT; not CLWB, which keeps the line
+  address_space,  ///< MOV to CR3
+  translation,    ///< flushes translations besides: MOV to CR0 or CR4, INVLPG, INVPCID
 };
 
 /// A memory operand of the form register plus displacement.
@@ -59,8 +60,9 @@ inline SpecialInsn two_byte(const std::uint8_t *b, std::size_t n, std::uint8_t r
       return SpecialInsn::rdtsc;
     case 0x22:
       // With REX.R the register is CR8, the task priority.
-      return (rex & 4) == 0 && (reg == 0 || reg == 3 || reg == 4) ? SpecialInsn::translation
-                                                                  : SpecialInsn::none;
+      if ((rex & 4) != 0 || n < 3) return SpecialInsn::none;
+      if (reg == 3) return SpecialInsn::address_space;
+      return reg == 0 || reg == 4 ? SpecialInsn::translation : SpecialInsn::none;
     case 0x01:
       if (modrm == 0xf9) return SpecialInsn::rdtscp;
       return reg == 7 && modrm < 0xc0 ? SpecialInsn::translation : SpecialInsn::none;
@@ -83,6 +85,16 @@ inline SpecialInsn decode(const std::uint8_t *b, std::size_t n) {
   if (b[i] == 0xf4) return SpecialInsn::hlt;
   if (b[i] == 0x90) return repeat ? SpecialInsn::pause : SpecialInsn::none;
   return b[i] == 0x0f && i + 1 < n ? detail::two_byte(b + i, n - i, rex) : SpecialInsn::none;
+}
+
+/// The register that an instruction which decode() classified as address_space loads CR3 from.
+inline Operand address_space_operand(const std::uint8_t *b, std::size_t n) {
+  std::uint8_t rex = 0;
+  bool repeat = false;
+  const std::size_t i = detail::skip_prefixes(b, n, &rex, &repeat) + 2;
+  Operand out;
+  if (i < n) out.base = (b[i] & 7) | (rex & 1) << 3;
+  return out;
 }
 
 /// The operand of an instruction that decode() classified as clflush.

@@ -75,6 +75,8 @@ void InstructionEmulator::run(Vcpu &vcpu, const InsnSite &s) {
       return hlt(vcpu, s);
     case SpecialInsn::clflush:
       return clflush(vcpu, s);
+    case SpecialInsn::address_space:
+      return set_space(vcpu, s);
     case SpecialInsn::translation:
       return vcpu.forget_pages();
     case SpecialInsn::pause:
@@ -187,6 +189,13 @@ void InstructionEmulator::hlt(Vcpu &vcpu, const InsnSite &s) {
       // does.
       return retry(vcpu, s);
   }
+}
+
+void InstructionEmulator::set_space(Vcpu &vcpu, const InsnSite &s) {
+  vcpu.forget_pages();
+  if (!host_.live() || s.operand.base >= 16) return;
+  hardware_.set_space(vcpu.index, after(vcpu, s).total(),
+                      vcpu.get(static_cast<Reg>(s.operand.base)));
 }
 
 void InstructionEmulator::clflush(Vcpu &vcpu, const InsnSite &s) {

@@ -38,6 +38,7 @@ class InstructionEmulator {
   void rdpmc(Vcpu &, const InsnSite &);
   void rdtsc(Vcpu &, const InsnSite &, bool with_aux);
   void hlt(Vcpu &, const InsnSite &);
+  void set_space(Vcpu &, const InsnSite &);
   void clflush(Vcpu &, const InsnSite &);
   /// Waits until no vCPU lags behind this one. Counters are exact only then.
   void catch_up(Vcpu &, const InsnSite &);

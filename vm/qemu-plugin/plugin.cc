@@ -235,6 +235,7 @@ Plugin *Plugin::instance = nullptr;
 int register_access(SpecialInsn insn) {
   switch (insn) {
     case SpecialInsn::clflush:
+    case SpecialInsn::address_space:
       return QEMU_PLUGIN_CB_R_REGS;
     case SpecialInsn::translation:
     case SpecialInsn::pause:
@@ -267,7 +268,8 @@ void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, s
   const SpecialInsn what = decode(bytes, size);
   if (what == SpecialInsn::none) return;
   if (!live_ && (what == SpecialInsn::hlt || what == SpecialInsn::pause ||
-                 what == SpecialInsn::clflush || what == SpecialInsn::translation))
+                 what == SpecialInsn::clflush || what == SpecialInsn::address_space ||
+                 what == SpecialInsn::translation))
     return;
   InsnSite site;
   site.insn = what;
@@ -279,6 +281,7 @@ void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, s
   site.counted = live_;
   site.left = static_cast<std::uint16_t>(n - i);
   if (what == SpecialInsn::clflush) site.operand = clflush_operand(bytes, size);
+  if (what == SpecialInsn::address_space) site.operand = address_space_operand(bytes, size);
   const std::lock_guard<std::mutex> lock(code_mutex_);
   qemu_plugin_register_vcpu_insn_exec_cb(
       insn,

@@ -45,7 +45,7 @@ struct InsnSite {
   Ring ring = Ring::kernel;
   bool counted = false;    ///< false: translated before the machine went live
   std::uint16_t left = 0;  ///< instructions of the block from this one on
-  Operand operand;         ///< of CLFLUSH
+  Operand operand;         ///< of CLFLUSH and of MOV to CR3
 };
 
 /// General registers in the order of their encoding, then the others that the plugin uses.

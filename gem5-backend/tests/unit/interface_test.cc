@@ -33,9 +33,18 @@ TEST(Interface, TheVirtualMachineShowsThemInAnIvshmemDevice) {
   EXPECT_EQ(MACHINE_CONTROLLER_DEVICE, 0x1110u);
   EXPECT_EQ(MACHINE_CONTROLLER_BAR, 2);
   EXPECT_EQ(MACHINE_CONTROLLER_BYTES, 0x80000u);
-  EXPECT_EQ(MACHINE_MAILBOX_REGISTER, 0x50000u);
-  EXPECT_EQ(MACHINE_MAILBOX_BYTES, 4096u);
-  EXPECT_EQ(MACHINE_MAILBOX_CORES, 256u);
+}
+
+TEST(Interface, TheMailboxIsWhereItsFirstUsersFoundIt) {
+  EXPECT_EQ(mailbox::kFeatures, 0x20u);
+  EXPECT_EQ(mailbox::kFeatureBit, 0u);
+  EXPECT_EQ(mailbox::kAddress, mmio::kBytes);
+  EXPECT_EQ(mailbox::kPageBytes, 4096u);
+  EXPECT_EQ(mailbox::kLabelBytes, 64u);
+  EXPECT_EQ(mailbox::kPages * mailbox::kPageBytes / mailbox::kLabelBytes, kCoresMax);
+  EXPECT_EQ(mailbox::kLabelValid, 0u);
+  EXPECT_EQ(mailbox::kLabelPid, 8u);
+  EXPECT_EQ(mailbox::kLabelVtime, 16u);
 }
 
 TEST(Interface, ProtocolNumbersAreThoseOfVersion1) {

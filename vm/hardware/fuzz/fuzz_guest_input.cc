@@ -90,8 +90,10 @@ void act(Input *in, HardwareModel *m, RetiredInsns *retired) {
       m->rdpmc(core, p, static_cast<std::uint32_t>(in->take(4)), &value);
       break;
     case 11: {
-      const std::uint64_t offset = in->take(3) % HardwareModel::kBarBytes;
+      // The BAR, and memory that may be the mailbox.
+      const std::uint64_t offset = in->take(3) % (2 * HardwareModel::kBarBytes);
       m->stored(core, p.total(), kBar + offset, 1u << (what >> 4 & 3), in->take(8));
+      m->set_space(core, p.total(), offset << 12);
       break;
     }
     case 12: {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The BAR and the mailbox page, through the whole hardware model.
+// The BAR and the mailbox, through the whole hardware model.
 #include "pci_registers.hh"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace drfq::hardware {
 namespace {
 
-constexpr std::uint64_t kBar = 0xfe000000, kMailboxPage = 0x7000;
+constexpr std::uint64_t kBar = 0xfe000000, kPage = 0x7000;
 
 class PciRegistersTest : public ::testing::Test {
  protected:
@@ -43,18 +43,18 @@ TEST_F(PciRegistersTest, IdentityRegistersHoldTheirValues) {
   EXPECT_EQ(load(mmio::kCores), 4u);
 }
 
-TEST_F(PciRegistersTest, OnlyTheBarAndTheMailboxPageAreWatched) {
+TEST_F(PciRegistersTest, OnlyTheBarAndTheMailboxAreWatched) {
   EXPECT_TRUE(m().watches(kBar));
   EXPECT_TRUE(m().watches(kBar + HardwareModel::kBarBytes - 1));
   EXPECT_FALSE(m().watches(kBar + HardwareModel::kBarBytes));
   EXPECT_FALSE(m().watches(kBar - 1));
   EXPECT_FALSE(m().watches(0));
-  EXPECT_FALSE(m().watches(kMailboxPage));
-  store(PciRegisters::kMailboxAddress, kMailboxPage);
-  EXPECT_TRUE(m().watches(kMailboxPage + 4095));
-  EXPECT_FALSE(m().watches(kMailboxPage + 4096));
-  store(PciRegisters::kMailboxAddress, 0);
-  EXPECT_FALSE(m().watches(kMailboxPage));
+  EXPECT_FALSE(m().watches(kPage));
+  store(mailbox::kAddress, kPage);
+  EXPECT_TRUE(m().watches(kPage + 4095));
+  EXPECT_FALSE(m().watches(kPage + 4096));
+  store(mailbox::kAddress, 0);
+  EXPECT_FALSE(m().watches(kPage));
   m().attach_bar(nullptr, 0);
   EXPECT_FALSE(m().watches(kBar));
   EXPECT_FALSE(m().watches(0));
@@ -71,8 +71,8 @@ TEST_F(PciRegistersTest, AnInvalidStoreIsUndone) {
   EXPECT_EQ(at(mmio::kPidCore), 0u) << "no such pid";
   store(mmio::kPidCore + 8 * 4, 1);
   EXPECT_EQ(at(mmio::kPidCore + 8 * 4), 0u) << "no such core";
-  store(PciRegisters::kMailboxAddress, 12);
-  EXPECT_EQ(at(PciRegisters::kMailboxAddress), 0u) << "not aligned";
+  store(mailbox::kAddress, 12);
+  EXPECT_EQ(at(mailbox::kAddress), 0u) << "not aligned";
   at(mmio::kVersion) = 77;
   m().stored(0, 0, kBar + mmio::kVersion + 4, 4, 0);
   EXPECT_EQ(at(mmio::kVersion), mmio::kVersionValue);
@@ -103,23 +103,129 @@ TEST_F(PciRegistersTest, AReadOfTrafficClearsTheValueThatWasRead) {
       << sum << " in " << ground_truth.str();
 }
 
-TEST_F(PciRegistersTest, MailboxStoresWriteRegistersInProgramOrder) {
-  store(PciRegisters::kMailboxAddress, kMailboxPage);
+class MailboxTest : public PciRegistersTest {
+ protected:
+  MailboxTest() { store(mailbox::kAddress, kPage); }
+
+  void store_word(unsigned core, std::uint64_t word, std::uint64_t value, unsigned bytes = 8) {
+    m().stored(0, runner.insns(0), kPage + core * mailbox::kLabelBytes + word, bytes, value);
+  }
+  std::uint64_t pid_core(unsigned core) { return at(mmio::kPidCore + 8 * core); }
+};
+
+TEST_F(MailboxTest, StoresToALabelWriteRegistersInProgramOrder) {
   runner.put(0, streamer(1 << 28, 16 << 20, AccessKind::load));
-  const auto mailbox_store = [this](std::uint64_t offset, std::uint64_t v) {
-    m().stored(0, runner.insns(0), kMailboxPage + offset, 8, v);
-  };
+  store_word(0, mailbox::kLabelValid, mmio::kIdValue);
   for (std::uint64_t pid = 1; pid <= 3; pid++) {
-    mailbox_store(0, pid);
+    store_word(0, mailbox::kLabelPid, pid);
     runner.run_to(pid * kPsPerMs);
   }
-  mailbox_store(0, 0);
-  mailbox_store(8, 9000);     // no such pid
-  mailbox_store(8 * 200, 1);  // no such core
+  store_word(0, mailbox::kLabelPid, 0);
   runner.run_to(4 * kPsPerMs);
-  for (std::uint64_t pid = 1; pid <= 3; pid++)
-    EXPECT_GT(at(mmio::kTraffic + 8 * pid), 50000u) << pid;
-  EXPECT_GT(at(mmio::kTraffic), 50000u) << "pid 0, in the last millisecond";
+  std::uint64_t moved[4];
+  for (std::uint64_t pid = 0; pid <= 3; pid++) moved[pid] = at(mmio::kTraffic + 8 * pid);
+  EXPECT_GT(moved[0], 50000u) << "pid 0, in the last millisecond";
+  for (std::uint64_t pid = 1; pid <= 3; pid++) EXPECT_GT(moved[pid], 50000u) << pid;
+}
+
+TEST_F(MailboxTest, ALabelThatIsNotValidCountsAsPid0) {
+  store_word(1, mailbox::kLabelPid, 7);
+  store_word(1, mailbox::kLabelVtime, 5);
+  EXPECT_EQ(pid_core(1), 0u) << "nothing says that it is a label";
+  store_word(1, mailbox::kLabelValid, mmio::kIdValue);
+  EXPECT_EQ(pid_core(1), 7u);
+  EXPECT_EQ(at(mmio::kVtimeCore + 8), 5u);
+  store_word(1, mailbox::kLabelPid, kPids);
+  EXPECT_EQ(pid_core(1), 0u) << "no such pid";
+  store_word(1, mailbox::kLabelPid, kPids - 1);
+  EXPECT_EQ(pid_core(1), kPids - 1);
+  store_word(1, mailbox::kLabelVtime, 1, 4);
+  EXPECT_EQ(pid_core(1), 0u) << "a store of 4 bytes";
+  store_word(1, mailbox::kLabelValid, mmio::kIdValue);
+  store_word(1, mailbox::kLabelPid + 3, 1);
+  EXPECT_EQ(pid_core(1), 0u) << "a store that is not aligned";
+  store_word(1, mailbox::kLabelValid, mmio::kIdValue);
+  store_word(1, mailbox::kLabelVtime + 8, 9);
+  EXPECT_EQ(pid_core(1), kPids - 1) << "the rest of a label has no meaning";
+  store_word(1, mailbox::kLabelValid, 0);
+  EXPECT_EQ(pid_core(1), 0u);
+}
+
+TEST_F(MailboxTest, LabelsOfCoresThatDoNotExistAreIgnored) {
+  for (unsigned core = 4; core < 64; core++)
+    for (std::uint64_t word : {mailbox::kLabelValid, mailbox::kLabelPid, mailbox::kLabelVtime})
+      store_word(core, word, ~std::uint64_t{0});
+  m().drain(0, runner.retired(0));
+  for (unsigned core = 0; core < 4; core++) EXPECT_EQ(pid_core(core), 0u);
+}
+
+TEST_F(MailboxTest, AHostileAddressIsRefusedOrWatchesNothing) {
+  for (std::uint64_t bad : {std::uint64_t{1}, kPage + 8, kPage + 2048, ~std::uint64_t{0}}) {
+    store(mailbox::kAddress, bad);
+    EXPECT_EQ(at(mailbox::kAddress), kPage) << std::hex << bad;
+  }
+  // Beyond all memory, at the end of the address space, and on the BAR.
+  for (std::uint64_t odd : {std::uint64_t{1} << 52, ~std::uint64_t{4095}, kBar}) {
+    store(mailbox::kAddress, odd);
+    EXPECT_EQ(at(mailbox::kAddress), odd);
+    EXPECT_FALSE(m().watches(kPage)) << std::hex << odd;
+    EXPECT_FALSE(m().watches(0)) << std::hex << odd;
+    store(mmio::kPidCore, 3);
+    EXPECT_EQ(pid_core(0), 3u) << "the BAR works as before";
+    store(mmio::kPidCore, 0);
+  }
+  store(mailbox::kAddress + 8, kPage);
+  EXPECT_EQ(at(mailbox::kAddress + 8), 0u) << "four cores need one page";
+}
+
+TEST_F(MailboxTest, AMovedPageKeepsNoLabelOfTheFormerOne) {
+  store_word(2, mailbox::kLabelValid, mmio::kIdValue);
+  store_word(2, mailbox::kLabelPid, 9);
+  EXPECT_EQ(pid_core(2), 9u);
+  store(mailbox::kAddress, 0);
+  store(mailbox::kAddress, kPage);
+  store_word(2, mailbox::kLabelPid, 9);
+  EXPECT_EQ(pid_core(2), 0u);
+}
+
+TEST(PciRegisters, ADeviceWithoutAMailboxSaysSoAndTakesNoAddress) {
+  MachineDescription d = shipped("thesis");
+  for (const bool has : {true, false}) {
+    d.mailbox = has;
+    ProgramRunner runner(d);
+    std::vector<std::uint64_t> page(HardwareModel::kBarBytes / 8);
+    runner.hardware.attach_bar(page.data(), kBar);
+    EXPECT_EQ(page[mailbox::kFeatures / 8] >> mailbox::kFeatureBit & 1, has);
+    page[mailbox::kAddress / 8] = kPage;
+    EXPECT_EQ(runner.hardware.stored(0, 0, kBar + mailbox::kAddress, 8, kPage), has);
+    EXPECT_EQ(page[mailbox::kAddress / 8], has ? kPage : 0);
+    EXPECT_EQ(runner.hardware.watches(kPage), has);
+  }
+}
+
+TEST(PciRegisters, GroundTruthTellsWhatEachAddressSpaceReadByPid) {
+  ProgramRunner runner(shipped("thesis"));
+  std::vector<std::uint64_t> page(HardwareModel::kBarBytes / 8);
+  runner.hardware.attach_bar(page.data(), kBar);
+  const auto run_as = [&](std::uint64_t cr3, std::uint64_t pid, Ps until) {
+    runner.hardware.stored(0, runner.insns(0), kBar + mmio::kPidCore, 8, pid);
+    runner.hardware.set_space(0, runner.insns(0), cr3);
+    runner.run_to(until);
+  };
+  runner.put(0, streamer(1 << 28, 16 << 20, AccessKind::load));
+  // A PCID, bit 12 and bit 63 of CR3 do not make another address space.
+  run_as(0x10000, 1, kPsPerMs);
+  run_as(0x20000, 2, 2 * kPsPerMs);
+  run_as(std::uint64_t{1} << 63 | 0x11005, 1, 3 * kPsPerMs);
+  std::stringstream line;
+  runner.hardware.write_ground_truth(line);
+  const std::string text = line.str();
+  EXPECT_NE(text.find("\"spaces\":[{\"space\":65536,\"pid\":1,"), std::string::npos) << text;
+  EXPECT_NE(text.find("{\"space\":131072,\"pid\":2,"), std::string::npos) << text;
+  // A packet that was on its way to the controller when the registers changed.
+  EXPECT_EQ(text.find("{\"space\":131072,\"pid\":1,\"read_bytes\":64}") == std::string::npos,
+            text.find("{\"space\":131072,\"pid\":1,") == std::string::npos)
+      << text;
 }
 
 TEST(PciRegisters, TheCoreOfLowestVirtualTimeGetsMostBandwidth) {

@@ -32,7 +32,8 @@ TEST(Decode, HandledInstructionsAreRecognised) {
   EXPECT_EQ(kind({0xf4}), SpecialInsn::hlt);
   EXPECT_EQ(kind({0x0f, 0xae, 0x38}), SpecialInsn::clflush) << "clflush (rax)";
   EXPECT_EQ(kind({0x66, 0x0f, 0xae, 0x3f}), SpecialInsn::clflush) << "clflushopt (rdi)";
-  EXPECT_EQ(kind({0x0f, 0x22, 0xd8}), SpecialInsn::translation) << "mov cr3, rax";
+  EXPECT_EQ(kind({0x0f, 0x22, 0xd8}), SpecialInsn::address_space) << "mov cr3, rax";
+  EXPECT_EQ(kind({0x0f, 0x22, 0xe0}), SpecialInsn::translation) << "mov cr4, rax";
   EXPECT_EQ(kind({0x44, 0x0f, 0x22, 0xc0}), SpecialInsn::none) << "mov cr8, rax";
   EXPECT_EQ(kind({0x0f, 0x01, 0x38}), SpecialInsn::translation) << "invlpg (rax)";
   EXPECT_EQ(kind({0x66, 0x0f, 0x38, 0x82, 0x00}), SpecialInsn::translation) << "invpcid";
@@ -72,6 +73,13 @@ TEST(Decode, ClflushOperandsAreRegisterPlusDisplacement) {
   EXPECT_EQ(operand({0x0f, 0xae, 0x3d, 0, 0, 0, 0}).base, 16u) << "rip-relative";
   for (const Bytes &b : {Bytes{}, Bytes{0x0f, 0xae}, Bytes{0x66}}) EXPECT_EQ(operand(b).base, 16u);
   EXPECT_EQ(operand({0x0f, 0xae, 0x7b}).displacement, 0) << "the displacement is missing";
+}
+
+TEST(Decode, TheRegisterThatCr3IsLoadedFromIsRead) {
+  const auto base = [](const Bytes &b) { return exactly(b, address_space_operand).base; };
+  EXPECT_EQ(base({0x0f, 0x22, 0xd8}), 0u) << "mov cr3, rax";
+  EXPECT_EQ(base({0x41, 0x0f, 0x22, 0xdd}), 13u) << "mov cr3, r13";
+  EXPECT_EQ(base({0x0f, 0x22}), 16u);
 }
 
 }  // namespace
