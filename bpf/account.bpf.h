@@ -12,6 +12,8 @@ struct task_ctx {
 	u32 weight;
 	/* Node index of its cgroup; 0 is the root group. */
 	u32 cgroup;
+	/* Its id in the memory controller, never 0. */
+	u32 hw_id;
 	/* Bit i: the task may run on every CPU of LLC i. */
 	u64 whole_llcs;
 	/* The kernel's sum_exec_runtime at the last charge (ns). */

@@ -37,7 +37,7 @@ struct shared_u32 {
 /* Always 0, but unknown to the verifier, which explores fewer paths then. */
 u32 verifier_zero;
 
-/* A separate map, so that the agent can mmap it and forward it to registers. */
+/* A separate map, which the agent maps to read it. */
 struct drfq_cpu cpus[DRFQ_MAX_CPUS] SEC(".data.cpus");
 
 /* V (ns). */

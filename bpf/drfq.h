@@ -77,8 +77,8 @@ enum drfq_charging {
 #define DRFQ_DELTA_NONE_NS (1ULL << 62)
 
 /*
- * The memory controller's registers hold virtual time in units of 2^22 ns, which
- * is about one slice. The coarse unit hides random differences (thesis 4.5.3).
+ * The memory controller's registers hold virtual time in units of 2^22 ns by default,
+ * which is about one slice. The coarse unit hides random differences (thesis 4.5.3).
  */
 #define DRFQ_REGISTER_SHIFT 22
 

@@ -50,7 +50,7 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 	stat.dma_bytes = t->dma_bytes;
 	stat.cpu_vt_ns = t->flow.cpu_vt;
 	stat.mem_vt_ns = t->flow.mem_vt;
-	stat.register_vtime_ns = drfq_register_vtime(&t->flow, drfq_conf());
+	stat.register_vtime = label_vtime(t);
 	stat.held_ns = t->held_ns;
 	stat.max_held_ns = t->max_held_ns;
 	bpf_probe_read_kernel_str(stat.comm, sizeof(stat.comm), p->comm);

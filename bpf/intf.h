@@ -15,6 +15,10 @@ enum {
 
 	DRFQ_COMM_LEN = 16,
 
+	/* The hardware id of tasks that the agent has given none of their own. It is
+	 * not 0: the memory controller serves traffic of id 0 before all other. */
+	DRFQ_HW_ID_SHARED = 1,
+
 	/* DSQ ids: the queue of held tasks, and the first queue of each kind of
 	 * queue.bpf.h, which the others follow. The low bits number the LLC. */
 	DRFQ_DSQ_HELD = 0x80,
@@ -64,11 +68,24 @@ enum drfq_weights {
 #define DRFQ_EVENT_ENUM(name, text) DRFQ_EV_##name,
 enum drfq_event { DRFQ_EVENTS(DRFQ_EVENT_ENUM) DRFQ_NR_EVENTS };
 
+/* A valid label: the id of a memory controller's registers (registers.toml). */
+#define DRFQ_LABEL_VALID 0x434d2d5146524400ULL
+
 /*
- * The slot of one CPU. Its first cache line describes the running packet. The agent
- * forwards it to a memory controller's registers (pid_coreId and
- * virtualTime_coreId; thesis, table 3.1). The owning CPU writes it with plain
- * stores at each switch and each tick.
+ * What a CPU tells a memory controller about its running task (pid_coreId and
+ * virtualTime_coreId; thesis, table 3.1). The layout is that of [mailbox] in
+ * gem5-backend/interface/registers.toml. The owning CPU writes it with plain stores
+ * at each switch and each tick.
+ */
+struct drfq_label {
+	u64 valid; /* DRFQ_LABEL_VALID while the scheduler is loaded */
+	u64 pid; /* hardware id; 0: no task of this scheduler runs */
+	u64 vtime; /* virtual time of the task's traffic (2^register_shift ns) */
+} __attribute__((aligned(64)));
+
+/*
+ * The slot of one CPU. Its first cache line describes the running packet. The owning
+ * CPU writes it with plain stores at each switch and each tick.
  */
 struct drfq_cpu {
 	/* S of the running packet (ns of virtual time); valid while pid is not 0.
@@ -94,9 +111,6 @@ struct drfq_cpu {
 	 * of that charge (scx_bpf_now(), ns). */
 	u64 charged_vtime_ns;
 	u64 charged_at_ns;
-	/* The virtual time by which a memory controller serves the running task (ns;
-	 * drfq_register_vtime()), as of the last charge. */
-	u64 register_vtime_ns;
 	u64 events[DRFQ_NR_EVENTS];
 	/* Not 0: tasks that are pinned to this CPU may be queued. */
 	u32 pinned_queued;
@@ -117,7 +131,7 @@ struct drfq_task_stat {
 	u64 dma_bytes; /* the part of bytes that devices moved */
 	u64 cpu_vt_ns; /* virtual time of the CPUs */
 	u64 mem_vt_ns; /* virtual time of memory */
-	u64 register_vtime_ns; /* virtual time by which a memory controller serves the task */
+	u64 register_vtime; /* virtual time of its traffic (2^register_shift ns) */
 	u64 held_ns; /* total time held by delayed wake-up */
 	u64 max_held_ns; /* longest hold */
 	char comm[DRFQ_COMM_LEN];
@@ -131,6 +145,15 @@ enum drfq_task_flags {
 	DRFQ_TASK_INDEBTED = 1 << 4, /* a device moved bytes for it while it was blocked */
 	DRFQ_TASK_ACTIVE = 1 << 5, /* its weight counts in its cgroup */
 	DRFQ_TASK_SYNC = 1 << 6, /* its waker is about to block (SCX_WAKE_SYNC) */
+};
+
+/*
+ * Argument of the SYSCALL program drfq_set_hw_id, which gives a task its hardware id
+ * in the memory controller.
+ */
+struct drfq_hw_id_arg {
+	u32 pid; /* thread id */
+	u32 hw_id; /* DRFQ_HW_ID_SHARED takes its own id away */
 };
 
 /*

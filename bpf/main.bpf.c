@@ -9,14 +9,16 @@
  *   enqueue     The task waits in its queue, in order of S (queue.bpf.h). It
  *               may preempt a packet with a later S (preempt.bpf.h).
  *   dispatch    A CPU takes the task with the smallest S, or continues its own.
- *   running     The packet starts. The CPU's slot publishes its S (cpu.bpf.h).
+ *   running     The packet starts. The CPU's slot publishes its S (cpu.bpf.h), and
+ *               its label the task to a memory controller (label.bpf.h).
  *   tick        The packet is charged up to now.
  *   stopping    The packet ends, and D (4.1-4.3) is added to its flow (task.bpf.h).
  *
  * From runnable to quiescent a task counts in its cgroup (cgroup.bpf.h).
  *
  * A switch costs two look-ups of the account (enqueue, stopping) and one peek at a
- * queue. With a traffic counter it also costs one read of that counter.
+ * queue. With a traffic counter it also costs one read of that counter. With a
+ * memory controller, running looks the account up too.
  *
  * drfq.h has the arithmetic, which is also tested on the host. The other files are
  * headers, not separate objects, so that the verifier follows pointers across them.
@@ -33,6 +35,7 @@
 #include "account.bpf.h"
 #include "queue.bpf.h"
 #include "task.bpf.h"
+#include "label.bpf.h"
 #include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "hold.bpf.h"
@@ -151,14 +154,6 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		preempt_for(p, drfq_start(&t->flow));
 }
 
-/* Publishes the virtual time of the account @t, of the task that runs on the CPU of
- * @slot, for the memory controller. NULL publishes nothing. */
-static __always_inline void slot_publish(struct drfq_cpu *slot, const struct task_ctx *t)
-{
-	if (t)
-		WRITE_ONCE(slot->register_vtime_ns, drfq_register_vtime(&t->flow, drfq_conf()));
-}
-
 /* A packet of @p starts on the CPU of @slot, with S = @start (ns). */
 static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start)
 {
@@ -238,8 +233,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	if (drfq_before(vtime_now() + conf.cap_ns, start))
 		start = start_beyond_cap(p, cpu, start);
 	start_packet(slot, p, start);
-	if (drives_controller)
-		slot_publish(slot, task_ctx_of(p));
+	label_start(cpu, p);
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU. The counter's base then stays valid for the same task. */
 	if (cpu != bpf_get_smp_processor_id())
@@ -259,7 +253,7 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 	task_charge(p, t, pmu_take_bytes(slot), queue_has_waiters(p), false);
 	slot->charged_vtime_ns = drfq_start(&t->flow);
 	slot->charged_at_ns = scx_bpf_now();
-	slot_publish(slot, t);
+	label_set(bpf_get_smp_processor_id(), t);
 	/* A packet starts just after a tick, so a little of its slice is left at
 	 * the tick that should end it. Without this rule, a slice of one tick
 	 * would last two. */
@@ -276,6 +270,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	struct task_ctx *t = task_ctx_of(p);
 	u64 bytes = 0;
 
+	label_clear(cpu);
 	if (!t)
 		return;
 	if (cpu == bpf_get_smp_processor_id()) {
@@ -372,6 +367,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_i
 	if (!t)
 		return -ENOMEM;
 	t->weight = task_weight(p);
+	t->hw_id = DRFQ_HW_ID_SHARED;
 	if (args->fork)
 		fork_init(t);
 	else
@@ -414,11 +410,13 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)
 	err = hold_init();
 	if (err)
 		return err;
+	labels_set_valid(true);
 	return timer_setup();
 }
 
 void BPF_STRUCT_OPS(drfq_exit, struct scx_exit_info *ei)
 {
+	labels_set_valid(false);
 	UEI_RECORD(uei, ei);
 }
 

@@ -41,8 +41,12 @@ const volatile u64 hold_max_ns = 1000000000;
 /* A task that waits for longer goes to the front of its queue (wall clock, ns). */
 const volatile u64 rescue_ns = 2000000000;
 
-/* Not 0: the agent drives a memory controller, which serves by virtual time. */
+/*
+ * Not 0: the agent drives a memory controller, so CPUs label their traffic
+ * (label.bpf.h). The virtual times in labels have units of 2^register_shift ns.
+ */
 const volatile u32 drives_controller;
+const volatile u32 register_shift = DRFQ_REGISTER_SHIFT;
 
 /* Bytes per event of the traffic counter; 0: there is no counter. */
 const volatile u32 pmu_event_bytes;

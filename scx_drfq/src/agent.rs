@@ -30,10 +30,11 @@ use libbpf_rs::{PrintLevel, set_print};
 
 use crate::{
     bandwidth::Bandwidth,
+    bpf_skel::types::drfq_label,
     cli::Run,
     client,
     config::Config,
-    links::{Counted, Links},
+    links::{self, Counted, Links},
     loader::Scheduler,
     options::Options,
     preflight, privileges, server,
@@ -51,6 +52,7 @@ const POLL: Duration = Duration::from_millis(250);
 pub fn run(options: &Options, run: &Run) -> Result<()> {
     preflight::check(&root())?;
     let counts = options.perf_event != EventChoice::None;
+    let pagemap = links::open_pagemap(options.controller.as_ref());
     privileges::confine(counts && needs_sys_admin(&root()))?;
     listen_to_libbpf(run.verbose);
     let stop = Arc::new(AtomicBool::new(false));
@@ -59,7 +61,7 @@ pub fn run(options: &Options, run: &Run) -> Result<()> {
         .context("cannot handle signals")?;
 
     let config = options.resolve(&Topology::read(&root())?)?;
-    let mut links = Links::open(&config, say)?;
+    let mut links = Links::open(&config, pagemap, say)?;
     let mut socket = None;
     loop {
         let again = run_once(options, run, &stop, &mut links, &mut socket)?;
@@ -107,7 +109,8 @@ fn run_once(
     let mut facts = facts(&config, &counters);
     facts.mem_measured |= by_controller;
     let mut storage = MaybeUninit::uninit();
-    let scheduler = Scheduler::load(&config, counters, &mut storage, &root)?;
+    let announce = |labels: &[drfq_label]| links.announce(labels, say);
+    let scheduler = Scheduler::load(&config, counters, &mut storage, &root, announce)?;
 
     // The kernel notices a change of CPUs only once the scheduler is being loaded,
     // so we check for earlier changes ourselves.

@@ -15,7 +15,10 @@ use libbpf_rs::{
     query::ProgInfoIter,
 };
 
-use crate::{bpf_intf::drfq_traffic_arg, cli::CHARGE_MAX};
+use crate::{
+    bpf_intf::{drfq_hw_id_arg, drfq_traffic_arg},
+    cli::CHARGE_MAX,
+};
 
 /// The kernel keeps 15 characters of a name; these are all of it.
 const PROGRAM: &str = "drfq_charge_mem";
@@ -92,15 +95,29 @@ pub enum Mover {
 /// # Errors
 /// The kernel or the program refused.
 pub fn charge(program: BorrowedFd, pid: u32, mover: Mover, bytes: u64) -> io::Result<bool> {
-    let mut argument = drfq_traffic_arg {
+    let argument = drfq_traffic_arg {
         pid,
         moved_by_cpu: u32::from(mover == Mover::Cpu),
         bytes,
     };
+    call(program, argument)
+}
+
+/// Gives the task `pid` a hardware id through the program drfq_set_hw_id. Returns
+/// whether the scheduler knows the task.
+///
+/// # Errors
+/// The kernel or the program refused.
+pub fn set_hw_id(program: BorrowedFd, pid: u32, hw_id: u32) -> io::Result<bool> {
+    call(program, drfq_hw_id_arg { pid, hw_id })
+}
+
+/// Runs a SYSCALL program about one task. Returns whether the task exists.
+fn call<Argument>(program: BorrowedFd, mut argument: Argument) -> io::Result<bool> {
     let mut opts = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as _,
         ctx_in: ptr::from_mut(&mut argument).cast(),
-        ctx_size_in: size_of::<drfq_traffic_arg>() as _,
+        ctx_size_in: size_of::<Argument>() as _,
         ..Default::default()
     };
     // SAFETY: the descriptor is open, and both structures outlive the call.

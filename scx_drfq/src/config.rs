@@ -104,6 +104,8 @@ pub struct Config {
     pub controller: Option<Target>,
     /// Interval between updates of its registers (ns).
     pub controller_interval_ns: u64,
+    /// Virtual times in registers have units of 2^register_shift ns.
+    pub register_shift: u32,
     /// The model that shows what it would give each task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Target>,

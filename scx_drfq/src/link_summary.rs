@@ -16,10 +16,23 @@ pub fn link_summaries(system: &System) -> impl Iterator<Item = String> {
         .filter_map(|(name, link)| summary(name, link))
 }
 
+/// How late CPUs' labels reach a controller.
+fn labels(name: &str, link: &Controller) -> String {
+    match (name, link.mailbox) {
+        ("controller", 0) => format!(" (labels every {:.1} ms)", link.copy_interval_ns / 1e6),
+        ("controller", _) => " (labels at each switch)".into(),
+        _ => String::new(),
+    }
+}
+
 fn summary(name: &str, link: &Controller) -> Option<String> {
     match link.state.as_str() {
         "" | "off" => None,
         _ if link.connected == 0 => Some(format!("{name} LOST")),
-        _ => Some(format!("{name} {}", format_bytes_per_s(link.bytes_per_s))),
+        _ => Some(format!(
+            "{name} {}{}",
+            format_bytes_per_s(link.bytes_per_s),
+            labels(name, link)
+        )),
     }
 }

@@ -15,8 +15,12 @@ use anyhow::{Result, anyhow};
 use drfq_controller_link::{
     driver::Driver,
     forwarder::Forwarder,
+    id_table::SHARED_ID,
+    interface::{identity, mailbox},
     link_stats::LinkStats,
+    pagemap::Pagemap,
     reconnector::{Endpoint, Reconnector},
+    registers::HwId,
     scheduler_view::{RunningTask, SchedulerView, TaskUsage},
     shadow::Shadow,
     target::Target,
@@ -26,17 +30,35 @@ use drfq_sense::root;
 use drfq_stats::sample::Sample;
 
 use crate::{
+    bpf_intf,
+    bpf_skel::types::drfq_label,
     charge,
     config::Config,
     loader::{Window, volatile},
     tasks,
 };
 
+// bpf/intf.h repeats these.
+const _: () = assert!(bpf_intf::DRFQ_HW_ID_SHARED == SHARED_ID as u32);
+const _: () = assert!(bpf_intf::DRFQ_LABEL_VALID == identity::ID);
+const _: () = assert!(size_of::<drfq_label>() == mailbox::LABEL_BYTES as usize);
+
 /// The links that the user asked for. They and their counts persist while the
 /// scheduler is loaded again.
 pub struct Links {
     controller: Option<Reconnector<Forwarder>>,
     shadow: Option<Reconnector<Shadow>>,
+    /// Tells where the CPUs' labels are; none if no mapped controller is driven.
+    pagemap: Option<Pagemap>,
+}
+
+/// Opens what `Links` needs privileges for. None if the user drives no controller that
+/// may have a mailbox, or if the kernel has no pagemap.
+pub fn open_pagemap(controller: Option<&Target>) -> Option<Pagemap> {
+    match controller? {
+        Target::Unix(_) => None,
+        Target::Mmio(_) | Target::MmioAuto => Pagemap::open().ok(),
+    }
 }
 
 impl Links {
@@ -45,11 +67,12 @@ impl Links {
     ///
     /// # Errors
     /// A controller cannot be reached, or it is no memory controller.
-    pub fn open(config: &Config, say: fn(&str)) -> Result<Self> {
+    pub fn open(config: &Config, pagemap: Option<Pagemap>, say: fn(&str)) -> Result<Self> {
         let interval = Duration::from_nanos(config.controller_interval_ns);
         let links = Self {
             controller: open(config.controller.as_ref(), say, || Forwarder::new(interval))?,
             shadow: open(config.shadow.as_ref(), say, Shadow::default)?,
+            pagemap,
         };
         let cores = links
             .controller
@@ -62,6 +85,24 @@ impl Links {
             ));
         }
         Ok(links)
+    }
+
+    /// Tells the controller where the CPUs label their traffic, if it has a mailbox.
+    /// Call it before the scheduler is attached. Otherwise labels are copied to the
+    /// registers; `say` shows the user why.
+    pub fn announce(&mut self, labels: &[drfq_label], say: fn(&str)) {
+        let (Some(controller), Some(pagemap)) = (&mut self.controller, &self.pagemap) else {
+            return;
+        };
+        match pagemap.physical(labels) {
+            Ok(pages) => {
+                controller.set_mailbox(pages);
+            }
+            Err(reason) => say(&format!(
+                "the memory controller's mailbox is not used, because {reason}; CPUs' labels \
+                 reach it late"
+            )),
+        }
     }
 
     /// Runs the links while `work` runs. If `charge` is set, tasks are charged the
@@ -164,13 +205,14 @@ impl<'a> Running<'a> {
 impl SchedulerView for Running<'_> {
     fn running(&mut self) -> &[RunningTask] {
         self.running.clear();
-        self.running.extend(self.window.cpus.iter().map(|cpu| {
-            // A packet that starts between the two reads is shown with the virtual
-            // time of its predecessor until the next poll.
-            let vtime_ns = volatile(&cpu.register_vtime_ns);
+        let cpus = self.window.cpus.iter().zip(self.window.labels);
+        self.running.extend(cpus.map(|(cpu, label)| {
+            // A packet that starts between these reads is shown with the label of its
+            // predecessor until the next poll.
             RunningTask {
+                vtime: volatile(&label.vtime),
+                id: volatile(&label.pid) as HwId,
                 pid: volatile(&cpu.pid),
-                vtime_ns,
             }
         }));
         &self.running
@@ -184,9 +226,14 @@ impl SchedulerView for Running<'_> {
                 pid: task.pid,
                 cpu_ns: task.charged_ns,
                 bytes: task.bytes,
-                vtime_ns: task.register_vtime_ns,
+                vtime: task.register_vtime,
             })
             .collect())
+    }
+
+    fn assign(&mut self, pid: u32, id: HwId) {
+        // It fails if the task or the scheduler has ended.
+        let _ = charge::set_hw_id(self.window.set_hw_id, pid, id.into());
     }
 
     fn charge(&mut self, pid: u32, bytes: u64) {

@@ -27,7 +27,10 @@ use scx_utils::{
 
 use crate::{
     bpf_intf,
-    bpf_skel::{BpfSkel, BpfSkelBuilder, OpenBpfSkel, types::drfq_cpu},
+    bpf_skel::{
+        BpfSkel, BpfSkelBuilder, OpenBpfSkel,
+        types::{drfq_cpu, drfq_label},
+    },
     config::{Charging, Config, DELTA_NONE_NS, Weights},
     preflight, tasks,
 };
@@ -54,14 +57,19 @@ pub struct Scheduler<'a> {
 pub struct Window<'a> {
     /// State of each CPU, which BPF programs change at any time.
     pub cpus: &'a [drfq_cpu],
+    /// Label of each CPU, likewise.
+    pub labels: &'a [drfq_label],
     /// Link of the task iterator.
     pub tasks: BorrowedFd<'a>,
     /// Program that charges memory traffic.
     pub charge: BorrowedFd<'a>,
+    /// Program that gives a task its hardware id.
+    pub set_hw_id: BorrowedFd<'a>,
 }
 
 impl<'a> Scheduler<'a> {
-    /// Loads and attaches the scheduler. `storage` must be new.
+    /// Loads and attaches the scheduler. `storage` must be new. `announce` gets the
+    /// CPUs' labels before the scheduler writes to them.
     ///
     /// # Errors
     /// The kernel refused. If the reason is known, the error says what to do.
@@ -70,8 +78,9 @@ impl<'a> Scheduler<'a> {
         counters: TrafficCounters,
         storage: &'a mut MaybeUninit<OpenObject>,
         root: &Path,
+        announce: impl FnOnce(&[drfq_label]),
     ) -> Result<Self> {
-        let result = Self::try_load(config, counters, storage);
+        let result = Self::try_load(config, counters, storage, announce);
         result.map_err(|error| match preflight::explain_refusal(root) {
             Some(reason) => anyhow!(reason),
             None => error.context(
@@ -85,6 +94,7 @@ impl<'a> Scheduler<'a> {
         config: &Config,
         counters: TrafficCounters,
         storage: &'a mut MaybeUninit<OpenObject>,
+        announce: impl FnOnce(&[drfq_label]),
     ) -> Result<Self> {
         let open_opts = LibbpfOpts::default().into_bpf_open_opts();
         let mut skel = scx_ops_open!(BpfSkelBuilder::default(), storage, drfq_ops, open_opts)?;
@@ -95,6 +105,9 @@ impl<'a> Scheduler<'a> {
             let (key, value) = (cpu.to_ne_bytes(), fd.to_ne_bytes());
             let added = skel.maps.pmu_events.update(&key, &value, MapFlags::ANY);
             added.with_context(|| format!("cannot give the counter of CPU {cpu} to BPF"))?;
+        }
+        if let Some(data) = skel.maps.data_labels_data.as_deref() {
+            announce(&data.labels[..config.nr_cpu_ids as usize]);
         }
         let link = Some(scx_ops_attach!(skel, drfq_ops)?);
         Ok(Self {
@@ -131,11 +144,14 @@ impl<'a> Scheduler<'a> {
     /// A part of the BPF program is missing.
     pub fn window(&self) -> Result<Window<'_>> {
         let cpus = self.skel.maps.data_cpus_data.as_deref();
+        let labels = self.skel.maps.data_labels_data.as_deref();
         let tasks = self.skel.links.drfq_tasks.as_ref();
         Ok(Window {
             cpus: &cpus.context("no table of CPUs")?.cpus[..self.nr_cpu_ids],
+            labels: &labels.context("no labels of CPUs")?.labels[..self.nr_cpu_ids],
             tasks: tasks.context("no task iterator")?.as_fd(),
             charge: self.skel.progs.drfq_charge_mem.as_fd(),
+            set_hw_id: self.skel.progs.drfq_set_hw_id.as_fd(),
         })
     }
 
@@ -242,6 +258,7 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Resul
     rodata.rescue_ns = config.rescue_ns;
     rodata.pmu_event_bytes = event_bytes;
     rodata.drives_controller = config.controller.is_some().into();
+    rodata.register_shift = config.register_shift;
 
     skel.maps.pmu_events.set_max_entries(config.nr_cpu_ids)?;
     skel.progs.drfq_bio_queue.set_autoload(config.dma);

@@ -136,6 +136,12 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub controller_interval_us: u64,
 
+    /// Unit of virtual times in the registers of a memory controller: 2^N ns [10 to 30;
+    /// 22 is about one slice]
+    #[arg(long, value_name = "N", default_value_t = 22,
+          value_parser = clap::value_parser!(u32).range(10..=30))]
+    pub register_shift: u32,
+
     /// Model of a memory controller that shows how much bandwidth it would give
     /// each task: unix:PATH (a server such as drfq-mc). Scheduling does not change
     #[arg(long, value_name = "TARGET")]
@@ -187,6 +193,7 @@ impl Options {
             online: topology.online.clone(),
             controller: self.controller.clone(),
             controller_interval_ns: self.controller_interval_us * 1000,
+            register_shift: self.register_shift,
             shadow: self.shadow.clone(),
             traffic: self.traffic_source()?,
         })
@@ -383,6 +390,9 @@ mod tests {
             ("--controller unix:a --shadow unix:b", |c| {
                 c.controller.is_some() && c.shadow.is_some()
             }),
+            ("--controller unix:a --register-shift 20", |c| {
+                c.register_shift == 20
+            }),
             ("--controller unix:a --controller-interval-us 100", |c| {
                 c.controller_interval_ns == 100_000
             }),
@@ -419,6 +429,8 @@ mod tests {
             "--controller /dev/uio0",
             "--controller mmio:",
             "--controller mmio:auto --controller-interval-us 99",
+            "--register-shift 9",
+            "--register-shift 31",
             "--shadow tcp:1",
             "--variant fastest",
             "--weights heavy",

@@ -81,7 +81,7 @@ fn sample(record: &[u8]) -> TaskSample {
         dma_bytes: stat.dma_bytes,
         cpu_vt_ns: stat.cpu_vt_ns,
         mem_vt_ns: stat.mem_vt_ns,
-        register_vtime_ns: stat.register_vtime_ns,
+        register_vtime: stat.register_vtime,
         held_ns: stat.held_ns,
         max_held_ns: stat.max_held_ns,
     }

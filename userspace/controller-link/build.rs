@@ -78,6 +78,7 @@ fn main() {
             "u64",
             integers(table(&registers, "virtual_machine")),
         )
+        + &constants("mailbox", "u64", integers(table(&registers, "mailbox")))
         + &constants("protocol", "u64", integers(&protocol))
         + &constants(
             "protocol_limits",

@@ -201,12 +201,16 @@ memory  m 40 GB/s; counted: page-faults x 4096 B (a software event as STAND-IN)
         tasks.system.controller.state = "unix:/x: connected".into();
         tasks.system.controller.connected = 1;
         tasks.system.controller.bytes_per_s = 2e9;
+        tasks.system.controller.copy_interval_ns = 1.25e6;
         tasks.system.shadow.state = "unix:/y: lost: it does not answer".into();
         let text = plain(&tasks);
         assert!(
-            text.contains("; controller 2 GB/s; shadow LOST\n"),
+            text.contains("; controller 2 GB/s (labels every 1.2 ms); shadow LOST\n"),
             "{text}"
         );
+        tasks.system.controller.mailbox = 1;
+        let text = plain(&tasks);
+        assert!(text.contains("2 GB/s (labels at each switch);"), "{text}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::run::kernel_release;
 use crate::scenario::SchedulerProgram;
 use crate::scheduler::{Executables, LoadedScheduler};
 use anyhow::{Context, Result, ensure};
+use drfq_controller_link::interface::{identity, limits, offset};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,10 @@ pub type Sizes = BTreeMap<String, BTreeMap<String, Size>>;
 /// Loads scx_drfq and writes the sizes of its programs on this kernel.
 pub fn show(out: &Path) -> Result<()> {
     let before = bpf_programs::loaded();
-    let args = ARGS.map(String::from);
+    let mut args = ARGS.map(String::from).to_vec();
+    let registers = std::env::temp_dir().join("drfq-registers");
+    std::fs::write(&registers, controller_registers()).context("cannot write registers")?;
+    args.extend(["--controller".into(), format!("mmio:{}", registers.display())]);
     let log = out.with_extension("log");
     let loaded = LoadedScheduler::start(
         &Executables::find()?,
@@ -71,6 +75,21 @@ pub fn show(out: &Path) -> Result<()> {
     }
     ensure!(!sizes.is_empty(), "no program of scx_drfq was found");
     write(out, &sizes)
+}
+
+/// Registers of a memory controller that moves nothing. Its presence loads the parts
+/// that label traffic.
+fn controller_registers() -> Vec<u8> {
+    let mut bytes = vec![0; limits::BYTES as usize];
+    for (offset, value) in [
+        (offset::ID, identity::ID),
+        (offset::VERSION, identity::VERSION),
+        (offset::PIDS, limits::PIDS),
+        (offset::CORES, limits::CORES_MAX),
+    ] {
+        bytes[offset as usize..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+    bytes
 }
 
 /// Merges what `show` wrote on each kernel into the file of record.

@@ -84,8 +84,9 @@ void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight);
 
 /* The scheduler's state, for assertions. */
 u64 machine_v_ns(struct machine *m);
-u64 machine_register_vtime_ns(struct machine *m, s32 cpu);
 u64 machine_bus_v_ns(struct machine *m);
+/* The virtual time in the label of @cpu. */
+u64 machine_register_vtime(struct machine *m, s32 cpu);
 u64 machine_slot_vtime_ns(struct machine *m, s32 cpu);
 u64 machine_event_count(struct machine *m, const char *name);
 /* wait_ns of the record that the task iterator writes for the agent. */

@@ -152,14 +152,14 @@ u64 scheduler_v_ns(void)
 	return system_vtime_ns.value;
 }
 
-u64 scheduler_register_vtime_ns(s32 cpu)
-{
-	return cpus[cpu].register_vtime_ns;
-}
-
 u64 scheduler_bus_v_ns(void)
 {
 	return system_bus_vtime_ns.value;
+}
+
+u64 scheduler_register_vtime(s32 cpu)
+{
+	return labels[cpu].vtime;
 }
 
 u64 scheduler_slot_vtime_ns(s32 cpu)

@@ -51,7 +51,7 @@ void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
 void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);
 void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat);
 u64 scheduler_v_ns(void);
-u64 scheduler_register_vtime_ns(s32 cpu);
+u64 scheduler_register_vtime(s32 cpu);
 u64 scheduler_slot_vtime_ns(s32 cpu);
 u64 scheduler_bus_v_ns(void);
 /* How often the event of DRFQ_EVENTS named @name was counted; all ones: there is none. */

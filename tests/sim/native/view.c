@@ -25,16 +25,16 @@ u64 machine_v_ns(struct machine *m)
 	return scheduler_v_ns();
 }
 
-u64 machine_register_vtime_ns(struct machine *m, s32 cpu)
-{
-	load_globals(m);
-	return scheduler_register_vtime_ns(cpu);
-}
-
 u64 machine_bus_v_ns(struct machine *m)
 {
 	load_globals(m);
 	return scheduler_bus_v_ns();
+}
+
+u64 machine_register_vtime(struct machine *m, s32 cpu)
+{
+	load_globals(m);
+	return scheduler_register_vtime(cpu);
 }
 
 u64 machine_slot_vtime_ns(struct machine *m, s32 cpu)

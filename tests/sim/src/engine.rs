@@ -345,10 +345,10 @@ impl Sim {
         }
     }
 
-    /// What the agent writes: `virtualTime_coreId` is ns >> 22 (4.5.3).
+    /// The agent copies the CPUs' labels to the registers.
     fn publish(&mut self) {
         let cpus = 0..self.cpus.len();
-        let registers = cpus.map(|cpu| self.kernel.register_vtime_ns(cpu) >> 22);
+        let registers = cpus.map(|cpu| self.kernel.register_vtime(cpu));
         self.memory.serve_by(self.now_ns, registers.collect());
         if let Some(update_ns) = self.config.controller_update_ns {
             self.push(self.now_ns + update_ns, Event::Publish);

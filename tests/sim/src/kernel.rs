@@ -108,8 +108,8 @@ unsafe extern "C" {
     fn machine_add_dma(m: *mut Machine, p: *mut Task, bytes: u64);
     fn machine_set_weight(m: *mut Machine, p: *mut Task, weight: u32);
     fn machine_v_ns(m: *mut Machine) -> u64;
-    fn machine_register_vtime_ns(m: *mut Machine, cpu: i32) -> u64;
     fn machine_bus_v_ns(m: *mut Machine) -> u64;
+    fn machine_register_vtime(m: *mut Machine, cpu: i32) -> u64;
     fn machine_slot_vtime_ns(m: *mut Machine, cpu: i32) -> u64;
     fn machine_event_count(m: *mut Machine, name: *const c_char) -> u64;
     fn machine_task_view(m: *mut Machine, p: *mut Task, view: *mut Account);
@@ -450,16 +450,16 @@ impl Kernel {
         self.with(|m| unsafe { machine_v_ns(m) })
     }
 
-    /// The virtual time by which a memory controller serves `cpu`, virtual ns.
-    pub fn register_vtime_ns(&self, cpu: usize) -> u64 {
-        // SAFETY: the machine lives.
-        self.with(|m| unsafe { machine_register_vtime_ns(m, cpu as i32) })
-    }
-
     /// B, virtual ns.
     pub fn bus_v_ns(&self) -> u64 {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_bus_v_ns(m) })
+    }
+
+    /// What `cpu` published for the controller's register `virtualTime_coreId`.
+    pub fn register_vtime(&self, cpu: usize) -> u64 {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_register_vtime(m, cpu as i32) })
     }
 
     /// S of the packet on `cpu`, virtual ns.

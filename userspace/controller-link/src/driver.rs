@@ -17,6 +17,11 @@ pub trait Driver: Send {
     /// Time between two polls.
     fn interval(&self) -> Duration;
 
+    /// Tells the driver whether the cores label their traffic themselves.
+    fn use_mailbox(&mut self, active: bool) {
+        let _ = active;
+    }
+
     /// Prepares a newly connected controller, which may be the same as before.
     ///
     /// # Errors

@@ -91,6 +91,7 @@ pub struct FakeScheduler {
     pub running: Vec<RunningTask>,
     pub tasks: Vec<TaskUsage>,
     pub charged: HashMap<u32, u64>,
+    pub assigned: Vec<(u32, HwId)>,
 }
 
 impl FakeScheduler {
@@ -117,6 +118,10 @@ impl SchedulerView for FakeScheduler {
 
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {
         Ok(self.tasks.clone())
+    }
+
+    fn assign(&mut self, pid: u32, id: HwId) {
+        self.assigned.push((pid, id));
     }
 
     fn charge(&mut self, pid: u32, bytes: u64) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The driver of `--controller`. It keeps the registers in step with what runs
-//! (pid_coreId, virtualTime_coreId, virtualTime_pid), and books the traffic that
-//! the controller counted to its tasks.
+//! The driver of `--controller`. It gives tasks hardware ids, writes the virtual
+//! times of their devices' traffic (virtualTime_pid), and books the traffic that the
+//! controller counted to its tasks.
 //!
-//! Between a context switch and the next poll, the controller counts a core's
-//! traffic for the task that ran before. That is at most one interval's traffic.
+//! If the controller has a mailbox, CPUs label their traffic themselves at each
+//! switch. Otherwise the driver copies their labels to the registers (pid_coreId,
+//! virtualTime_coreId). Between a switch and the next poll, the controller then
+//! counts a core's traffic for the task that ran before.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -14,11 +16,10 @@ use std::{
 
 use crate::{
     driver::{Driver, lock},
-    id_table::{IdTable, SHARED_ID},
+    id_table::{Assignment, IdTable, SHARED_ID},
     link_stats::LinkStats,
     registers::{
-        Access, Fault, HwId, Registers, Size, identify, pid_core, register_vtime, traffic,
-        vtime_core, vtime_pid,
+        Access, Fault, HwId, Registers, Size, identify, pid_core, traffic, vtime_core, vtime_pid,
     },
     scheduler_view::{SchedulerView, TaskUsage, usage_since},
     session::Session,
@@ -39,6 +40,10 @@ const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
 /// memory for tasks that do not run.
 const SWEPT_IDS: usize = 16;
 
+/// Ids for which each poll checks whether a task has them, to read those that tasks
+/// have. With a mailbox, several tasks may run on a core between two polls.
+const CHECKED_IDS: u32 = 1024;
+
 /// Time between two reads of the registers while no task runs.
 const IDLE_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -48,10 +53,14 @@ pub struct Forwarder {
     size: Size,
     ids: IdTable,
     session: Session,
+    /// Whether the cores label their traffic themselves.
+    mailbox: bool,
     /// The id that pid_coreId holds for each core.
     core_ids: Vec<HwId>,
     /// The last id that was read without a core that carries it.
     cursor: u32,
+    /// The last id that was checked for a task that has it.
+    checked: u32,
     last_batch: Instant,
     next_scan: Instant,
     /// The scan that loads are measured from, and its time.
@@ -69,8 +78,10 @@ impl Forwarder {
             size: Size { pids: 3, cores: 1 },
             ids: IdTable::new(3),
             session: Session::default(),
+            mailbox: false,
             core_ids: Vec::new(),
             cursor: 0,
+            checked: 0,
             last_batch: now,
             next_scan: now,
             before: None,
@@ -130,32 +141,59 @@ impl Forwarder {
         self.next_scan = begun + SCAN_INTERVAL.max(begun.elapsed() * SCAN_SHARE);
         tasks
             .iter()
-            .map(|task| (self.ids.get(task.pid), task.vtime_ns))
+            .map(|task| (self.ids.get(task.pid), task.vtime))
             .filter(|(id, _)| *id != SHARED_ID)
-            .map(|(id, vtime_ns)| (vtime_pid(id), register_vtime(vtime_ns)))
+            .map(|(id, vtime)| (vtime_pid(id), vtime))
             .collect()
     }
 
-    /// Adds what the cores' registers should hold to `wanted`. Returns the id of
-    /// each core.
+    /// Adds what the registers of the running tasks should hold to `wanted`, and tells
+    /// the scheduler the ids that CPUs should carry. Returns the id of each core.
     fn labels(
         &mut self,
         scheduler: &mut dyn SchedulerView,
         wanted: &mut Vec<(u64, u64)>,
     ) -> Vec<HwId> {
+        // A CPU must not start to carry an id that was taken from its task.
+        self.assign(scheduler, Vec::new());
         let mut labels = vec![0; self.core_ids.len()];
+        let mut outdated = Vec::new();
         for (core, (label, now)) in labels.iter_mut().zip(scheduler.running()).enumerate() {
-            if now.pid != 0 {
-                *label = self.ids.claim(now.pid);
-                let vtime = register_vtime(now.vtime_ns);
-                wanted.push((vtime_core(core as u32), vtime));
-                if *label != SHARED_ID {
-                    wanted.push((vtime_pid(*label), vtime));
-                }
+            let own = match now.pid {
+                0 => 0,
+                pid => self.ids.claim(pid),
+            };
+            if own != 0 && own != SHARED_ID {
+                wanted.push((vtime_pid(own), now.vtime));
             }
-            wanted.push((pid_core(core as u32), (*label).into()));
+            if self.mailbox {
+                *label = now.id;
+                if now.id != 0 && now.id != own {
+                    outdated.push(now.pid);
+                }
+                continue;
+            }
+            *label = own;
+            if own != 0 {
+                wanted.push((vtime_core(core as u32), now.vtime));
+            }
+            wanted.push((pid_core(core as u32), own.into()));
         }
+        self.assign(scheduler, outdated);
         labels
+    }
+
+    /// Tells the scheduler the ids of these tasks, and of those whose id changed.
+    fn assign(&mut self, scheduler: &mut dyn SchedulerView, mut pids: Vec<u32>) {
+        pids.extend(self.ids.take_changed());
+        if !self.mailbox {
+            return;
+        }
+        pids.sort_unstable();
+        pids.dedup();
+        for pid in pids.into_iter().filter(|&pid| pid != 0) {
+            scheduler.assign(pid, self.ids.get(pid));
+        }
     }
 
     /// The ids whose traffic this poll reads.
@@ -167,6 +205,14 @@ impl Forwarder {
         for _ in 0..SWEPT_IDS {
             self.cursor = (self.cursor + 1) % self.size.pids;
             ids.insert(self.cursor as HwId);
+        }
+        if self.mailbox {
+            for _ in 0..CHECKED_IDS.min(self.size.pids) {
+                self.checked = (self.checked + 1) % self.size.pids;
+                if self.ids.assignment(self.checked as HwId) != Assignment::Free {
+                    ids.insert(self.checked as HwId);
+                }
+            }
         }
         ids
     }
@@ -184,6 +230,10 @@ impl Forwarder {
 impl Driver for Forwarder {
     fn interval(&self) -> Duration {
         self.interval
+    }
+
+    fn use_mailbox(&mut self, active: bool) {
+        self.mailbox = active;
     }
 
     fn connect(
@@ -237,6 +287,7 @@ impl Driver for Forwarder {
         let mut stats = lock(stats);
         stats.polls += 1;
         stats.writes += writes;
+        stats.mailbox = self.mailbox;
         stats.ids = self.ids.len() as u64;
         drop(stats);
         registers.advance(self.interval.as_nanos() as u64 * 1000)
@@ -265,6 +316,7 @@ mod tests {
     use super::*;
     use crate::{
         fake::{FakeController, FakeScheduler},
+        registers::PIDS_MAX,
         scheduler_view::RunningTask,
     };
 
@@ -280,11 +332,8 @@ mod tests {
         (forwarder, controller, FakeScheduler::default(), stats)
     }
 
-    fn core(pid: u32, vtime_slices: u64) -> RunningTask {
-        RunningTask {
-            pid,
-            vtime_ns: vtime_slices << 22,
-        }
+    fn core(pid: u32, vtime: u64) -> RunningTask {
+        RunningTask { pid, id: 0, vtime }
     }
 
     #[test]
@@ -306,12 +355,6 @@ mod tests {
             .unwrap();
         assert_eq!(controller.writes, written);
 
-        // A virtual time in the same unit of the register is not written either.
-        scheduler.running[0].vtime_ns += 5;
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
-        assert_eq!(controller.writes, written);
         scheduler.running[0] = core(500_000, 8);
         forwarder
             .poll(&mut controller, &mut scheduler, &stats)
@@ -421,6 +464,43 @@ mod tests {
         let traffic = lock(&stats).traffic.clone();
         assert_eq!((traffic.by_pid.get(&20), traffic.shared), (Some(&8), 3));
         assert_eq!((scheduler.charged[&10], traffic.total()), (5, 16));
+    }
+
+    #[test]
+    fn with_a_mailbox_the_scheduler_gets_the_ids_and_the_registers_stay() {
+        let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 2);
+        forwarder.use_mailbox(true);
+        let label = |pid, id| RunningTask { pid, id, vtime: 7 };
+        scheduler.running = vec![label(10, SHARED_ID), label(0, 0)];
+        let mut poll = |scheduler: &mut FakeScheduler| {
+            forwarder.poll(&mut controller, scheduler, &stats).unwrap();
+            (controller.label(0), controller.label(1))
+        };
+        assert_eq!(poll(&mut scheduler), ((0, 0), (0, 0)));
+        assert_eq!(scheduler.assigned, [(10, 2)]);
+        // The CPU has labelled itself. Then another task runs, whose label is old.
+        scheduler.running = vec![label(10, 2), label(11, SHARED_ID)];
+        poll(&mut scheduler);
+        scheduler.running = vec![label(11, 3), label(10, SHARED_ID)];
+        poll(&mut scheduler);
+        assert_eq!(scheduler.assigned[1..], [(11, 3), (10, 2)]);
+        assert_eq!(controller.peek(vtime_pid(2)), Ok(7));
+    }
+
+    #[test]
+    fn with_a_mailbox_traffic_of_tasks_that_ran_between_polls_is_read() {
+        let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 1);
+        forwarder.use_mailbox(true);
+        for (pid, id) in [(10, 2), (11, 3), (12, 4)] {
+            scheduler.running = vec![RunningTask { pid, id, vtime: 1 }];
+            forwarder.poll(&mut controller, &mut scheduler, &stats).unwrap();
+        }
+        controller.count(2, 100);
+        controller.count(3, 10);
+        for _ in 0..PIDS_MAX / CHECKED_IDS {
+            forwarder.poll(&mut controller, &mut scheduler, &stats).unwrap();
+        }
+        assert_eq!(scheduler.charged, [(10, 100), (11, 10)].into());
     }
 
     #[test]

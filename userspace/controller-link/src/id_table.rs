@@ -43,6 +43,8 @@ pub struct IdTable {
     /// Free ids, longest free first.
     free: VecDeque<HwId>,
     draining: Vec<HwId>,
+    /// Tasks whose id changed since `take_changed`.
+    changed: Vec<u32>,
 }
 
 impl IdTable {
@@ -53,6 +55,7 @@ impl IdTable {
             by_pid: HashMap::new(),
             free: (SHARED_ID + 1..pids as HwId).collect(),
             draining: Vec::new(),
+            changed: Vec::new(),
         }
     }
 
@@ -78,6 +81,7 @@ impl IdTable {
         if let Some(id) = self.by_pid.remove(&pid) {
             self.assignments[usize::from(id)] = Assignment::Draining(pid, for_pid);
             self.draining.push(id);
+            self.changed.push(pid);
         }
     }
 
@@ -99,6 +103,12 @@ impl IdTable {
     fn give(&mut self, id: HwId, pid: u32) {
         self.assignments[usize::from(id)] = Assignment::Task(pid);
         self.by_pid.insert(pid, id);
+        self.changed.push(pid);
+    }
+
+    /// The tasks whose id changed since the last call.
+    pub fn take_changed(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.changed)
     }
 
     /// What an id is used for.
@@ -203,6 +213,20 @@ mod tests {
         // An id in use is not draining.
         ids.finish_drain(2);
         assert_eq!(ids.assignment(2), Assignment::Task(8));
+    }
+
+    #[test]
+    fn each_change_of_a_task_s_id_is_reported_once() {
+        let mut ids = IdTable::new(3);
+        ids.claim(7);
+        ids.claim(7);
+        assert_eq!(ids.take_changed(), [7]);
+        ids.claim(8);
+        assert!(ids.take_changed().is_empty(), "8 shares an id as before");
+        ids.release(7, Some(8));
+        assert_eq!(ids.take_changed(), [7]);
+        ids.finish_drain(2);
+        assert_eq!((ids.take_changed(), ids.get(8)), (vec![8], 2));
     }
 
     #[test]

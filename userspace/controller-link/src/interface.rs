@@ -55,6 +55,15 @@ mod tests {
             virtual_machine::PCI_BAR,
         ];
         assert_eq!(device, [0x1af4, 0x1110, 2]);
+        let registers = [mailbox::FEATURES, mailbox::FEATURE_BIT, mailbox::ADDRESS];
+        assert_eq!((registers, mailbox::PAGES), ([0x20, 0, 0x50000], 64));
+        let sizes = [mailbox::PAGE_BYTES, mailbox::LABEL_BYTES];
+        let words = [
+            mailbox::LABEL_VALID,
+            mailbox::LABEL_PID,
+            mailbox::LABEL_VTIME,
+        ];
+        assert_eq!((sizes, words), ([4096, 64], [0, 8, 16]));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! * [`interface`] holds the constants of the registers and of the socket
 //!   protocol, [`registers`] the trait of everything that reaches a controller.
 //! * [`target`] names a controller. [`socket`] (with [`wire`]) and [`mmio`]
-//!   (with [`pci`]) reach one.
+//!   (with [`pci`]) reach one. [`pagemap`] finds the pages of its mailbox.
 //! * [`id_table`], [`register_cache`] and [`traffic_accounting`] decide which
 //!   task has which hardware id, what must be written, and which task caused
 //!   which bytes. They do no I/O.
@@ -23,6 +23,7 @@ pub mod id_table;
 pub mod interface;
 pub mod link_stats;
 pub mod mmio;
+pub mod pagemap;
 pub mod pci;
 pub mod reconnector;
 pub mod register_cache;

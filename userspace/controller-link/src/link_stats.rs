@@ -32,6 +32,8 @@ pub struct LinkStats {
     pub time_ps: u64,
     /// CPU time of the thread that talks to it (ns).
     pub cpu_ns: u64,
+    /// Whether the cores label their traffic themselves.
+    pub mailbox: bool,
     /// Registers written.
     pub writes: u64,
     /// Tasks that hold a hardware id.

@@ -3,27 +3,36 @@
 //! UIO device.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io::{self, ErrorKind},
     os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     ptr,
     time::Instant,
 };
 
 use crate::{
-    interface::{limits, offset},
+    interface::{limits, mailbox, offset},
     registers::{Access, Fault, Op, PIDS_MAX, Registers, pid_core, vtime_core, vtime_pid},
 };
 
 /// Bytes that the registers occupy.
 const BYTES: usize = limits::BYTES as usize;
 
+/// Bytes that the mailbox's registers occupy, which lie behind the others.
+const MAILBOX_BYTES: usize = mailbox::PAGE_BYTES as usize;
+
+/// Cores whose labels fit one page.
+const CORES_PER_PAGE: u64 = mailbox::PAGE_BYTES / mailbox::LABEL_BYTES;
+
 /// Mapped registers.
 pub struct Mmio {
     base: *mut u64,
     pids: u64,
     cores: u64,
+    /// The mailbox's registers; null: not mapped.
+    mailbox: *mut u64,
+    path: PathBuf,
     /// The controller has no clock that can be read, so its time is this host's.
     since: Instant,
 }
@@ -37,28 +46,13 @@ impl Mmio {
     /// # Errors
     /// The file cannot be mapped.
     pub fn map(path: &Path) -> Result<Self, Fault> {
-        let gone = |error: io::Error| Fault::Gone(explain(&error, path));
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_SYNC | libc::O_CLOEXEC)
-            .open(path)
-            .map_err(gone)?;
-        let metadata = file.metadata().map_err(gone)?;
-        if metadata.is_file() && metadata.len() < BYTES as u64 {
-            // A mapping beyond the end of a file faults only when it is touched.
-            return Err(Fault::Gone(format!(
-                "{} has {} bytes, but the registers take {BYTES}; name the file of the \
-                 controller's registers",
-                path.display(),
-                metadata.len()
-            )));
-        }
-        let base = map_shared(&file).map_err(gone)?;
+        let base = map_shared(path, 0, BYTES)?;
         let mut mmio = Self {
             base,
             pids: 0,
             cores: 0,
+            mailbox: ptr::null_mut(),
+            path: path.to_owned(),
             since: Instant::now(),
         };
         // Never more than the map has room for, whatever the registers hold.
@@ -104,6 +98,10 @@ impl Drop for Mmio {
     fn drop(&mut self) {
         // SAFETY: mapped by `map_shared` with this length, and used no more.
         unsafe { libc::munmap(self.base.cast(), BYTES) };
+        if !self.mailbox.is_null() {
+            // SAFETY: as above.
+            unsafe { libc::munmap(self.mailbox.cast(), MAILBOX_BYTES) };
+        }
     }
 }
 
@@ -125,14 +123,59 @@ impl Registers for Mmio {
         }
         Ok(self.since.elapsed().as_nanos() as u64 * 1000)
     }
+
+    fn set_mailbox(&mut self, pages: &[u64]) -> Result<bool, Fault> {
+        if self.load(mailbox::FEATURES) >> mailbox::FEATURE_BIT & 1 == 0 {
+            return Ok(false);
+        }
+        if self.mailbox.is_null() {
+            self.mailbox = map_shared(&self.path, mailbox::ADDRESS, MAILBOX_BYTES)?;
+        }
+        let needed = self.cores.div_ceil(CORES_PER_PAGE).min(mailbox::PAGES);
+        for n in 0..needed as usize {
+            let page = pages.get(n).copied().unwrap_or(0);
+            // SAFETY: `mailbox::PAGES` registers lie in the mapping, aligned.
+            let kept = unsafe {
+                let register = self.mailbox.add(n);
+                ptr::write_volatile(register, page.to_le());
+                u64::from_le(ptr::read_volatile(register))
+            };
+            if kept != page {
+                return Err(Fault::Refused(format!(
+                    "page {page:#x} as its mailbox, and kept {kept:#x}"
+                )));
+            }
+        }
+        Ok(true)
+    }
 }
 
-fn map_shared(file: &File) -> io::Result<*mut u64> {
+/// Maps a part of the device's file.
+fn map_shared(path: &Path, offset: u64, bytes: usize) -> Result<*mut u64, Fault> {
+    let gone = |error: io::Error| Fault::Gone(explain(&error, path));
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_SYNC | libc::O_CLOEXEC)
+        .open(path)
+        .map_err(gone)?;
+    let metadata = file.metadata().map_err(gone)?;
+    let end = offset + bytes as u64;
+    if metadata.is_file() && metadata.len() < end {
+        // A mapping beyond the end of a file faults only when it is touched.
+        return Err(Fault::Gone(format!(
+            "{} has {} bytes, but the registers take {end}; name the file of the controller's \
+             registers",
+            path.display(),
+            metadata.len()
+        )));
+    }
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+    let (fd, offset) = (file.as_raw_fd(), offset as libc::off_t);
     // SAFETY: a new mapping at an address that the kernel chooses.
-    let base = unsafe { libc::mmap(ptr::null_mut(), BYTES, access, flags, file.as_raw_fd(), 0) };
+    let base = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, fd, offset) };
     if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
+        return Err(gone(io::Error::last_os_error()));
     }
     Ok(base.cast())
 }
@@ -197,6 +240,29 @@ mod tests {
             (other.load(pid_core(3)), other.load(vtime_pid(8191))),
             (5, 9)
         );
+    }
+
+    #[test]
+    fn a_device_gets_mailbox_pages_only_if_it_says_that_it_has_a_mailbox() {
+        // 100 cores need two pages.
+        let file = pretended(8192, 100);
+        let mut mmio = Mmio::map(file.path()).unwrap();
+        assert_eq!(mmio.set_mailbox(&[0x1000, 0x7000]), Ok(false));
+        mmio.store(mailbox::FEATURES, 1 << mailbox::FEATURE_BIT);
+        let short = mmio.set_mailbox(&[0x1000]).unwrap_err().to_string();
+        assert!(short.contains("the registers take 331776"), "{short}");
+
+        file.as_file().set_len(0x80000).unwrap();
+        assert_eq!(mmio.set_mailbox(&[0x1000, 0x7000, 0x9000]), Ok(true));
+        let addresses = |file: &tempfile::NamedTempFile| {
+            let bytes = std::fs::read(file.path()).unwrap();
+            let words = bytes[mailbox::ADDRESS as usize..].chunks_exact(8).take(3);
+            let words = words.map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+            words.collect::<Vec<_>>()
+        };
+        assert_eq!(addresses(&file), [0x1000, 0x7000, 0]);
+        assert_eq!(mmio.set_mailbox(&[]), Ok(true));
+        assert_eq!(addresses(&file), [0, 0, 0]);
     }
 
     #[test]

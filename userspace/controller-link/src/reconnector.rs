@@ -78,6 +78,8 @@ pub struct Reconnector<J> {
     connected_at: Instant,
     retry_at: Instant,
     pause: Duration,
+    /// Physical addresses of the pages that hold the cores' labels.
+    mailbox: Vec<u64>,
     stats: Arc<Mutex<LinkStats>>,
     stop: Arc<AtomicBool>,
 }
@@ -105,6 +107,7 @@ impl<J: Driver> Reconnector<J> {
             connected_at: now,
             retry_at: now,
             pause: PAUSES.0,
+            mailbox: Vec::new(),
             stats: Arc::new(Mutex::new(stats)),
             stop: Arc::default(),
         };
@@ -126,6 +129,26 @@ impl<J: Driver> Reconnector<J> {
     /// The driver.
     pub fn driver(&self) -> &J {
         &self.driver
+    }
+
+    /// Lets the cores label their traffic in these pages of memory (see
+    /// [`Registers::set_mailbox`]), until `shutdown`. Returns whether they do.
+    pub fn set_mailbox(&mut self, pages: Vec<u64>) -> bool {
+        self.mailbox = pages;
+        let Some(registers) = &mut self.registers else {
+            return false;
+        };
+        match registers.set_mailbox(&self.mailbox) {
+            Ok(has) => {
+                let active = has && !self.mailbox.is_empty();
+                self.driver.use_mailbox(active);
+                active
+            }
+            Err(fault) => {
+                self.on_error(&fault);
+                false
+            }
+        }
     }
 
     /// Polls until the `stop` flag is set, then shuts the driver down.
@@ -168,6 +191,8 @@ impl<J: Driver> Reconnector<J> {
 
     /// Shuts the driver down, if it is connected.
     pub fn shutdown(&mut self, scheduler: &mut dyn SchedulerView) {
+        // The labels' pages are freed soon.
+        self.set_mailbox(Vec::new());
         if let Some(registers) = &mut self.registers {
             let result = self
                 .driver
@@ -181,6 +206,9 @@ impl<J: Driver> Reconnector<J> {
     fn connect(&mut self) -> Result<(), Fault> {
         let mut registers = self.endpoint.connect(&self.stop)?;
         self.driver.connect(registers.as_mut(), &self.stats)?;
+        let has_mailbox = registers.set_mailbox(&self.mailbox)?;
+        self.driver
+            .use_mailbox(has_mailbox && !self.mailbox.is_empty());
         self.registers = Some(registers);
         self.connected_at = Instant::now();
         Ok(())

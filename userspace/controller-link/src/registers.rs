@@ -33,12 +33,6 @@ pub fn pid_core(core: u32) -> u64 {
     offset::PID_CORE + 8 * u64::from(core)
 }
 
-/// A virtual time (ns) in the unit of the registers, 2^22 ns, which is about one
-/// slice. Thesis 4.5.3 prints a left shift; only the right shift makes sense.
-pub fn register_vtime(vtime_ns: u64) -> u64 {
-    vtime_ns >> 22
-}
-
 /// An operation on a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -150,6 +144,17 @@ pub trait Registers: Send {
     fn advance(&mut self, by_ps: u64) -> Result<(), Fault> {
         let _ = by_ps;
         Ok(())
+    }
+
+    /// Lets the cores label their traffic in these pages of memory (physical
+    /// addresses; page n holds the labels of cores 64 n to 64 n + 63). Without pages
+    /// the registers alone count again. Returns whether the controller has a mailbox.
+    ///
+    /// # Errors
+    /// As for `batch`.
+    fn set_mailbox(&mut self, pages: &[u64]) -> Result<bool, Fault> {
+        let _ = pages;
+        Ok(false)
     }
 
     /// Asks for synthetic traffic from now on. A demand replaces the earlier one

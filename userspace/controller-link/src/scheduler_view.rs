@@ -3,13 +3,17 @@
 
 use std::collections::HashMap;
 
+use crate::registers::HwId;
+
 /// What runs on a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunningTask {
     /// Thread id; 0: no task of this scheduler.
     pub pid: u32,
-    /// Virtual time by which a memory controller serves the task (ns).
-    pub vtime_ns: u64,
+    /// The hardware id in the CPU's label; 0: no task of this scheduler.
+    pub id: HwId,
+    /// The virtual time in the CPU's label (in the unit of the registers).
+    pub vtime: u64,
 }
 
 /// What a task has used.
@@ -21,8 +25,8 @@ pub struct TaskUsage {
     pub cpu_ns: u64,
     /// Memory traffic since then (bytes), from whichever source.
     pub bytes: u64,
-    /// Virtual time by which a memory controller serves it (ns).
-    pub vtime_ns: u64,
+    /// Virtual time of its traffic (in the unit of the registers).
+    pub vtime: u64,
 }
 
 /// The running scheduler.
@@ -35,6 +39,10 @@ pub trait SchedulerView {
     /// # Errors
     /// Why the tasks cannot be read, in one line.
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String>;
+
+    /// Gives a task the hardware id that its CPU's label carries from its next tick or
+    /// switch on. A task that has ended is skipped.
+    fn assign(&mut self, pid: u32, id: HwId);
 
     /// Charges memory traffic (bytes) to a task. A task that has ended is skipped.
     fn charge(&mut self, pid: u32, bytes: u64);
@@ -70,7 +78,7 @@ mod tests {
             pid,
             cpu_ns,
             bytes,
-            vtime_ns: 0,
+            vtime: 0,
         };
         let before = [(1, task(1, 10, 100)), (2, task(2, 50, 500))].into();
         let now = [task(1, 15, 100), task(2, 5, 7), task(3, 1, 2)];

@@ -19,9 +19,7 @@ use crate::{
     id_table::{Assignment, IdTable, SHARED_ID},
     interface::protocol_limits::DEMAND_BYTES_PER_S_MAX,
     link_stats::LinkStats,
-    registers::{
-        Access, Demand, Fault, HwId, Registers, identify, register_vtime, traffic, vtime_pid,
-    },
+    registers::{Access, Demand, Fault, HwId, Registers, identify, traffic, vtime_pid},
     scheduler_view::{SchedulerView, TaskUsage, usage_since},
     session::Session,
     traffic_accounting::traffic_read,
@@ -100,7 +98,7 @@ impl Shadow {
         let mut wanted = Vec::new();
         let (mut sum, mut n) = (0u64, 0u64);
         for task in tasks {
-            let vtime = register_vtime(task.vtime_ns);
+            let vtime = task.vtime;
             match self.ids.get(task.pid) {
                 SHARED_ID if rates.contains_key(&task.pid) => (sum, n) = (sum + vtime, n + 1),
                 SHARED_ID => {}
@@ -282,7 +280,7 @@ mod tests {
     fn the_model_is_asked_for_what_each_task_moved() {
         let (mut shadow, mut controller, mut scheduler, stats) = begin();
         scheduler.add_tasks(&[10, 20, 30]);
-        scheduler.tasks[0].vtime_ns = 9 << 22;
+        scheduler.tasks[0].vtime = 9;
         poll(&mut shadow, &mut controller, &mut scheduler, &stats);
         scheduler.use_bytes(10, 1_000_000);
         scheduler.use_bytes(20, 5_000_000);

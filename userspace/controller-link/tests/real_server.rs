@@ -190,8 +190,8 @@ fn a_shadow_gives_more_to_the_earlier_virtual_time() {
     let server = Server::start(&[]);
     let mut link = link_to(&server, Shadow::default);
     let mut scheduler = FakeScheduler::default();
-    for (pid, vtime_slices) in [(10, 1u64), (20, 1000), (30, 1)] {
-        scheduler.add_tasks(pid, vtime_slices << 22);
+    for (pid, vtime) in [(10, 1u64), (20, 1000), (30, 1)] {
+        scheduler.add_tasks(pid, vtime);
     }
     for _ in 0..12 {
         // The tasks claim 300 MB and 10 MB in 100 ms of wall clock.

@@ -33,6 +33,10 @@ pub struct Controller {
     pub time_ps: u64,
     #[stat(desc = "polls of the registers since the agent started")]
     pub polls: u64,
+    #[stat(desc = "1 if each CPU labels its traffic itself, at each switch")]
+    pub mailbox: u32,
+    #[stat(desc = "time between two copies of the CPUs' labels (ns of its time); 0: no copies")]
+    pub copy_interval_ns: f64,
     #[stat(desc = "registers written since the agent started")]
     pub writes: u64,
     #[stat(desc = "times that the connection was lost")]
@@ -56,10 +60,21 @@ impl Controller {
             ids: cur.ids,
             time_ps: cur.time_ps,
             polls: cur.polls,
+            mailbox: cur.mailbox.into(),
+            copy_interval_ns: copy_interval_ns(prev, cur),
             writes: cur.writes,
             losses: cur.losses,
             cpu_ns: cur.cpu_ns,
         }
+    }
+}
+
+/// Mean time between two copies of the labels; by so much can a label be late.
+fn copy_interval_ns(prev: &LinkStats, cur: &LinkStats) -> f64 {
+    match cur.polls.saturating_sub(prev.polls) {
+        0 => 0.0,
+        _ if cur.mailbox => 0.0,
+        polls => cur.time_ps.saturating_sub(prev.time_ps) as f64 / 1e3 / polls as f64,
     }
 }
 

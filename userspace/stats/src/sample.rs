@@ -25,7 +25,8 @@ pub struct TaskSample {
     pub dma_bytes: u64,
     pub cpu_vt_ns: u64,
     pub mem_vt_ns: u64,
-    pub register_vtime_ns: u64,
+    /// Virtual time of its traffic, in the unit of a memory controller's registers.
+    pub register_vtime: u64,
     pub held_ns: u64,
     pub max_held_ns: u64,
 }

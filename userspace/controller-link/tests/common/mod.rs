@@ -18,7 +18,7 @@ use std::{
 use drfq_controller_link::{
     driver::Driver,
     reconnector::{Endpoint, Reconnector},
-    registers::Fault,
+    registers::{Fault, HwId},
     scheduler_view::{RunningTask, SchedulerView, TaskUsage},
     target::Target,
 };
@@ -239,7 +239,8 @@ impl FakeScheduler {
     pub fn with_running(pids: &[u32]) -> Self {
         let running = pids.iter().map(|&pid| RunningTask {
             pid,
-            vtime_ns: 1 << 40,
+            vtime: 1 << 18,
+            ..RunningTask::default()
         });
         Self {
             running: running.collect(),
@@ -251,10 +252,10 @@ impl FakeScheduler {
         self.running.reverse();
     }
 
-    pub fn add_tasks(&mut self, pid: u32, vtime_ns: u64) {
+    pub fn add_tasks(&mut self, pid: u32, vtime: u64) {
         self.tasks.push(TaskUsage {
             pid,
-            vtime_ns,
+            vtime,
             ..TaskUsage::default()
         });
     }
@@ -269,6 +270,8 @@ impl SchedulerView for FakeScheduler {
     fn running(&mut self) -> &[RunningTask] {
         &self.running
     }
+
+    fn assign(&mut self, _: u32, _: HwId) {}
 
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {
         let now = Instant::now();
