@@ -123,8 +123,8 @@ class HardwareModel {
   /// Whether accesses to this address must be reported to loaded() or stored(). Those to the
   /// mailbox's page are accesses to memory, too.
   bool watches(std::uint64_t physical) const {
-    return in_bar(physical) || physical - mailbox_.load(std::memory_order_relaxed) <
-                                   PciRegisters::kMailboxPageBytes;
+    return in_bar(physical) ||
+           physical - mailbox_.load(std::memory_order_relaxed) < PciRegisters::kMailboxPageBytes;
   }
   bool in_bar(std::uint64_t physical) const {
     return physical - bar_.load(std::memory_order_relaxed) < kBarBytes;

@@ -26,8 +26,7 @@ void PciRegisters::attach(std::uint64_t *page, const RegisterFile &regs) {
 }
 
 std::vector<RegisterWrite> PciRegisters::bar_stored(std::uint64_t offset, unsigned bytes,
-                                                    std::uint64_t value,
-                                                    const RegisterFile &regs) {
+                                                    std::uint64_t value, const RegisterFile &regs) {
   if (offset % 8 == 0 && bytes == 8) {
     if (has_mailbox_ && offset == mailbox::kAddress && value % kMailboxPageBytes == 0) {
       mailbox_page_ = value;

@@ -52,8 +52,7 @@ void DataPath::watched(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t phy
                        hardware::AccessKind kind, std::uint64_t insns, Ring ring) {
   const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
   const std::uint64_t value = value_of(info);
-  if (!hardware_.in_bar(physical) &&
-      hardware_.access(vcpu.index, insns, physical, 1, kind, ring))
+  if (!hardware_.in_bar(physical) && hardware_.access(vcpu.index, insns, physical, 1, kind, ring))
     vcpu.request_turn();
   if (kind == hardware::AccessKind::load)
     return hardware_.loaded(vcpu.index, insns, physical, bytes, value);

@@ -267,9 +267,9 @@ void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, s
   const std::size_t size = qemu_plugin_insn_data(insn, bytes, sizeof bytes);
   const SpecialInsn what = decode(bytes, size);
   if (what == SpecialInsn::none) return;
-  if (!live_ && (what == SpecialInsn::hlt || what == SpecialInsn::pause ||
-                 what == SpecialInsn::clflush || what == SpecialInsn::address_space ||
-                 what == SpecialInsn::translation))
+  if (!live_ &&
+      (what == SpecialInsn::hlt || what == SpecialInsn::pause || what == SpecialInsn::clflush ||
+       what == SpecialInsn::address_space || what == SpecialInsn::translation))
     return;
   InsnSite site;
   site.insn = what;

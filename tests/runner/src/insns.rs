@@ -50,7 +50,10 @@ pub fn show(out: &Path) -> Result<()> {
     let mut args = ARGS.map(String::from).to_vec();
     let registers = std::env::temp_dir().join("drfq-registers");
     std::fs::write(&registers, controller_registers()).context("cannot write registers")?;
-    args.extend(["--controller".into(), format!("mmio:{}", registers.display())]);
+    args.extend([
+        "--controller".into(),
+        format!("mmio:{}", registers.display()),
+    ]);
     let log = out.with_extension("log");
     let loaded = LoadedScheduler::start(
         &Executables::find()?,

@@ -493,12 +493,16 @@ mod tests {
         forwarder.use_mailbox(true);
         for (pid, id) in [(10, 2), (11, 3), (12, 4)] {
             scheduler.running = vec![RunningTask { pid, id, vtime: 1 }];
-            forwarder.poll(&mut controller, &mut scheduler, &stats).unwrap();
+            forwarder
+                .poll(&mut controller, &mut scheduler, &stats)
+                .unwrap();
         }
         controller.count(2, 100);
         controller.count(3, 10);
         for _ in 0..PIDS_MAX / CHECKED_IDS {
-            forwarder.poll(&mut controller, &mut scheduler, &stats).unwrap();
+            forwarder
+                .poll(&mut controller, &mut scheduler, &stats)
+                .unwrap();
         }
         assert_eq!(scheduler.charged, [(10, 100), (11, 10)].into());
     }
