@@ -66,8 +66,8 @@ std::vector<RegisterWrite> PciRegisters::mailbox_stored(std::uint64_t offset, un
   } else {
     return {};
   }
-  const RegisterWrite pid{mmio::kPidCore + 8 * core, label.attributed_pid()};
-  const RegisterWrite vtime{mmio::kVtimeCore + 8 * core, label.vtime};
+  const RegisterWrite pid{mmio::kPidCore + 8 * core, label.counts() ? label.pid : 0};
+  const RegisterWrite vtime{mmio::kVtimeCore + 8 * core, label.counts() ? label.vtime : 0};
   publish(pid.offset, pid.value);
   publish(vtime.offset, vtime.value);
   return {vtime, pid};

@@ -55,9 +55,7 @@ class PciRegisters {
   /// What a core stored in its label.
   struct CoreLabel {
     std::uint64_t valid = 0, pid = 0, vtime = 0;
-    std::uint64_t attributed_pid() const {
-      return valid == mmio::kIdValue && pid < kPids ? pid : 0;
-    }
+    bool counts() const { return valid == mmio::kIdValue && pid < kPids; }
   };
 
   void publish(std::uint64_t offset, std::uint64_t value);

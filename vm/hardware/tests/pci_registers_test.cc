@@ -149,6 +149,7 @@ TEST_F(MailboxTest, ALabelThatIsNotValidCountsAsPid0) {
   EXPECT_EQ(pid_core(1), kPids - 1) << "the rest of a label has no meaning";
   store_word(1, mailbox::kLabelValid, 0);
   EXPECT_EQ(pid_core(1), 0u);
+  EXPECT_EQ(at(mmio::kVtimeCore + 8), 0u) << "no core keeps a rank from a former scheduler";
 }
 
 TEST_F(MailboxTest, LabelsOfCoresThatDoNotExistAreIgnored) {
