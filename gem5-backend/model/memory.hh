@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// One memory channel: the controller core in front of the DRAM, driven by
-// events. This is the interface that a host of the model uses:
+// One memory: ports, packets and their events around a channel (channel.hh). This is the
+// interface that a host of the model uses:
 //
 //   Memory memory(options);
 //   memory.listen(&listener);            // completions and room
@@ -19,57 +19,15 @@
 
 #include <stdexcept>
 
-#include "core/controller.hh"
 #include "address.hh"
-#include "dram.hh"
+#include "channel.hh"
+#include "packet.hh"
 #include "presets.hh"
 #include "ring.hh"
-#include "row_heads.hh"
 #include "stats.hh"
 #include "write_index.hh"
 
 namespace drfq {
-
-/// How agents reach the controller.
-enum class Ports : std::uint8_t {
-  multi,   ///< a port each: a refused packet holds up its own agent only
-  single,  ///< behind a crossbar: a refused packet holds up all agents
-};
-
-struct Packet {
-  std::uint64_t address = 0;
-  std::uint32_t bytes = 64;  ///< 1..Memory::max_packet_bytes()
-  Dir dir = Dir::read;
-  Label label;
-  std::uint32_t port = 0;    ///< the agent, for Ports::single and for the listener
-  std::uint64_t cookie = 0;  ///< returned with the completion
-};
-
-struct Completion {
-  std::uint64_t cookie = 0;
-  std::uint32_t port = 0;
-  Dir dir = Dir::read;
-  Ps accepted = 0;
-  Ps at = 0;  ///< reads: when the data is back; writes: when they are acknowledged
-};
-
-class Listener {
- public:
-  virtual ~Listener() = default;
-  virtual void completed(const Completion &) = 0;
-  /// Refused packets of this direction may be admitted now.
-  virtual void room(Dir, Ps now) = 0;
-};
-
-/// Sees every decision; for logs, tests and replay.
-class Observer {
- public:
-  virtual ~Observer() = default;
-  virtual void arrived(Ps, const Packet &, Admission) {}
-  virtual void issued(Ps, const Entry &, const Choice &, const Dram::Burst &) {}
-  /// A register was written. The host reports this, because the host writes the registers.
-  virtual void wrote(Ps, std::uint64_t /*offset*/, std::uint64_t /*value*/) {}
-};
 
 struct MemoryOptions {
   ControllerOptions controller;
@@ -80,25 +38,18 @@ struct MemoryOptions {
 class Memory {
  public:
   explicit Memory(const MemoryOptions &o)
-      : ports_(o.ports),
-        decoder_(checked(o.timing)),
-        dram_(o.timing),
-        controller_(o.controller),
-        rows_{RowHeads(dram_.banks()), RowHeads(dram_.banks())} {
+      : ports_(o.ports), decoder_(checked(o.timing)), channel_(o.controller, o.timing) {
     for (unsigned i = 0; i < kSlots; i++) free_[i] = static_cast<std::uint16_t>(i);
-    const Timing &t = o.timing;
-    turnaround_[index(Dir::read)] = std::min(t.wtr, t.cs);
-    turnaround_[index(Dir::write)] = std::min(t.rtw, t.cs);
-    const unsigned entries =
-        std::min(controller_.queue(Dir::read).capacity(), controller_.queue(Dir::write).capacity());
-    max_packet_bytes_ = (entries > 1 ? entries - 1 : 1) * t.burst_bytes;
+    const unsigned entries = std::min(controller().queue(Dir::read).capacity(),
+                                      controller().queue(Dir::write).capacity());
+    max_packet_bytes_ = (entries > 1 ? entries - 1 : 1) * o.timing.burst_bytes;
   }
 
   void listen(Listener *l) { listener_ = l; }
   void observe(Observer *o) { observer_ = o; }
-  Controller &controller() { return controller_; }
-  const Controller &controller() const { return controller_; }
-  const Dram &dram() const { return dram_; }
+  Controller &controller() { return channel_.controller(); }
+  const Controller &controller() const { return channel_.controller(); }
+  const Dram &dram() const { return channel_.dram(); }
   const Stats &stats() const { return stats_; }
   void clear_stats() { stats_.clear(now_); }
   Ps now() const { return now_; }
@@ -161,6 +112,8 @@ class Memory {
     unsigned left = 0;        ///< reads: bursts that are not on the bus yet
   };
 
+  const Timing &timing() const { return channel_.dram().timing(); }
+
   static const Timing &checked(const Timing &t) {
     const std::string wrong = check(t);
     if (!wrong.empty()) throw std::invalid_argument(wrong);
@@ -219,7 +172,7 @@ class Memory {
     a.bursts = static_cast<unsigned>(last - first + 1);
     a.in_flight = data_.size();
     if (acks_.size() == kAcks || used_ + a.bursts + 1 > kSlots) return Admission::full;
-    const Verdict v = controller_.arrive(a);
+    const Verdict v = controller().arrive(a);
     if (v.admission != Admission::accepted) return v.admission;
     holder_ = kNoPort;
     stats_.packets[index(p.dir)]++;
@@ -246,7 +199,7 @@ class Memory {
       waiting_writes_.add(b);
       enqueue(Dir::write, attribution, b, handle);
     }
-    acks_.push(now_ + dram_.timing().frontend, done);
+    acks_.push(now_ + timing().frontend, done);
   }
 
   void accept_read(const Attribution &attribution, const Completion &done, std::uint64_t first,
@@ -265,100 +218,50 @@ class Memory {
     slots_[handle].left = queued;
     if (queued != 0) return;
     release(handle);
-    acks_.push(now_ + dram_.timing().frontend, done);
+    acks_.push(now_ + timing().frontend, done);
   }
 
   void enqueue(Dir d, const Attribution &attribution, std::uint64_t burst, std::uint16_t handle) {
-    const Place place = decoder_.decode(burst);
-    const Queue::Slot slot =
-        controller_.enqueue(d, attribution, now_, place.bank, place.row, handle);
-    rows_[index(d)].added(controller_.queue(d), slot, dram_.is_open(place.bank, place.row));
+    channel_.enqueue(d, attribution, now_, decoder_.decode(burst), handle);
   }
 
   void wake(Ps at) {
-    if (decide_at_ == kNever) decide_at_ = std::max(at, next_request_);
-  }
-
-  /// The View of core/pick.hh.
-  struct View {
-    const Dram &dram;
-    RowHeads (&rows)[2];
-    bool ready(const Entry &e) const { return dram.ready(e); }
-    bool row_hit(const Entry &e) const { return dram.row_hit(e); }
-    Ps column_at(const Entry &e, Dir d) const { return dram.column_at(e, d); }
-    Ps activate_at(const Entry &e) const { return dram.activate_at(e); }
-    Ps row_to_column() const { return dram.row_to_column(); }
-    static constexpr bool kTellsFit = true;
-    bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at) const {
-      return dram.fits_before(f, e, d, min_col_at);
-    }
-    const BankHeads &heads(const Queue &q, Dir d, unsigned bank) const {
-      return rows[index(d)].of(q, bank);
-    }
-  };
-
-  void refresh() {
-    if (!dram_.refresh(now_)) return;
-    for (unsigned b = 0; b < dram_.banks(); b++)
-      if (!dram_.is_open(b)) row_closed(b);
+    if (decide_at_ == kNever) decide_at_ = std::max(at, channel_.next_request());
   }
 
   /// Chooses the data bus's next burst and serves it.
   void decide() {
     decide_at_ = kNever;
-    refresh();
-    const bool waiting =
-        !controller_.queue(Dir::read).empty() || !controller_.queue(Dir::write).empty();
-    if (!waiting) return;
-    const Choice c = controller_.choose(View{dram_, rows_}, now_, bus_free_, turnaround_, drain_);
-    if (!c.found) {
-      decide_at_ = dram_.available_at();
+    channel_.refresh(now_);
+    if (!channel_.waiting()) return;
+    Channel::Served s;
+    if (!channel_.serve(now_, drain_, &s)) {
+      decide_at_ = channel_.dram().available_at();
       return;
     }
-    serve(c);
-    if (!controller_.queue(Dir::read).empty() || !controller_.queue(Dir::write).empty()) wake(now_);
+    served(s);
+    if (channel_.waiting()) wake(now_);
   }
 
-  void serve(const Choice &c) {
-    const bool turned = c.dir != controller_.direction();
-    const Queue &q = controller_.queue(c.dir);
-    rows_[index(c.dir)].removing(q, q.slot_at(c.place));
-    const Entry e = controller_.serve(c);
-    const Dram::Burst burst = dram_.issue(e, c.dir, bus_free_);
-    keep_rows(e, c.dir, burst.row_hit);
-    const Timing &t = dram_.timing();
-    bus_free_ = burst.column + t.burst;
-    // Decide again just early enough to open a row behind this burst.
-    const Ps lead = t.rp + t.rcd;
-    next_request_ = std::max(bus_free_ > lead ? bus_free_ - lead : 0, now_);
-    stats_.turnarounds += turned;
-    stats_.bursts[index(c.dir)]++;
-    stats_.row_hits[index(c.dir)] += burst.row_hit;
-    stats_.aged += c.aged;
-    stats_.wait[index(c.dir)].add(burst.column - e.arrival);
-    if (observer_ != nullptr) observer_->issued(now_, e, c, burst);
-    if (c.dir == Dir::write) {
+  void served(const Channel::Served &s) {
+    const Entry &e = s.entry;
+    const Dir d = s.choice.dir;
+    stats_.turnarounds += s.turned;
+    stats_.bursts[index(d)]++;
+    stats_.row_hits[index(d)] += s.burst.row_hit;
+    stats_.aged += s.choice.aged;
+    stats_.wait[index(d)].add(s.burst.column - e.arrival);
+    if (observer_ != nullptr) observer_->issued(now_, e, s.choice, s.burst);
+    if (d == Dir::write) {
       waiting_writes_.remove(slots_[e.handle].burst);
       release(e.handle);
       offer_room(Dir::write);
       return;
     }
-    data_.push(burst.data_end, 0);
+    const Timing &t = timing();
+    data_.push(s.burst.data_end, 0);
     if (--slots_[e.handle].left == 0)
-      replies_.push(burst.data_end + t.frontend + t.backend, e.handle);
-  }
-
-  /// Updates the row heads after a burst, and applies the page policy to its bank.
-  void keep_rows(const Entry &e, Dir d, bool hit) {
-    if (!hit)
-      for (RowHeads &r : rows_) r.opened(e.bank, e.row);
-    const BankHeads &mine = rows_[index(d)].of(controller_.queue(d), e.bank);
-    if (dram_.settle(e.bank, mine.hit != Queue::kNone, mine.miss != Queue::kNone))
-      row_closed(e.bank);
-  }
-
-  void row_closed(unsigned bank) {
-    for (Dir q : {Dir::read, Dir::write}) rows_[index(q)].closed(controller_.queue(q), bank);
+      replies_.push(s.burst.data_end + t.frontend + t.backend, e.handle);
   }
 
   std::uint16_t acquire() { return free_[used_++]; }
@@ -368,17 +271,12 @@ class Memory {
 
   Ports ports_;
   AddressDecoder decoder_;
-  Dram dram_;
-  Controller controller_;
-  RowHeads rows_[2];
+  Channel channel_;
   Stats stats_;
   Listener *listener_ = nullptr;
   Observer *observer_ = nullptr;
-  Ps turnaround_[2];
   std::uint32_t max_packet_bytes_;
   Ps now_ = 0;
-  Ps bus_free_ = 0;        ///< earliest column command for the data bus
-  Ps next_request_ = 0;    ///< earliest decision
   Ps decide_at_ = kNever;  ///< the decision that is scheduled
   bool drain_ = false;
   bool refused_[2] = {false, false};
