@@ -7,7 +7,7 @@ use std::{
     io::{self, Write},
     mem::MaybeUninit,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -23,6 +23,7 @@ use drfq_sense::{
 };
 use drfq_stats::{
     interval::system,
+    mba_report::Mba,
     sample::{Facts, Sample},
 };
 use drfq_version::VERSION;
@@ -36,6 +37,7 @@ use crate::{
     config::Config,
     links::{self, Counted, Links},
     loader::Scheduler,
+    mba,
     options::Options,
     preflight, privileges, server,
     server::SocketFile,
@@ -51,6 +53,11 @@ const POLL: Duration = Duration::from_millis(250);
 /// The scheduler cannot run here, or the kernel ended it because of a fault.
 pub fn run(options: &Options, run: &Run) -> Result<()> {
     preflight::check(&root())?;
+    // Before privileges are dropped and threads are started.
+    let guard = match options.mba {
+        mba::Mode::Off => None,
+        _ => Some(mba::guard::Guard::open(&root())),
+    };
     let counts = options.perf_event != EventChoice::None;
     let pagemap = links::open_pagemap(options.controller.as_ref());
     privileges::confine(counts && needs_sys_admin(&root()))?;
@@ -64,7 +71,7 @@ pub fn run(options: &Options, run: &Run) -> Result<()> {
     let mut links = Links::open(&config, pagemap, say)?;
     let mut socket = None;
     loop {
-        let again = run_once(options, run, &stop, &mut links, &mut socket)?;
+        let again = run_once(options, run, &stop, guard.as_ref(), &mut links, &mut socket)?;
         if stop.load(Ordering::Relaxed) || !again {
             return Ok(());
         }
@@ -92,6 +99,7 @@ fn run_once(
     options: &Options,
     run: &Run,
     stop: &AtomicBool,
+    guard: Option<&Result<mba::guard::Guard, String>>,
     links: &mut Links,
     socket: &mut Option<SocketFile>,
 ) -> Result<bool> {
@@ -105,7 +113,7 @@ fn run_once(
         counters.source = format!("the memory controller {target}");
         counters.degraded = None;
     }
-    let degraded = degradations(&counters, &Detection::new(&root));
+    let mut degraded = degradations(&counters, &Detection::new(&root));
     let mut facts = facts(&config, &counters);
     facts.mem_measured |= by_controller;
     let mut storage = MaybeUninit::uninit();
@@ -119,14 +127,32 @@ fn run_once(
     }
     let loaded = scheduler.sample(true)?;
     facts.loaded_at_ns = loaded.at_ns;
+    let (ready, warning) = open_mba(&config, guard);
+    degraded.extend(warning);
+    let report = Mutex::new(Mba {
+        state: ready.as_ref().map_or("off", mba::Loop::state).into(),
+        ..Mba::default()
+    });
     let server = server::launch(&facts, &loaded)?;
     // get_or_insert() would drop a second value, which removes the file.
     socket.get_or_insert_with(|| SocketFile);
     say(&summary(&config, &facts));
     degraded.iter().for_each(|line| say(line));
-    links.beside(scheduler.window()?, &config, by_controller, |counted| {
-        serve(&scheduler, counted, &server, run, &facts, loaded, stop)
-    })?;
+    let window = scheduler.window()?;
+    let seen = Seen {
+        scheduler: &scheduler,
+        facts: &facts,
+        mba: &report,
+    };
+    let work = || {
+        links.beside(window, &config, by_controller, |counted| {
+            serve(&seen, counted, &server, run, loaded, stop)
+        })
+    };
+    match ready {
+        Some(ready) => ready.beside(window, &report, work),
+        None => work(),
+    }?;
     let again = scheduler.finish()?.should_restart();
     if stop.load(Ordering::Relaxed) {
         say("stopped; the kernel's own scheduler runs again");
@@ -134,21 +160,55 @@ fn run_once(
     Ok(again)
 }
 
+/// The loop that shares memory bandwidth, and a warning if it does less than asked.
+/// What resctrl lacks is among the degradations.
+fn open_mba(
+    config: &Config,
+    guard: Option<&Result<mba::guard::Guard, String>>,
+) -> (Option<mba::Loop>, Option<String>) {
+    let Some(Ok(guard)) = guard else {
+        return (None, None);
+    };
+    match mba::Loop::open(config, guard) {
+        Err(reason) => (
+            None,
+            Some(format!("memory bandwidth is not shared: {reason}")),
+        ),
+        Ok(ready) => {
+            let asked = ready.state() == "on" || config.mba == mba::Mode::Observe;
+            let warning =
+                (!asked).then(|| format!("--mba on does not throttle: {}", ready.state()));
+            (Some(ready), warning)
+        }
+    }
+}
+
+/// Where statistics come from.
+struct Seen<'a> {
+    scheduler: &'a Scheduler<'a>,
+    facts: &'a Facts,
+    mba: &'a Mutex<Mba>,
+}
+
 /// Answers requests until the scheduler ends.
 fn serve(
-    scheduler: &Scheduler,
+    seen: &Seen,
     counted: &Counted,
     server: &server::Server,
     run: &Run,
-    facts: &Facts,
     loaded: Sample,
     stop: &AtomicBool,
 ) -> Result<()> {
     let (samples, requests) = server.channels();
+    let (scheduler, facts) = (seen.scheduler, seen.facts);
     let interval = run.stats.map(|seconds| seconds.0);
     let look = |with_tasks| -> Result<Sample> {
         let mut sample = scheduler.sample(with_tasks)?;
         counted.add_to(&mut sample);
+        let mba = seen.mba.lock();
+        sample
+            .mba
+            .clone_from(&mba.unwrap_or_else(PoisonError::into_inner));
         Ok(sample)
     };
     let mut prev = (system(facts, &loaded, &loaded), loaded);

@@ -7,7 +7,10 @@ use drfq_controller_link::target::Target;
 use drfq_sense::perf_event::TrafficSource;
 use serde::Serialize;
 
-use crate::bandwidth::Bandwidth;
+use crate::{
+    bandwidth::Bandwidth,
+    mba::{Mode, entities::Entity},
+};
 
 /// delta of dovetailing DRFQ, which has no bound (DRFQ_DELTA_NONE_NS).
 pub const DELTA_NONE_NS: u64 = 1 << 62;
@@ -109,6 +112,10 @@ pub struct Config {
     /// The model that shows what it would give each task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Target>,
+    /// Whether memory bandwidth is shared by throttling.
+    pub mba: Mode,
+    /// What shares it as one.
+    pub entity: Entity,
     /// What counts memory traffic.
     pub traffic: TrafficSource,
 }

@@ -16,6 +16,7 @@ mod kernel_btf;
 mod link_summary;
 mod links;
 mod loader;
+mod mba;
 mod options;
 mod preflight;
 mod privileges;

@@ -14,6 +14,7 @@ use drfq_sense::{
 use crate::{
     bandwidth::Bandwidth,
     config::{Charging, Config, DELTA_NONE_NS, HOLD_NEVER_NS, Variant, Weights},
+    mba::{Mode, entities::Entity},
 };
 
 /// The number of CPUs that the thesis' constants are for. A slice of virtual time
@@ -146,6 +147,14 @@ pub struct Options {
     /// each task: unix:PATH (a server such as drfq-mc). Scheduling does not change
     #[arg(long, value_name = "TARGET")]
     pub shadow: Option<Target>,
+
+    /// Share memory bandwidth by throttling (MBA) while memory is saturated
+    #[arg(long, value_enum, default_value_t = Mode::On)]
+    pub mba: Mode,
+
+    /// What shares memory bandwidth as one, with --mba
+    #[arg(long, value_enum, default_value_t = Entity::Cgroup)]
+    pub entity: Entity,
 }
 
 impl Options {
@@ -195,6 +204,8 @@ impl Options {
             controller_interval_ns: self.controller_interval_us * 1000,
             register_shift: self.register_shift,
             shadow: self.shadow.clone(),
+            mba: self.mba,
+            entity: self.entity,
             traffic: self.traffic_source()?,
         })
     }
@@ -384,6 +395,7 @@ mod tests {
             ("--perf-event raw:0x4844", |c| {
                 c.traffic.event_bytes.is_none()
             }),
+            ("--mba off", |c| c.mba == Mode::Off),
             ("--controller mmio:auto", |c| {
                 c.controller == Some(Target::MmioAuto) && c.controller_interval_ns == 1_000_000
             }),
@@ -435,6 +447,8 @@ mod tests {
             "--variant fastest",
             "--weights heavy",
             "--charge never",
+            "--mba maybe",
+            "--entity user",
         ] {
             assert!(
                 resolve(&format!("scx_drfq {arguments}")).is_err(),

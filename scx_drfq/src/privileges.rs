@@ -34,8 +34,20 @@ pub fn missing() -> Result<Vec<String>> {
 /// # Errors
 /// The kernel refuses.
 pub fn confine(keep_sys_admin: bool) -> Result<()> {
+    confine_to(KEPT.into_iter().collect(), keep_sys_admin)
+}
+
+/// Drops every capability of the process that cleans up resctrl. It needs none for
+/// files that belong to root, and CAP_SYS_ADMIN to unmount.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn confine_cleaner(unmounts: bool) -> Result<()> {
+    confine_to(CapsHashSet::new(), unmounts)
+}
+
+fn confine_to(mut kept: CapsHashSet, keep_sys_admin: bool) -> Result<()> {
     let context = "cannot drop privileges";
-    let mut kept: CapsHashSet = KEPT.into_iter().collect();
     let sys_admin = Capability::CAP_SYS_ADMIN;
     if keep_sys_admin && caps::has_cap(None, CapSet::Permitted, sys_admin).context(context)? {
         kept.insert(sys_admin);

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use drfq_stats::{
     controller_report::Controller,
     interval::{system, tasks},
+    mba_report::{Mba, MbaGroup},
     report::{System, Task, Tasks},
     sample::{Facts, Sample},
 };
@@ -67,6 +68,8 @@ fn described() -> Data {
     Data::new()
         .add_meta(System::described())
         .add_meta(Controller::meta())
+        .add_meta(Mba::meta())
+        .add_meta(MbaGroup::meta())
         .add_meta(Tasks::meta())
         .add_meta(Task::meta())
 }

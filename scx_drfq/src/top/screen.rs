@@ -16,7 +16,7 @@ use ratatui::{
 
 use super::{
     Feed,
-    table::{COLUMNS, cells, error_pct, header},
+    table::{COLUMNS, GROUPS_SHOWN, cells, error_pct, group_lines, header},
 };
 
 /// A share that differs this much from the fair one is highlighted (percent of the
@@ -66,15 +66,19 @@ fn ends(event: &Event) -> bool {
 }
 
 fn draw(frame: &mut Frame, tasks: &Tasks) {
-    let [head, body] =
-        Layout::vertical([Constraint::Length(2), Constraint::Min(1)]).areas(frame.area());
+    // Tasks keep half of the screen.
+    let room = usize::from(frame.area().height / 2).saturating_sub(2);
+    let groups: Vec<String> = group_lines(&tasks.system.mba, GROUPS_SHOWN.min(room)).collect();
+    let above = Constraint::Length(2 + groups.len() as u16);
+    let [head, body] = Layout::vertical([above, Constraint::Min(1)]).areas(frame.area());
     if tasks.system.nr_cpus == 0 {
         frame.render_widget(Paragraph::new("scx_drfq  measuring ... (q quits)"), head);
         return;
     }
     let visible = usize::from(body.height.saturating_sub(1)).min(tasks.tasks.len());
-    let lines = header(&tasks.system, visible, tasks.nr_tasks).map(Line::from);
-    frame.render_widget(Paragraph::new(lines.to_vec()), head);
+    let lines = header(&tasks.system, visible, tasks.nr_tasks);
+    let lines: Vec<Line> = lines.into_iter().chain(groups).map(Line::from).collect();
+    frame.render_widget(Paragraph::new(lines), head);
 
     let measured = tasks.system.mem_measured != 0;
     let rows = tasks.tasks.iter().take(visible).map(|task| {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The words and columns of `top`, for the screen and for plain text.
 
-use drfq_stats::report::{System, Task, Tasks};
+use drfq_stats::{
+    mba_report::Mba,
+    report::{System, Task, Tasks},
+};
 
 use crate::{bandwidth::format_bytes_per_s, link_summary::link_summaries};
 
@@ -85,6 +88,42 @@ pub fn error_pct(task: &Task) -> f64 {
     }
 }
 
+/// The loop of --mba in a few words; empty if it is off.
+fn mba_summary(mba: &Mba) -> String {
+    if mba.domains == 0 {
+        return String::new();
+    }
+    let memory = match (mba.acting, mba.saturated) {
+        (0, 0) => "not saturated",
+        (0, _) => "saturated",
+        _ => "saturated, throttles move",
+    };
+    let (mode, _) = mba.state.split_once([':', ';']).unwrap_or((&mba.state, ""));
+    format!(
+        "; mba {mode}: {} of {}, {memory}",
+        format_bytes_per_s(mba.bytes_per_s),
+        format_bytes_per_s(mba.capacity_bytes_per_s),
+    )
+}
+
+/// The groups that share memory bandwidth, one line each: traffic, level, dominant
+/// share. At most `limit`, the heaviest.
+pub fn group_lines(mba: &Mba, limit: usize) -> impl Iterator<Item = String> {
+    mba.groups.iter().take(limit).map(|group| {
+        format!(
+            "group   {:>10}  level {:5.1} %  dominant {:5.1} %  weight {:.4}  {}",
+            format_bytes_per_s(group.bytes_per_s),
+            group.level_pct,
+            group.dominant_pct,
+            group.weight,
+            group.name.replace(char::is_control, "?"),
+        )
+    })
+}
+
+/// The most groups that are shown above the tasks.
+pub const GROUPS_SHOWN: usize = 8;
+
 /// The state of the system in two lines.
 pub fn header(system: &System, shown: usize, nr_tasks: u64) -> [String; 2] {
     let bandwidth = match system.mem_bytes_per_s {
@@ -106,11 +145,12 @@ pub fn header(system: &System, shown: usize, nr_tasks: u64) -> [String; 2] {
             system.busy_cpus,
         ),
         format!(
-            "memory  m {bandwidth}; counted: {}{stand_in}{}",
+            "memory  m {bandwidth}; counted: {}{stand_in}{}{}",
             system.mem_source,
             link_summaries(system)
                 .map(|link| format!("; {link}"))
                 .collect::<String>(),
+            mba_summary(&system.mba),
         ),
     ]
 }
@@ -121,6 +161,7 @@ pub fn plain(tasks: &Tasks) -> String {
     let headings = COLUMNS.each_ref().map(|column| column.heading.to_owned());
     let measured = tasks.system.mem_measured != 0;
     let mut lines = header.to_vec();
+    lines.extend(group_lines(&tasks.system.mba, GROUPS_SHOWN));
     lines.push(row(&headings));
     lines.extend(tasks.tasks.iter().map(|task| row(&cells(task, measured))));
     lines.join("\n") + "\n"
@@ -211,6 +252,37 @@ memory  m 40 GB/s; counted: page-faults x 4096 B (a software event as STAND-IN)
         tasks.system.controller.mailbox = 1;
         let text = plain(&tasks);
         assert!(text.contains("2 GB/s (labels at each switch);"), "{text}");
+    }
+
+    #[test]
+    fn groups_that_share_bandwidth_are_shown_with_their_levels() {
+        use drfq_stats::mba_report::MbaGroup;
+        let mut tasks = report();
+        tasks.system.mba = Mba {
+            state: "on".into(),
+            domains: 1,
+            saturated: 1,
+            acting: 1,
+            bytes_per_s: 19e9,
+            capacity_bytes_per_s: 20e9,
+            groups: vec![MbaGroup {
+                name: "/batch.slice".into(),
+                weight: 0.25,
+                bytes_per_s: 5e9,
+                dominant_pct: 25.0,
+                level_pct: 34.25,
+                ..MbaGroup::default()
+            }],
+            ..Mba::default()
+        };
+        let text = plain(&tasks);
+        let memory = "; mba on: 19 GB/s of 20 GB/s, saturated, throttles move\n";
+        assert!(text.contains(memory), "{text}");
+        let group =
+            "\ngroup       5 GB/s  level  34.2 %  dominant  25.0 %  weight 0.2500  /batch.slice\n";
+        assert!(text.contains(group), "{text}");
+        tasks.system.mba.state = "observe: another program uses resctrl".into();
+        assert!(plain(&tasks).contains("; mba observe: 19 GB/s"));
     }
 
     #[test]

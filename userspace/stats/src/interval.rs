@@ -35,6 +35,7 @@ pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
         mem_measured: facts.mem_measured.into(),
         controller: Controller::over(&prev.controller, &cur.controller),
         shadow: Controller::over(&prev.shadow, &cur.shadow),
+        mba: cur.mba.clone(),
         events: names.zip(cur.events.iter().copied()).collect(),
     }
 }

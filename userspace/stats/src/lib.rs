@@ -8,5 +8,6 @@
 pub mod controller_report;
 pub mod events;
 pub mod interval;
+pub mod mba_report;
 pub mod report;
 pub mod sample;

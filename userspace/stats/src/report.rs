@@ -8,7 +8,7 @@ use scx_stats::{Meta, StatsData, StatsField, StatsFieldAttrs, StatsKind, StatsMe
 use scx_stats_derive::Stats;
 use serde::{Deserialize, Serialize};
 
-use crate::{controller_report::Controller, events::EVENTS};
+use crate::{controller_report::Controller, events::EVENTS, mba_report::Mba};
 
 /// State of the system.
 #[allow(missing_docs)]
@@ -44,6 +44,8 @@ pub struct System {
     pub controller: Controller,
     #[stat(desc = "the model that replays the traffic (--shadow)", _om_skip)]
     pub shadow: Controller,
+    #[stat(desc = "sharing of memory bandwidth by throttling (--mba)", _om_skip)]
+    pub mba: Mba,
     /// Counts of `EVENTS` by name, since the scheduler was loaded.
     #[serde(flatten)]
     pub events: BTreeMap<String, u64>,

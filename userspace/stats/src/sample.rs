@@ -5,6 +5,8 @@ use std::collections::HashSet;
 
 use drfq_controller_link::link_stats::LinkStats;
 
+use crate::mba_report::Mba;
+
 /// One task as the scheduler accounts for it. `struct drfq_task_stat` of bpf/intf.h
 /// explains the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,6 +88,8 @@ pub struct Sample {
     pub controller: LinkStats,
     /// The link of `--shadow`.
     pub shadow: LinkStats,
+    /// The loop of `--mba`.
+    pub mba: Mba,
 }
 
 /// Facts that do not change while the scheduler is loaded.

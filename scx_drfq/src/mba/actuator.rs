@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the loop does to resctrl: a MON group for each monitored entity, and classes
+//! into which the throttled ones move.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use drfq_policy::drf::{Class, GroupId, curve::Curve};
+use drfq_resctrl::{
+    error::{Kind, Result},
+    fs::ResctrlFs,
+    groups::{Ctrl, Groups, Mon, Placed},
+    info::{Assignable, Info, Unit},
+    reading::{Event, Meter},
+    schemata::{Domain, Resource},
+};
+
+/// No memory of one domain moves more (bytes per second).
+const MEMORY_MAX_BYTES_PER_S: u64 = 10_000_000_000_000;
+
+/// AMD's unit of bandwidth (bytes per second).
+const EIGHTH_GB: f64 = 125e6;
+
+/// Counts of what was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Schemata written.
+    pub writes: u64,
+    /// Groups moved to another class.
+    pub moves: u64,
+    /// Operations that failed, vanished groups excepted.
+    pub errors: u64,
+}
+
+/// An entity's MON group.
+struct Monitored {
+    mon: Mon,
+    meters: HashMap<Domain, Meter>,
+    bytes: u64,
+    /// Threads that were put into it, or belong to another program's group.
+    placed: BTreeMap<u32, bool>,
+}
+
+/// A class of service: our CTRL group, and the settings that it has.
+struct Rung {
+    ctrl: Ctrl,
+    settings: Vec<u32>,
+}
+
+/// The groups and classes of the loop. Dropping it removes all of them.
+pub struct Actuator<F: ResctrlFs> {
+    groups: Groups<F>,
+    domains: Vec<Domain>,
+    unthrottled: u32,
+    /// Classes by number, made when they are first needed.
+    classes: Vec<Option<Rung>>,
+    monitored: BTreeMap<GroupId, Monitored>,
+    /// Traffic of the default group without our groups, by domain: its meter and the
+    /// last rate.
+    rest: Vec<(Meter, f64)>,
+    /// Changes with each group that comes, goes or moves.
+    shape: u64,
+    rest_of_shape: u64,
+    assigns: bool,
+    /// What was done.
+    pub counts: Counts,
+    /// The last failure.
+    pub failure: Option<String>,
+}
+
+impl<F: ResctrlFs> Actuator<F> {
+    /// Takes over resctrl. `classes`: the most that may be used.
+    ///
+    /// # Errors
+    /// As [`Groups::open`].
+    pub fn open(fs: F, info: &Info, classes: usize) -> Result<Self> {
+        let (groups, _) = Groups::open(fs)?;
+        let bandwidth = info.bandwidth.as_ref();
+        let monitoring = info.monitoring.as_ref();
+        let mut domains = monitoring.map_or_else(Vec::new, |found| found.domains.clone());
+        if let Some(bandwidth) = bandwidth {
+            domains.retain(|domain| bandwidth.domains.contains(domain));
+        }
+        let by_hand = |found: &Assignable| !found.on_mkdir;
+        Ok(Self {
+            groups,
+            unthrottled: bandwidth.map_or(100, |found| found.max),
+            domains,
+            classes: (0..classes).map(|_| None).collect(),
+            monitored: BTreeMap::new(),
+            rest: Vec::new(),
+            shape: 0,
+            rest_of_shape: 0,
+            assigns: monitoring
+                .and_then(|found| found.assignable.as_ref())
+                .is_some_and(by_hand),
+            counts: Counts::default(),
+            failure: None,
+        })
+    }
+
+    /// The domains, in the order of all vectors.
+    pub fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    /// Classes that can be used.
+    pub fn nr_classes(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Starts to monitor an entity. Returns whether it could.
+    pub fn monitor(&mut self, id: GroupId) -> bool {
+        match self.groups.create_mon(&Ctrl::DEFAULT, &format!("g{id}")) {
+            Ok(mon) => {
+                if self.assigns {
+                    let assigned = self.groups.assign_counter(&mon, Event::MbmTotal);
+                    self.check(assigned);
+                }
+                let monitored = Monitored {
+                    mon,
+                    meters: HashMap::new(),
+                    bytes: 0,
+                    placed: BTreeMap::new(),
+                };
+                self.monitored.insert(id, monitored);
+                self.shape += 1;
+                true
+            }
+            Err(error) => {
+                self.check::<()>(Err(error));
+                false
+            }
+        }
+    }
+
+    /// Ends monitoring. The tasks return to the default group.
+    pub fn forget(&mut self, id: GroupId) {
+        if let Some(monitored) = self.monitored.remove(&id) {
+            // Its class would keep the tasks when its MON group goes.
+            let list = || self.groups.tasks(&monitored.mon).unwrap_or_default();
+            let left = self.groups.add_tasks(&Ctrl::DEFAULT, list);
+            self.check(left);
+            self.shape += 1;
+            let removed = self.groups.remove_mon(monitored.mon);
+            self.check(removed);
+        }
+    }
+
+    /// Puts threads into an entity's group. Threads that it starts later follow by
+    /// themselves. Returns how many belong to another program's group.
+    pub fn place(&mut self, id: GroupId, tids: &[u32]) -> u64 {
+        let Some(monitored) = self.monitored.get_mut(&id) else {
+            return 0;
+        };
+        monitored.placed.retain(|tid, _| tids.contains(tid));
+        let mut failed = None;
+        for &tid in tids {
+            if monitored.placed.contains_key(&tid) {
+                continue;
+            }
+            match self.groups.add_task(&monitored.mon, tid) {
+                Ok(Placed::Foreign) => {
+                    monitored.placed.insert(tid, false);
+                }
+                Ok(Placed::Moved | Placed::Already) => {
+                    monitored.placed.insert(tid, true);
+                }
+                Ok(Placed::Ended) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        let foreign = monitored.placed.values().filter(|&&ours| !ours).count() as u64;
+        if let Some(error) = failed {
+            self.check::<()>(Err(error));
+        }
+        foreign
+    }
+
+    /// What an entity moved since the last call, by domain (bytes per second); 0 where
+    /// it is not known.
+    pub fn traffic(&mut self, id: GroupId, since: Duration) -> Vec<f64> {
+        let Some(monitored) = self.monitored.get_mut(&id) else {
+            return vec![0.0; self.domains.len()];
+        };
+        let (mut rates, mut failed) = (Vec::new(), None);
+        for &domain in &self.domains {
+            let meter = monitored.meters.entry(domain);
+            let meter = meter.or_insert_with(new_meter);
+            let moved = match self.groups.reading(&monitored.mon, domain, Event::MbmTotal) {
+                Ok(reading) => meter.take(reading, since).bytes().unwrap_or(0),
+                Err(error) => {
+                    failed = Some(error);
+                    0
+                }
+            };
+            monitored.bytes += moved;
+            rates.push(moved as f64 / since.as_secs_f64().max(1e-3));
+        }
+        if let Some(error) = failed {
+            self.check::<()>(Err(error));
+        }
+        rates
+    }
+
+    /// What an entity moved since it is monitored (bytes).
+    pub fn bytes(&self, id: GroupId) -> u64 {
+        self.monitored.get(&id).map_or(0, |found| found.bytes)
+    }
+
+    /// Moves groups to their classes, and sets the levels of a slot.
+    pub fn apply(&mut self, classes: &[Class], slot: usize) {
+        for (number, class) in classes.iter().enumerate() {
+            if !class.groups.is_empty() {
+                self.set_levels(number, &class.slots[slot]);
+            }
+        }
+        let class_of: HashMap<GroupId, usize> = classes
+            .iter()
+            .enumerate()
+            .flat_map(|(number, class)| class.groups.iter().map(move |&id| (id, number)))
+            .collect();
+        let ids: Vec<GroupId> = self.monitored.keys().copied().collect();
+        for id in ids {
+            self.move_group(id, class_of.get(&id).copied());
+        }
+    }
+
+    fn move_group(&mut self, id: GroupId, class: Option<usize>) {
+        let to = match class {
+            None => Ctrl::DEFAULT,
+            Some(number) => match self.classes.get(number).and_then(Option::as_ref) {
+                Some(rung) => rung.ctrl.clone(),
+                None => return,
+            },
+        };
+        let Some(monitored) = self.monitored.get_mut(&id) else {
+            return;
+        };
+        if *monitored.mon.parent() != to {
+            let moved = self.groups.move_mon(&mut monitored.mon, &to);
+            self.counts.moves += 1;
+            self.shape += 1;
+            self.check(moved);
+        }
+    }
+
+    /// Writes the levels of a class if they differ from what it has.
+    fn set_levels(&mut self, number: usize, settings: &[u32]) {
+        if self.classes[number].is_none() {
+            match self.groups.create_ctrl(&format!("c{number}")) {
+                Ok(ctrl) => {
+                    let settings = vec![self.unthrottled; self.domains.len()];
+                    self.classes[number] = Some(Rung { ctrl, settings });
+                }
+                Err(error) => {
+                    if error.kind == Kind::NoIds {
+                        // Other programs took the classes. Fewer remain from now on.
+                        self.classes.truncate(number.max(1));
+                    }
+                    return self.check::<()>(Err(error));
+                }
+            }
+        }
+        let Some(rung) = self.classes[number].as_mut() else {
+            return;
+        };
+        let changes = self.domains.iter().zip(settings).zip(&rung.settings);
+        let changes: Vec<(Domain, u32)> = changes
+            .filter(|((_, setting), now)| setting != now)
+            .map(|((&domain, &setting), _)| (domain, setting))
+            .collect();
+        if changes.is_empty() {
+            return;
+        }
+        let written = self.groups.set(&rung.ctrl, Resource::Mb, &changes);
+        if written.is_ok() {
+            rung.settings = settings.to_vec();
+        }
+        self.counts.writes += 1;
+        self.check(written);
+    }
+
+    /// Traffic of the default group without our MON groups in it, by domain (bytes
+    /// per second). `traffic`: of each monitored entity.
+    pub fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>, since: Duration) -> Vec<f64> {
+        // The kernel's count of the default group includes its MON groups, so it jumps
+        // when one comes or goes.
+        if self.rest_of_shape != self.shape || self.rest.len() != self.domains.len() {
+            self.rest_of_shape = self.shape;
+            let rate = |index: usize| self.rest.get(index).map_or(0.0, |rest| rest.1);
+            let meters = (0..self.domains.len()).map(|index| (new_meter(), rate(index)));
+            self.rest = meters.collect();
+        }
+        let in_default = |id: &GroupId| self.monitored[id].mon.parent() == &Ctrl::DEFAULT;
+        let known = traffic
+            .iter()
+            .filter(|(id, _)| self.monitored.contains_key(id));
+        let known: Vec<_> = known.filter(|(id, _)| in_default(id)).collect();
+        for (index, &domain) in self.domains.iter().enumerate() {
+            let (meter, rate) = &mut self.rest[index];
+            let reading = self.groups.reading(&Ctrl::DEFAULT, domain, Event::MbmTotal);
+            if let Some(moved) = reading.ok().and_then(|it| meter.take(it, since).bytes()) {
+                let ours: f64 = known.iter().map(|(_, rates)| rates[index]).sum();
+                *rate = (moved as f64 / since.as_secs_f64().max(1e-3) - ours).max(0.0);
+            }
+        }
+        self.rest.iter().map(|rest| rest.1).collect()
+    }
+
+    /// Counts a failure, unless a group has vanished.
+    fn check<T>(&mut self, result: Result<T>) {
+        if let Err(error) = result
+            && error.kind != Kind::Gone
+        {
+            self.counts.errors += 1;
+            self.failure = Some(error.to_string());
+        }
+    }
+}
+
+fn new_meter() -> Meter {
+    Meter::new(MEMORY_MAX_BYTES_PER_S)
+}
+
+/// The levels of this machine's throttles; none if it cannot throttle. `capacity`: of
+/// one domain (bytes per second), if it is known.
+pub fn curve(info: &Info, capacity: Option<f64>) -> Option<Curve> {
+    let bandwidth = info.bandwidth.as_ref()?;
+    match bandwidth.unit {
+        Unit::Percent => Some(Curve::linear(bandwidth.min, bandwidth.step, bandwidth.max)),
+        Unit::EighthGbPerS => {
+            let capacity = capacity?;
+            let points: Vec<(u32, f64)> = bandwidth
+                .steps()
+                .map(|setting| (setting, f64::from(setting) * EIGHTH_GB / capacity))
+                .take_while(|(_, fraction)| *fraction < 1.0)
+                .collect();
+            Some(Curve::new(&points, bandwidth.max))
+        }
+        Unit::MibPerS => None,
+    }
+}

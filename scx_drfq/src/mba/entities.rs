@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which tasks share memory bandwidth as one, and with what weight.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use clap::ValueEnum;
+use drfq_stats::{interval::WEIGHT_ONE, sample::TaskSample};
+use serde::Serialize;
+
+/// cpu.weight of a cgroup that has no such file.
+const WEIGHT_DEFAULT: f64 = 100.0;
+
+/// What shares memory bandwidth as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entity {
+    /// A thread, with its weight in CPU time
+    Task,
+    /// A process, with the largest weight of its threads
+    Process,
+    /// A cgroup, by cpu.weight along its path; a process of the root cgroup is one by
+    /// itself
+    Cgroup,
+}
+
+/// The name of an entity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A thread id.
+    Task(u32),
+    /// A process id.
+    Process(u32),
+    /// A path in the cgroup hierarchy, which begins with `/`.
+    Cgroup(String),
+}
+
+/// An entity over an interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// The name of its first task.
+    pub comm: String,
+    /// Its threads.
+    pub tids: Vec<u32>,
+    /// The largest weight of its threads; 1 is nice 0.
+    pub weight: f64,
+    /// CPUs that it used.
+    pub cpus: f64,
+    /// What the scheduler charged it (bytes per second); 0 if nothing is measured.
+    pub bytes_per_s: f64,
+}
+
+/// What is known of processes and cgroups.
+pub trait Hierarchy {
+    /// The cgroup of a process; none if it has ended.
+    fn cgroup_of(&self, pid: u32) -> Option<String>;
+    /// The cpu.weight of a cgroup.
+    fn weight_of(&self, cgroup: &str) -> Option<f64>;
+}
+
+/// The kernel's.
+pub struct Kernel {
+    /// Where the cgroup hierarchy (version 2) is mounted.
+    cgroups: PathBuf,
+    proc: PathBuf,
+}
+
+impl Kernel {
+    /// The kernel's, on the machine whose `/` is `root`.
+    pub fn new(root: &Path) -> Self {
+        Self {
+            cgroups: root.join("sys/fs/cgroup"),
+            proc: root.join("proc"),
+        }
+    }
+}
+
+impl Hierarchy for Kernel {
+    fn cgroup_of(&self, pid: u32) -> Option<String> {
+        let text = fs::read_to_string(self.proc.join(format!("{pid}/cgroup"))).ok()?;
+        let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+        Some(path.to_owned())
+    }
+
+    fn weight_of(&self, cgroup: &str) -> Option<f64> {
+        let directory = self.cgroups.join(cgroup.trim_start_matches('/'));
+        let text = fs::read_to_string(directory.join("cpu.weight")).ok()?;
+        text.trim()
+            .parse()
+            .ok()
+            .filter(|&weight: &f64| weight > 0.0)
+    }
+}
+
+/// The entities of two samples of all tasks, `interval_s` apart. Kernel threads and
+/// the threads of process `own` belong to none.
+pub fn usages(
+    entity: Entity,
+    prev: &[TaskSample],
+    cur: &[TaskSample],
+    interval_s: f64,
+    own: u32,
+    hierarchy: &impl Hierarchy,
+) -> BTreeMap<Key, Usage> {
+    let before: HashMap<u32, &TaskSample> = prev.iter().map(|task| (task.pid, task)).collect();
+    let mut cgroups = HashMap::new();
+    let mut usages: BTreeMap<Key, Usage> = BTreeMap::new();
+    for task in cur.iter().filter(|task| !task.kthread && task.tgid != own) {
+        let key = match entity {
+            Entity::Task => Some(Key::Task(task.pid)),
+            Entity::Process => Some(Key::Process(task.tgid)),
+            Entity::Cgroup => cgroups
+                .entry(task.tgid)
+                .or_insert_with(|| cgroup_key(task.tgid, hierarchy))
+                .clone(),
+        };
+        let Some(key) = key else {
+            continue;
+        };
+        let usage = usages.entry(key).or_default();
+        let before = before.get(&task.pid);
+        let since = |now: u64, count: fn(&TaskSample) -> u64| {
+            // A count that went back belongs to another task with the same thread id.
+            let before = before.map_or(0, |task| count(task));
+            before_or_new(now, before) as f64 / interval_s.max(1e-3)
+        };
+        if usage.tids.is_empty() {
+            usage.comm.clone_from(&task.comm);
+        }
+        usage.tids.push(task.pid);
+        usage.cpus += since(task.cpu_ns, |task| task.cpu_ns) / 1e9;
+        usage.bytes_per_s += since(task.bytes, |task| task.bytes);
+        let weight = f64::from(task.weight) / f64::from(WEIGHT_ONE);
+        usage.weight = usage.weight.max(weight);
+    }
+    usages
+}
+
+fn before_or_new(now: u64, before: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+fn cgroup_key(pid: u32, hierarchy: &impl Hierarchy) -> Option<Key> {
+    Some(match hierarchy.cgroup_of(pid)?.as_str() {
+        "/" => Key::Process(pid),
+        path => Key::Cgroup(path.to_owned()),
+    })
+}
+
+/// The weights of entities that compete. Those of cgroups follow the hierarchy: at
+/// each level, what the parent has is divided by cpu.weight among the cgroups that
+/// hold entities. They add up to 1 with `Entity::Cgroup`.
+pub fn weights(
+    usages: &BTreeMap<Key, Usage>,
+    competing: &BTreeSet<Key>,
+    hierarchy: &impl Hierarchy,
+) -> BTreeMap<Key, f64> {
+    let mut known: HashMap<String, f64> = HashMap::new();
+    let mut sums: HashMap<String, f64> = HashMap::new();
+    for key in competing {
+        match key {
+            Key::Cgroup(path) => {
+                for (parent, path) in levels(path) {
+                    if !known.contains_key(path) {
+                        let weight = hierarchy.weight_of(path).unwrap_or(WEIGHT_DEFAULT);
+                        known.insert(path.to_owned(), weight);
+                        *sums.entry(parent.to_owned()).or_default() += weight;
+                    }
+                }
+            }
+            // A process of the root cgroup competes with the cgroups of the top level.
+            _ => *sums.entry(String::new()).or_default() += task_weight(usages, key),
+        }
+    }
+    let flat = |key: &Key| match key {
+        Key::Cgroup(path) => levels(path)
+            .map(|(parent, path)| known[path] / sums[parent])
+            .product(),
+        _ => task_weight(usages, key) / sums.get("").copied().unwrap_or(1.0),
+    };
+    competing
+        .iter()
+        .map(|key| (key.clone(), flat(key)))
+        .collect()
+}
+
+fn task_weight(usages: &BTreeMap<Key, Usage>, key: &Key) -> f64 {
+    let weight = usages.get(key).map_or(1.0, |usage| usage.weight);
+    WEIGHT_DEFAULT * weight.max(1e-6)
+}
+
+/// The levels of a path, from the top down: (path of the parent, path). The parent of
+/// the top level is empty.
+fn levels(path: &str) -> impl Iterator<Item = (&str, &str)> {
+    let ends = path.match_indices('/').skip(1).map(|(at, _)| at);
+    let mut parent = "";
+    ends.chain(std::iter::once(path.len())).map(move |end| {
+        let level = (parent, &path[..end]);
+        parent = &path[..end];
+        level
+    })
+}
+
+/// Chooses what to monitor: at most `limit`, by memory traffic where it is measured,
+/// else by CPU time. A monitored entity stays until another uses twice as much.
+pub fn choose(usages: &BTreeMap<Key, Usage>, now: &BTreeSet<Key>, limit: usize) -> BTreeSet<Key> {
+    /// Less than this many CPUs is too little to matter.
+    const CPUS_MIN: f64 = 0.02;
+    let measured = usages.values().any(|usage| usage.bytes_per_s > 0.0);
+    let size = |usage: &Usage| {
+        if measured {
+            usage.bytes_per_s
+        } else {
+            usage.cpus
+        }
+    };
+    let mut ranked: Vec<(f64, &Key)> = usages
+        .iter()
+        .filter(|(key, usage)| usage.cpus >= CPUS_MIN || now.contains(*key))
+        .map(|(key, usage)| {
+            let stays = if now.contains(key) { 2.0 } else { 1.0 };
+            (size(usage) * stays, key)
+        })
+        .collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    ranked.truncate(limit);
+    ranked.into_iter().map(|(_, key)| key.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fake(Vec<(u32, &'static str)>, Vec<(&'static str, f64)>);
+
+    impl Hierarchy for Fake {
+        fn cgroup_of(&self, pid: u32) -> Option<String> {
+            let found = self.0.iter().find(|(known, _)| *known == pid);
+            found.map(|(_, path)| (*path).to_owned())
+        }
+        fn weight_of(&self, cgroup: &str) -> Option<f64> {
+            let found = self.1.iter().find(|(path, _)| *path == cgroup);
+            found.map(|(_, weight)| *weight)
+        }
+    }
+
+    fn task(pid: u32, tgid: u32, cpu_ms: u64, bytes: u64) -> TaskSample {
+        TaskSample {
+            pid,
+            tgid,
+            comm: format!("t{pid}"),
+            weight: WEIGHT_ONE,
+            cpu_ns: cpu_ms * 1_000_000,
+            bytes,
+            ..TaskSample::default()
+        }
+    }
+
+    fn names(keys: impl IntoIterator<Item = Key>) -> String {
+        let names = keys.into_iter().map(|key| match key {
+            Key::Task(id) => format!("t{id}"),
+            Key::Process(id) => format!("p{id}"),
+            Key::Cgroup(path) => path,
+        });
+        names.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn each_entity_has_its_tasks_without_kernel_threads_and_the_agent() {
+        let fake = Fake(vec![(1, "/"), (2, "/a/b"), (4, "/a/b"), (5, "/a")], vec![]);
+        let mut kthread = task(9, 9, 5, 0);
+        kthread.kthread = true;
+        let tasks = [
+            task(1, 1, 5, 0),
+            task(2, 2, 5, 0),
+            task(3, 2, 5, 0),
+            task(4, 4, 5, 0),
+            task(5, 5, 5, 0),
+            task(6, 6, 5, 0), // ended before its cgroup was read
+            task(7, 7, 5, 0), // the agent
+            kthread,
+        ];
+        for (entity, expected) in [
+            (Entity::Task, "t1 t2 t3 t4 t5 t6"),
+            (Entity::Process, "p1 p2 p4 p5 p6"),
+            (Entity::Cgroup, "p1 /a /a/b"),
+        ] {
+            let usages = usages(entity, &[], &tasks, 1.0, 7, &fake);
+            assert_eq!(names(usages.keys().cloned()), expected);
+        }
+        let usages = usages(Entity::Cgroup, &[], &tasks, 1.0, 7, &fake);
+        assert_eq!(usages[&Key::Cgroup("/a/b".into())].tids, [2, 3, 4]);
+    }
+
+    #[test]
+    fn usage_is_what_happened_between_the_samples() {
+        let fake = Fake(vec![], vec![]);
+        let prev = [task(1, 1, 100, 1000), task(2, 1, 900, 9000)];
+        // Thread 2 is another one than before.
+        let cur = [task(1, 1, 300, 3000), task(2, 1, 100, 500)];
+        let usages = usages(Entity::Process, &prev, &cur, 0.5, 7, &fake);
+        let usage = &usages[&Key::Process(1)];
+        assert!((usage.cpus - 0.6).abs() < 1e-9);
+        assert!((usage.bytes_per_s - 5000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn weights_follow_the_hierarchy() {
+        let cgroup = |path: &str| Key::Cgroup(path.into());
+        let fake = Fake(
+            vec![],
+            vec![
+                ("/a", 100.0),
+                ("/b", 300.0),
+                ("/a/x", 50.0),
+                ("/a/y", 150.0),
+            ],
+        );
+        let of = |keys: &[Key]| -> Vec<f64> {
+            let competing = keys.iter().cloned().collect();
+            let weights = weights(&BTreeMap::new(), &competing, &fake);
+            keys.iter().map(|key| weights[key]).collect()
+        };
+        assert_eq!(
+            of(&[cgroup("/a/x"), cgroup("/a/y"), cgroup("/b")]),
+            [0.0625, 0.1875, 0.75]
+        );
+        // Only what competes counts.
+        assert_eq!(of(&[cgroup("/a/x"), cgroup("/b")]), [0.25, 0.75]);
+        // A process of the root cgroup counts as cpu.weight 100.
+        assert_eq!(of(&[Key::Process(1), cgroup("/b")]), [0.25, 0.75]);
+        // A cgroup without the cpu controller counts as 100, too.
+        assert_eq!(of(&[cgroup("/c/d"), cgroup("/b")]), [0.25, 0.75]);
+    }
+
+    #[test]
+    fn the_heaviest_are_monitored_and_stay_until_another_is_twice_as_heavy() {
+        let usage = |bytes_per_s, cpus| Usage {
+            bytes_per_s,
+            cpus,
+            ..Usage::default()
+        };
+        let all: BTreeMap<Key, Usage> = [
+            (Key::Process(1), usage(10.0, 1.0)),
+            (Key::Process(2), usage(15.0, 1.0)),
+            (Key::Process(3), usage(25.0, 1.0)),
+            (Key::Process(4), usage(99.0, 0.001)),
+        ]
+        .into();
+        assert_eq!(names(choose(&all, &BTreeSet::new(), 2)), "p2 p3");
+        assert_eq!(names(choose(&all, &[Key::Process(1)].into(), 2)), "p1 p3");
+        let by_cpu: BTreeMap<Key, Usage> = [
+            (Key::Process(1), usage(0.0, 1.0)),
+            (Key::Process(2), usage(0.0, 0.1)),
+        ]
+        .into();
+        assert_eq!(names(choose(&by_cpu, &BTreeSet::new(), 1)), "p1");
+    }
+}

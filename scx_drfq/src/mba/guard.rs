@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Access to resctrl, and a child process that cleans up however the agent ends.
+//!
+//! The child is started before the agent drops its privileges. It waits for the end
+//! of the agent, then removes the groups of scx_drfq and unmounts resctrl if the agent
+//! mounted it. Nothing else may unmount it then, so the child keeps CAP_SYS_ADMIN.
+//! The agent itself needs no capability for resctrl. Its files and directories belong
+//! to root, as does the agent. The directories are read-only even for their owner,
+//! who may change that: while the agent runs, they are writable.
+
+use std::{
+    ffi::CStr,
+    fs::{self, Permissions},
+    io::{self, PipeReader, PipeWriter, Read},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use drfq_resctrl::{fs::KernelFs, groups::Groups, mount::Mount};
+
+/// The directories in which we make groups, relative to the mount point.
+const DIRECTORIES: [&str; 2] = ["", "mon_groups"];
+
+/// Where resctrl is usually mounted.
+const POINT: &CStr = c"/sys/fs/resctrl";
+
+/// resctrl, and the process that cleans up after us.
+pub struct Guard {
+    /// Where resctrl is mounted.
+    pub point: PathBuf,
+    /// Mount option `mba_MBps`: a loop in the kernel moves the levels.
+    pub kernel_moves_levels: bool,
+    child: libc::pid_t,
+    /// Its end tells the child to clean up.
+    pipe: Option<PipeWriter>,
+}
+
+impl Guard {
+    /// Mounts resctrl if it is not mounted, and starts the child. Call it while the
+    /// process has a single thread and all privileges.
+    ///
+    /// # Errors
+    /// Why resctrl cannot be used, in a few words.
+    pub fn open(root: &Path) -> Result<Self, String> {
+        let mounts = || fs::read_to_string(root.join("proc/mounts")).unwrap_or_default();
+        let (mount, ours) = match Mount::parse(&mounts()) {
+            Some(mount) => (mount, false),
+            None => {
+                mount_resctrl().map_err(|error| match error.raw_os_error() {
+                    Some(libc::ENODEV | libc::ENOENT | libc::EOPNOTSUPP) => {
+                        "this machine or its kernel has no resctrl".to_owned()
+                    }
+                    _ => format!("cannot mount resctrl: {error}"),
+                })?;
+                let mount = Mount::parse(&mounts());
+                (mount.ok_or("resctrl vanished after it was mounted")?, true)
+            }
+        };
+        let modes = make_writable(&mount.point)?;
+        let (reader, writer) =
+            io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
+        // SAFETY: the process has one thread, so that the child may do anything.
+        let child = unsafe { libc::fork() };
+        match child {
+            -1 => {
+                let error = io::Error::last_os_error();
+                restore(&modes);
+                if ours {
+                    unmount();
+                }
+                Err(format!("cannot start a process: {error}"))
+            }
+            0 => {
+                drop(writer);
+                clean_after_agent(reader, &mount.point, &modes, ours)
+            }
+            _ => Ok(Self {
+                kernel_moves_levels: mount.has("mba_MBps"),
+                point: mount.point,
+                child,
+                pipe: Some(writer),
+            }),
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        drop(self.pipe.take());
+        // SAFETY: the child is ours, and no other thread waits for it.
+        unsafe { libc::waitpid(self.child, std::ptr::null_mut(), 0) };
+    }
+}
+
+/// Runs in the child, until the agent has ended and all is clean.
+fn clean_after_agent(mut reader: PipeReader, point: &Path, modes: &Modes, unmounts: bool) -> ! {
+    // SAFETY: neither call touches memory. The agent's end is the only signal.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        libc::prctl(libc::PR_SET_NAME, c"drfq-cleaner".as_ptr());
+    }
+    let _ = crate::privileges::confine_cleaner(unmounts);
+    // No byte ever comes; the pipe ends with the agent.
+    let _ = reader.read(&mut [0]);
+    if let Ok(files) = KernelFs::open(point) {
+        // The owner removes groups when it comes and when it goes.
+        drop(Groups::open(files));
+    }
+    restore(modes);
+    if unmounts {
+        unmount();
+    }
+    // SAFETY: ends the process without the parent's destructors.
+    unsafe { libc::_exit(0) }
+}
+
+/// Directories and the permissions that they had.
+type Modes = Vec<(PathBuf, Permissions)>;
+
+/// Lets the owner make groups. Returns what to restore.
+fn make_writable(point: &Path) -> Result<Modes, String> {
+    let mut modes = Modes::new();
+    for directory in DIRECTORIES.map(|name| point.join(name)) {
+        // A machine that only allocates has no mon_groups.
+        let Ok(metadata) = fs::metadata(&directory) else {
+            continue;
+        };
+        let before = metadata.permissions();
+        let writable = Permissions::from_mode(before.mode() | 0o200);
+        if let Err(error) = fs::set_permissions(&directory, writable) {
+            restore(&modes);
+            return Err(format!(
+                "cannot make {} writable: {error}",
+                directory.display()
+            ));
+        }
+        modes.push((directory, before));
+    }
+    Ok(modes)
+}
+
+fn restore(modes: &Modes) {
+    for (directory, before) in modes {
+        // It may have been unmounted.
+        let _ = fs::set_permissions(directory, before.clone());
+    }
+}
+
+fn mount_resctrl() -> io::Result<()> {
+    let name = c"resctrl".as_ptr();
+    // SAFETY: all strings end in NUL; resctrl takes no data.
+    let refused = unsafe { libc::mount(name, POINT.as_ptr(), name, 0, std::ptr::null()) };
+    if refused == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
+}
+
+fn unmount() {
+    // SAFETY: the string ends in NUL. A file in use keeps the mount, which is harmless.
+    unsafe { libc::umount2(POINT.as_ptr(), 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn directories_are_writable_while_the_agent_runs_and_as_before_afterwards() {
+        let point = tempfile::tempdir().unwrap();
+        let groups = point.path().join("mon_groups");
+        fs::create_dir(&groups).unwrap();
+        for directory in [groups.as_path(), point.path()] {
+            fs::set_permissions(directory, Permissions::from_mode(0o555)).unwrap();
+        }
+        let modes = make_writable(point.path()).unwrap();
+        assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
+        restore(&modes);
+        assert_eq!((mode(point.path()), mode(&groups)), (0o555, 0o555));
+        fs::set_permissions(point.path(), Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn a_machine_without_monitoring_has_one_directory() {
+        let point = tempfile::tempdir().unwrap();
+        assert_eq!(make_writable(point.path()).unwrap().len(), 1);
+    }
+}

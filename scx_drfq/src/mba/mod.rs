@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The loop that shares memory bandwidth by throttling (MBA): every 100 ms it reads
+//! what each monitored group moved, asks the policy `drf`, and acts through resctrl.
+//! It runs in a thread beside the scheduler.
+
+pub mod actuator;
+pub mod entities;
+pub mod guard;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use clap::ValueEnum;
+use drfq_policy::{
+    drf::{Domain, Group, GroupId, Plan, Snapshot, State, curve::Curve, plan},
+    fair_share::Capacity,
+};
+use drfq_resctrl::{
+    fs::{KernelFs, ResctrlFs},
+    info::{Info, Vendor},
+};
+use drfq_sense::{cpu_model::CpuModel, root};
+use drfq_stats::{
+    mba_report::{Mba, MbaGroup},
+    sample::{TaskSample, TaskState},
+};
+use serde::Serialize;
+
+use self::{
+    actuator::Actuator,
+    entities::{Entity, Hierarchy, Kernel, Key, Usage},
+    guard::Guard,
+};
+use crate::{config::Config, loader::Window, tasks};
+
+/// A period of the policy, and its slots.
+const PERIOD: Duration = Duration::from_millis(100);
+const SLOT: Duration = Duration::from_millis(50);
+
+/// The tasks are looked at once in this many periods.
+const LOOK_PERIODS: u64 = 5;
+
+/// The most groups that are monitored. Each costs a read of a counter per period.
+const GROUPS_MAX: usize = 32;
+
+/// Whether the loop acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Leave resctrl alone
+    Off,
+    /// Monitor groups, and throttle none
+    Observe,
+    /// Throttle; only monitor where another program has classes
+    On,
+}
+
+/// A loop that is ready to run.
+pub struct Loop {
+    actuator: Actuator<KernelFs>,
+    curve: Option<Curve>,
+    capacity: Option<f64>,
+    cpus: f64,
+    entity: Entity,
+    state: String,
+}
+
+impl Loop {
+    /// Takes over resctrl for a loaded scheduler.
+    ///
+    /// # Errors
+    /// Why it cannot monitor, in a few words.
+    pub fn open(config: &Config, guard: &Guard) -> Result<Self, String> {
+        let files = KernelFs::open(&guard.point).map_err(|error| error.to_string())?;
+        let info = Info::read(&files, vendor()).map_err(|error| error.to_string())?;
+        if !info.monitors_bandwidth() {
+            return Err("resctrl counts no memory traffic here".into());
+        }
+        let foreign = foreign_classes(&files);
+        let (acts, reason) = mode(config.mba, guard, &info, foreign);
+        let classes = if acts {
+            (info.num_closids as usize).saturating_sub(1 + foreign)
+        } else {
+            0
+        };
+        let actuator = Actuator::open(files, &info, classes).map_err(|error| error.to_string())?;
+        let m = config.memory_bandwidth_bytes_per_s;
+        let capacity = m.map(|m| m.bytes_per_s() as f64 / actuator.domains().len().max(1) as f64);
+        Ok(Self {
+            curve: actuator::curve(&info, capacity).filter(|_| acts),
+            actuator,
+            capacity,
+            cpus: config.nr_cpus.into(),
+            entity: config.entity,
+            state: reason,
+        })
+    }
+
+    /// `on`, or why it only observes.
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+
+    /// Runs while `work` runs. `report` gets the statistics of each period.
+    pub fn beside<T>(self, window: Window, report: &Mutex<Mba>, work: impl FnOnce() -> T) -> T {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _stop = StopAtEnd(&stop);
+            scope.spawn(|| {
+                let read = || tasks::read(window.tasks).map_err(|error| format!("{error:#}"));
+                Running::new(self, Kernel::new(&root())).run(&stop, read, report);
+            });
+            work()
+        })
+    }
+}
+
+/// Ends the loop when `work` returns or panics.
+struct StopAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn vendor() -> Vendor {
+    match CpuModel::read(&root()).vendor.as_str() {
+        "AuthenticAMD" | "HygonGenuine" => Vendor::Amd,
+        _ if cfg!(target_arch = "aarch64") => Vendor::Arm,
+        _ => Vendor::Intel,
+    }
+}
+
+/// Classes that other programs have made.
+fn foreign_classes(files: &KernelFs) -> usize {
+    let names = files.list("").unwrap_or_default();
+    let ours = |name: &&String| name.starts_with(drfq_resctrl::groups::PREFIX);
+    let own = |name: &&String| matches!(name.as_str(), "info" | "mon_groups" | "mon_data");
+    names
+        .iter()
+        .filter(|name| !ours(name) && !own(name))
+        .count()
+}
+
+/// Whether to throttle, and the words for the statistics.
+fn mode(wanted: Mode, guard: &Guard, info: &Info, foreign: usize) -> (bool, String) {
+    let reason = if wanted != Mode::On {
+        "observe".into()
+    } else if foreign > 0 {
+        format!("observe: another program uses resctrl ({foreign} groups)")
+    } else if guard.kernel_moves_levels {
+        "observe: the mount option mba_MBps lets the kernel move the levels".into()
+    } else if info.bandwidth.is_none() || info.num_closids < 2 {
+        "observe: resctrl does not throttle memory traffic (MBA)".into()
+    } else {
+        return (true, "on".into());
+    };
+    (false, reason)
+}
+
+/// A monitored entity.
+struct Member {
+    id: GroupId,
+    weight: f64,
+    usage: Usage,
+}
+
+/// The loop's state while it runs.
+struct Running<F: ResctrlFs, H: Hierarchy> {
+    actuator: Actuator<F>,
+    hierarchy: H,
+    curve: Option<Curve>,
+    capacity: Option<f64>,
+    cpus: f64,
+    entity: Entity,
+    state: String,
+    members: BTreeMap<Key, Member>,
+    next_id: GroupId,
+    policy: State,
+    runnable: f64,
+    foreign: u64,
+    tasks: Vec<TaskSample>,
+    looked: Option<Instant>,
+    periods: u64,
+}
+
+impl<H: Hierarchy> Running<KernelFs, H> {
+    fn new(ready: Loop, hierarchy: H) -> Self {
+        Self {
+            actuator: ready.actuator,
+            hierarchy,
+            curve: ready.curve,
+            capacity: ready.capacity,
+            cpus: ready.cpus,
+            entity: ready.entity,
+            state: ready.state,
+            members: BTreeMap::new(),
+            next_id: 0,
+            policy: State::default(),
+            runnable: 0.0,
+            foreign: 0,
+            tasks: Vec::new(),
+            looked: None,
+            periods: 0,
+        }
+    }
+}
+
+impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
+    fn run(
+        mut self,
+        stop: &AtomicBool,
+        read: impl Fn() -> Result<Vec<TaskSample>, String>,
+        report: &Mutex<Mba>,
+    ) {
+        let mut last = Instant::now();
+        while !stop.load(Ordering::Relaxed) {
+            if self.periods.is_multiple_of(LOOK_PERIODS)
+                && let Ok(tasks) = read()
+            {
+                self.look(tasks, Instant::now());
+            }
+            let now = Instant::now();
+            let plan = self.step(now - last, report);
+            last = now;
+            for slot in 0..plan.classes.first().map_or(0, |class| class.slots.len()) {
+                if slot > 0 {
+                    thread::sleep(
+                        (now + SLOT * slot as u32).saturating_duration_since(Instant::now()),
+                    );
+                }
+                self.actuator.apply(&plan.classes, slot);
+            }
+            thread::sleep((now + PERIOD).saturating_duration_since(Instant::now()));
+        }
+    }
+
+    /// Looks at the tasks: which entities to monitor, their weights and threads.
+    fn look(&mut self, tasks: Vec<TaskSample>, now: Instant) {
+        let interval = self.looked.map(|looked| now - looked);
+        let before = std::mem::replace(&mut self.tasks, tasks);
+        self.looked = Some(now);
+        let Some(interval) = interval else {
+            return;
+        };
+        self.runnable = runnable(&before, &self.tasks, interval);
+        let usages = entities::usages(
+            self.entity,
+            &before,
+            &self.tasks,
+            interval.as_secs_f64(),
+            std::process::id(),
+            &self.hierarchy,
+        );
+        let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
+        let chosen = entities::choose(&usages, &monitored, GROUPS_MAX);
+        for key in monitored.difference(&chosen) {
+            if let Some(member) = self.members.remove(key) {
+                self.actuator.forget(member.id);
+            }
+        }
+        let weights = entities::weights(&usages, &chosen, &self.hierarchy);
+        self.foreign = 0;
+        for key in chosen {
+            let Some(usage) = usages.get(&key).cloned() else {
+                continue;
+            };
+            if !self.members.contains_key(&key) {
+                let id = self.next_id;
+                if !self.actuator.monitor(id) {
+                    continue;
+                }
+                self.next_id += 1;
+                let member = Member {
+                    id,
+                    weight: 1.0,
+                    usage: Usage::default(),
+                };
+                self.members.insert(key.clone(), member);
+            }
+            if let Some(member) = self.members.get_mut(&key) {
+                self.foreign += self.actuator.place(member.id, &usage.tids);
+                member.weight = weights.get(&key).copied().unwrap_or(1.0);
+                member.usage = usage;
+            }
+        }
+    }
+
+    /// One period: measures, plans and reports.
+    fn step(&mut self, since: Duration, report: &Mutex<Mba>) -> Plan {
+        let ids = self.members.values().map(|member| member.id);
+        let traffic: BTreeMap<GroupId, Vec<f64>> = ids
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|id| (id, self.actuator.traffic(id, since)))
+            .collect();
+        let rest = self.actuator.rest(&traffic, since);
+        let domains = rest.iter().enumerate().map(|(index, rest)| Domain {
+            bytes_per_s: rest + traffic.values().map(|rates| rates[index]).sum::<f64>(),
+            capacity: self.capacity,
+        });
+        let groups = self.members.values().map(|member| Group {
+            id: member.id,
+            weight: member.weight,
+            min: 0.0,
+            max: f64::INFINITY,
+            bytes_per_s: traffic[&member.id].clone(),
+        });
+        let snapshot = Snapshot {
+            period_s: since.as_secs_f64(),
+            cpus: self.cpus,
+            runnable: self.runnable,
+            curve: self.curve.clone(),
+            classes: self.actuator.nr_classes(),
+            domains: domains.collect(),
+            groups: groups.collect(),
+        };
+        let (plan, policy) = plan(&snapshot, &self.policy);
+        self.policy = policy;
+        self.periods += 1;
+        let new = self.report(&snapshot, &plan);
+        *report.lock().unwrap_or_else(PoisonError::into_inner) = new;
+        plan
+    }
+
+    fn report(&self, snapshot: &Snapshot, plan: &Plan) -> Mba {
+        let total: f64 = snapshot
+            .domains
+            .iter()
+            .map(|domain| domain.bytes_per_s)
+            .sum();
+        let full: f64 = plan.domains.iter().map(|domain| domain.capacity).sum();
+        let capacity = Capacity {
+            cpus: self.cpus,
+            bytes_per_s: (full > 0.0).then_some(full),
+        };
+        let members = self.members.iter().zip(&snapshot.groups).zip(&plan.groups);
+        let mut groups: Vec<MbaGroup> = members
+            .map(|(((key, member), group), planned)| {
+                let bytes_per_s = group.bytes_per_s.iter().sum();
+                let lowest = planned.fractions.iter().copied().fold(1.0, f64::min);
+                MbaGroup {
+                    name: name(key, &member.usage),
+                    weight: member.weight,
+                    bytes_per_s,
+                    bytes: self.actuator.bytes(member.id),
+                    dominant_pct: 100.0 * capacity.dominant_share(member.usage.cpus, bytes_per_s),
+                    level_pct: 100.0 * lowest,
+                    tasks: member.usage.tids.len() as u64,
+                }
+            })
+            .collect();
+        groups.sort_by(|a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
+        let count = |of: fn(&drfq_policy::drf::DomainReport) -> bool| {
+            plan.domains.iter().filter(|domain| of(domain)).count() as u32
+        };
+        let state = match &self.actuator.failure {
+            Some(failure) => format!("{}; last failure: {failure}", self.state),
+            None => self.state.clone(),
+        };
+        Mba {
+            state,
+            domains: plan.domains.len() as u32,
+            saturated: count(|domain| domain.saturated),
+            acting: if self.curve.is_some() {
+                count(|domain| domain.acts)
+            } else {
+                0
+            },
+            bytes_per_s: total,
+            capacity_bytes_per_s: full,
+            runnable: self.runnable,
+            groups,
+            periods: self.periods,
+            writes: self.actuator.counts.writes,
+            moves: self.actuator.counts.moves,
+            errors: self.actuator.counts.errors,
+            foreign: self.foreign,
+        }
+    }
+}
+
+fn name(key: &Key, usage: &Usage) -> String {
+    match key {
+        Key::Task(id) | Key::Process(id) => format!("{} {id}", usage.comm),
+        Key::Cgroup(path) => path.clone(),
+    }
+}
+
+/// Mean number of tasks that ran or waited for a CPU between two samples. Kernels that
+/// do not record waiting leave the number at the second sample.
+fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration) -> f64 {
+    if now.iter().all(|task| task.wait_ns == 0) {
+        let waits =
+            |task: &&TaskSample| matches!(task.state, TaskState::Queued | TaskState::Running);
+        return now.iter().filter(waits).count() as f64;
+    }
+    let before: BTreeMap<u32, u64> = before
+        .iter()
+        .map(|task| (task.pid, busy_ns(task)))
+        .collect();
+    let busy = |task: &TaskSample| match before.get(&task.pid) {
+        Some(&before) => busy_ns(task).saturating_sub(before),
+        None => 0,
+    };
+    let sum: u64 = now.iter().map(busy).sum();
+    sum as f64 / interval.as_nanos().max(1) as f64
+}
+
+fn busy_ns(task: &TaskSample) -> u64 {
+    task.cpu_ns + task.wait_ns
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The loop on a model of the kernel's resctrl.
+
+use drfq_resctrl::{
+    fake::{FakeKernel, Shape},
+    reading::{Event, Reading},
+};
+
+use super::*;
+
+/// A cgroup for each process, /P with cpu.weight 100 P.
+struct Cgroups;
+
+impl Hierarchy for Cgroups {
+    fn cgroup_of(&self, pid: u32) -> Option<String> {
+        Some(format!("/{pid}"))
+    }
+    fn weight_of(&self, cgroup: &str) -> Option<f64> {
+        let weight: f64 = cgroup.trim_start_matches('/').parse().ok()?;
+        Some(100.0 * weight)
+    }
+}
+
+/// Hogs 1, 2 ... in a memory of 1 GB/s, and the loop that shares it.
+struct Machine<'a> {
+    kernel: &'a FakeKernel,
+    running: Running<&'a FakeKernel, Cgroups>,
+    report: Mutex<Mba>,
+    hogs: u32,
+    moved: BTreeMap<u32, u64>,
+    cpu_ns: u64,
+}
+
+fn shape(closids: u32, rmids: u32) -> Shape {
+    let mut shape = Shape {
+        closids,
+        rmids,
+        schemata: "    MB:0=100\n    L3:0=7ff\n".into(),
+        domains: vec![0],
+        ..Shape::default()
+    };
+    for (path, text) in &mut shape.files {
+        if path == "info/MB/num_closids" {
+            *text = format!("{closids}\n");
+        }
+    }
+    shape
+}
+
+impl<'a> Machine<'a> {
+    fn new(kernel: &'a FakeKernel, hogs: u32) -> Self {
+        let info = Info::read(&kernel, Vendor::Intel).unwrap();
+        let classes = info.num_closids as usize - 1;
+        let actuator = Actuator::open(kernel, &info, classes).unwrap();
+        for pid in 1..=hogs {
+            kernel.start_task(pid, None);
+        }
+        Self {
+            kernel,
+            running: Running {
+                curve: actuator::curve(&info, None),
+                actuator,
+                hierarchy: Cgroups,
+                capacity: Some(1e9),
+                cpus: 8.0,
+                entity: Entity::Cgroup,
+                state: "on".into(),
+                members: BTreeMap::new(),
+                next_id: 0,
+                policy: State::default(),
+                runnable: 0.0,
+                foreign: 0,
+                tasks: Vec::new(),
+                looked: None,
+                periods: 0,
+            },
+            report: Mutex::default(),
+            hogs,
+            moved: BTreeMap::new(),
+            cpu_ns: 0,
+        }
+    }
+
+    /// Each hog wants 0.6 GB/s; the level of its class decides what it gets.
+    fn serve(&mut self) -> Vec<f64> {
+        let level = |pid: u32| {
+            let class = self.place(pid).0;
+            let text = self.kernel.read(&format!("{class}/schemata")).unwrap();
+            let value = text.split_once("MB:0=").unwrap().1.lines().next().unwrap();
+            value.trim().parse::<f64>().unwrap() / 100.0
+        };
+        let wanted: Vec<f64> = (1..=self.hogs).map(|pid| 0.6e9 * level(pid)).collect();
+        let full = wanted.iter().sum::<f64>().max(1e9) / 1e9;
+        let got: Vec<f64> = wanted.iter().map(|wanted| wanted / full).collect();
+        for (pid, rate) in (1..).zip(&got) {
+            let (class, mon) = self.place(pid);
+            let Some(rmid) = self.kernel.rmid(&format!("{class}/mon_groups/{mon}")) else {
+                continue;
+            };
+            let moved = self.moved.entry(rmid).or_default();
+            *moved += (rate * 0.05) as u64;
+            let reading = Reading::Bytes(*moved);
+            self.kernel.set_reading(rmid, 0, Event::MbmTotal, reading);
+        }
+        got
+    }
+
+    /// The class and the MON group of a task.
+    fn place(&self, tid: u32) -> (String, String) {
+        let text = self.kernel.task_groups(tid).unwrap();
+        let word = |prefix: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(prefix));
+            line.unwrap_or_default().trim_matches('/').to_owned()
+        };
+        (word("res:"), word("mon:"))
+    }
+
+    fn look(&mut self, now: Instant) {
+        self.cpu_ns += 500_000_000;
+        let task = |pid| TaskSample {
+            pid,
+            tgid: pid,
+            comm: format!("hog{pid}"),
+            weight: 1 << 20,
+            state: TaskState::Running,
+            cpu_ns: self.cpu_ns,
+            ..TaskSample::default()
+        };
+        let tasks = (1..=self.hogs).map(task).collect();
+        self.running.look(tasks, now);
+    }
+
+    /// Runs for so many half seconds. Returns what each hog got in the last one.
+    fn run(&mut self, halves: u32) -> Vec<f64> {
+        let start = Instant::now() + Duration::from_secs(self.cpu_ns / 1_000_000_000);
+        let mut sums = vec![0.0; self.hogs as usize];
+        for half in 0..halves {
+            self.look(start + Duration::from_millis(500) * half);
+            sums.fill(0.0);
+            for _ in 0..LOOK_PERIODS {
+                let plan = self.running.step(PERIOD, &self.report);
+                for slot in 0..2 {
+                    self.running.actuator.apply(&plan.classes, slot);
+                    for (sum, got) in sums.iter_mut().zip(self.serve()) {
+                        *sum += got;
+                    }
+                }
+            }
+        }
+        sums
+    }
+}
+
+fn spread(got: &[f64]) -> f64 {
+    let levels = (1..).zip(got).map(|(weight, got)| got / f64::from(weight));
+    let (low, high) = levels.fold((f64::INFINITY, 0.0f64), |(low, high), level| {
+        (low.min(level), high.max(level))
+    });
+    high / low - 1.0
+}
+
+#[test]
+fn hogs_share_by_cpu_weight_and_everything_is_removed_at_the_end() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    let before = kernel.snapshot(|_| true);
+    machine.run(12);
+    let got = machine.run(4);
+    assert!(spread(&got) < 0.10, "{got:?}");
+    let report = machine.report.lock().unwrap().clone();
+    assert_eq!((report.saturated, report.acting, report.errors), (1, 1, 0));
+    assert_eq!(report.groups.len(), 4);
+    assert_eq!(report.groups[0].name, "/4");
+    assert!(report.groups[0].level_pct > report.groups[3].level_pct);
+    // At most 20 writes a second for each of three throttled classes.
+    assert!(report.writes <= report.periods * 2 * 4, "{report:?}");
+    drop(machine);
+    assert_eq!(kernel.snapshot(|_| true), before);
+}
+
+#[test]
+fn with_few_classes_the_groups_climb_a_ladder() {
+    let kernel = FakeKernel::new(shape(3, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    let got = machine.run(4);
+    assert!(spread(&got) < 1.0, "{got:?}");
+    assert_eq!(machine.report.lock().unwrap().errors, 0);
+}
+
+#[test]
+fn what_has_no_monitoring_id_is_left_alone() {
+    let kernel = FakeKernel::new(shape(8, 3));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(4);
+    assert_eq!(machine.report.lock().unwrap().groups.len(), 2);
+    assert!(machine.report.lock().unwrap().errors > 0);
+    let state = machine.report.lock().unwrap().state.clone();
+    assert!(state.contains("last failure"), "{state}");
+}
+
+#[test]
+fn a_task_of_another_programs_group_stays_there() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 2);
+    kernel.mkdir("theirs").unwrap();
+    kernel.write("theirs/tasks", "2\n").unwrap();
+    let theirs = kernel.snapshot(|path| path.starts_with("theirs"));
+    machine.run(4);
+    assert_eq!(machine.report.lock().unwrap().foreign, 1);
+    drop(machine);
+    assert_eq!(kernel.snapshot(|path| path.starts_with("theirs")), theirs);
+}
+
+#[test]
+fn an_entity_that_ends_gives_its_group_back() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 3);
+    machine.run(6);
+    kernel.end_task(3);
+    machine.hogs = 2;
+    machine.run(2);
+    assert_eq!(machine.report.lock().unwrap().groups.len(), 2);
+    let groups = kernel.snapshot(|_| true);
+    let ours = groups
+        .lines()
+        .filter(|line| line.split(' ').next().unwrap().contains("drfq_g"));
+    assert_eq!(ours.count(), 2, "{groups}");
+}
+
+#[test]
+fn a_vanished_or_unmounted_resctrl_is_no_panic() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 3);
+    machine.run(6);
+    kernel.make_read_only();
+    machine.running.periods = 0;
+    machine.look(Instant::now() + Duration::from_secs(60));
+    let plan = machine.running.step(PERIOD, &machine.report);
+    machine.running.actuator.apply(&plan.classes, 0);
+    kernel.unmount();
+    let plan = machine.running.step(PERIOD, &machine.report);
+    machine.running.actuator.apply(&plan.classes, 1);
+}
+
+#[test]
+fn runnable_tasks_are_those_that_ran_or_waited() {
+    let task = |pid, cpu_ms: u64, wait_ms: u64, state| TaskSample {
+        pid,
+        cpu_ns: cpu_ms * 1_000_000,
+        wait_ns: wait_ms * 1_000_000,
+        state,
+        ..TaskSample::default()
+    };
+    let half = Duration::from_millis(500);
+    let before = [
+        task(1, 100, 100, TaskState::Queued),
+        task(2, 0, 0, TaskState::Blocked),
+    ];
+    let now = [
+        task(1, 400, 300, TaskState::Queued),
+        task(2, 50, 0, TaskState::Blocked),
+        task(3, 900, 900, TaskState::Queued), // new: its past is not of this interval
+    ];
+    assert!((runnable(&before, &now, half) - 1.1).abs() < 1e-9);
+    let unknown = [
+        task(1, 400, 0, TaskState::Queued),
+        task(2, 50, 0, TaskState::Blocked),
+    ];
+    assert!((runnable(&before, &unknown, half) - 1.0).abs() < 1e-9);
+}
