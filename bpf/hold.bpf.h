@@ -10,8 +10,8 @@
  * Held tasks are in order of their debts, so the first one is the first to be
  * released. Three places end a hold. A CPU that dispatches moves the first tasks that
  * may go to their run queues. A CPU that ticks or becomes idle wakes an idle CPU when
- * a release is due. The periodic timer (timer.bpf.h) releases the tasks that were held
- * for hold_max_ns, up to one of its periods late, and those that a race left behind.
+ * a release is due. The periodic timer (timer.bpf.h) finds the tasks that a race left
+ * behind.
  */
 #ifndef DRFQ_HOLD_BPF_H
 #define DRFQ_HOLD_BPF_H
@@ -24,6 +24,12 @@
  * next period.
  */
 static struct shared_u32 held_hint;
+
+/* When the longest hold reaches its bound (scx_bpf_now(), ns); 0: no task is held. */
+static struct shared_u64 hold_due_ns;
+
+/* Least time between two searches for holds at their bound (ns). */
+#define HOLD_SEARCH_NS 10000000
 
 /* Creates the queue of held tasks. Returns 0 or a negative errno. */
 static s32 hold_init(void)
@@ -79,6 +85,14 @@ static enum drfq_event hold_release_cause(const struct task_struct *p, struct ta
 	return DRFQ_NR_EVENTS;
 }
 
+/* Returns whether a hold has reached its bound. */
+static __always_inline bool hold_overdue(void)
+{
+	u64 due = READ_ONCE(hold_due_ns.value);
+
+	return due && !drfq_before(scx_bpf_now(), due);
+}
+
 /* How many held tasks one call releases, or wakes a CPU for. */
 #define HOLD_BATCH 8
 
@@ -94,7 +108,7 @@ static void hold_kick_idle(bool all_idle)
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
 
-		if (t && hold_release_cause(p, t, all_idle) == DRFQ_NR_EVENTS)
+		if (t && !hold_overdue() && hold_release_cause(p, t, all_idle) == DRFQ_NR_EVENTS)
 			break;
 		if (!kick_idle_for(p) || ++kicked >= HOLD_BATCH)
 			break;
@@ -108,6 +122,8 @@ static void hold_insert(struct task_struct *p, struct task_ctx *t, u64 enq_flags
 		t->flags |= DRFQ_TASK_HELD;
 		t->held_since_ns = scx_bpf_now();
 		count(DRFQ_EV_HELD);
+		if (!READ_ONCE(hold_due_ns.value))
+			WRITE_ONCE(hold_due_ns.value, t->held_since_ns + hold_max_ns);
 	}
 	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_HELD, slice_ns, t->flow.debt_vt, enq_flags);
 	if (!READ_ONCE(held_hint.value))
@@ -181,21 +197,26 @@ static bool hold_release(bool all_idle)
 }
 
 /*
- * Called by the timer: moves the tasks that were held for hold_max_ns to their queues.
- * The queue is not in order of time, so this examines all held tasks, ten times a
- * second.
+ * Moves the tasks that were held for hold_max_ns to their queues. The held queue is
+ * not in order of time, so this examines all held tasks, at most once in
+ * HOLD_SEARCH_NS.
  */
-static void hold_release_overdue(void)
+static __noinline int hold_release_overdue(void)
 {
-	u64 now = scx_bpf_now();
+	u64 now = scx_bpf_now(), due = 0;
 	struct task_struct *p;
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
+		u64 end = t ? t->held_since_ns + hold_max_ns : now;
 
-		if (!t || now - t->held_since_ns >= hold_max_ns)
+		if (!drfq_before(now, end))
 			hold_move(BPF_FOR_EACH_ITER, p, t, DRFQ_EV_RELEASED_BOUND);
+		else if (!due || drfq_before(end, due))
+			due = end;
 	}
+	WRITE_ONCE(hold_due_ns.value, due ? drfq_later(due, now + HOLD_SEARCH_NS) : 0);
+	return 0;
 }
 
 /* Returns whether the held queue has tasks. */

@@ -192,8 +192,11 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	bool held;
 
 	held = hold_nonempty();
-	if (held)
+	if (held) {
 		hold_release(false);
+		if (hold_overdue())
+			hold_release_overdue();
+	}
 	queue_choose(cpu, &head);
 	if (runnable && head.dsq && slot->yielded_pid != (u32)prev->pid &&
 	    !drfq_before(head.start, slot->charged_vtime_ns)) {
