@@ -22,7 +22,7 @@ void machine_use(struct machine *m, u64 now_ns, s32 cpu)
 	count_entry(m, COUNT_OTHER);
 }
 
-struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns)
+struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns, bool smt)
 {
 	static char *pristine;
 	struct machine *m = calloc(1, sizeof(*m));
@@ -35,6 +35,7 @@ struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_n
 	m->image = malloc(bytes);
 	memcpy(m->image, pristine, bytes);
 	m->jiffy_ns = jiffy_ns;
+	m->smt = smt;
 	m->nr_cpus = options->nr_cpus;
 	m->rqs = calloc(m->nr_cpus, sizeof(*m->rqs));
 	m->llc_of_cpu = calloc(m->nr_cpus, sizeof(*m->llc_of_cpu));
@@ -274,10 +275,9 @@ static void wake(struct machine *m, struct task_struct *p, u64 wake_flags, u64 e
 		if (enq_flags & SCX_ENQ_WAKEUP)
 			enq_flags |= SCX_ENQ_CPU_SELECTED;
 	}
-	if (!cpumask_has(p->cpus_ptr, p->cpu)) {
-		scx_bpf_error("task %d was sent to CPU %d, where it may not run", p->pid, p->cpu);
+	/* select_fallback_rq(): the affinity may have changed during the sleep. */
+	if (!cpumask_has(p->cpus_ptr, p->cpu))
 		p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
-	}
 	p->__state = 0;
 	enqueue_task(m, p, enq_flags);
 	wakeup_preempt(m, p->cpu);
@@ -403,11 +403,47 @@ void machine_adopt_running(struct machine *m, u64 now_ns, struct task_struct *p,
 	m->ops->running(p);
 }
 
+u32 reenqueue_local(struct machine *m, s32 cpu)
+{
+	struct dsq *local = &m->rqs[cpu].local;
+	u32 nr = local->nr;
+
+	for (u32 i = 0; i < nr; i++) {
+		struct task_struct *p = local->first;
+
+		dsq_remove(p);
+		do_enqueue(m, p, SCX_ENQ_REENQ);
+	}
+	return nr;
+}
+
+/* put_prev_task_scx(), and switch_class() if the next task's class is higher. */
+void machine_take_cpu(struct machine *m, u64 now_ns, s32 cpu)
+{
+	struct rq *rq = &m->rqs[cpu];
+
+	machine_use(m, now_ns, cpu);
+	rq->taken = true;
+	if (rq->curr)
+		put_prev(m, rq->curr);
+	if (rq->idle)
+		set_idle(m, cpu, false);
+	if (m->ops->cpu_release)
+		m->ops->cpu_release(cpu, NULL);
+}
+
+void machine_give_cpu(struct machine *m, s32 cpu)
+{
+	m->rqs[cpu].taken = false;
+}
+
 struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
 {
 	struct rq *rq = &m->rqs[cpu];
 	struct task_struct *prev = rq->curr, *next;
 
+	if (rq->taken)
+		return NULL;
 	machine_use(m, now_ns, cpu);
 	count_entry(m, COUNT_SWITCH);
 	update_curr(m, cpu);

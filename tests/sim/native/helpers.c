@@ -202,15 +202,30 @@ static bool claim_idle(struct machine *m, s32 cpu)
 	return true;
 }
 
+static bool core_idles(struct machine *m, s32 cpu)
+{
+	return cpumask_has(&m->idle_mask, cpu) && cpumask_has(&m->idle_mask, cpu ^ 1);
+}
+
+/* Claims a CPU of @allowed and of @llc (-1: any), if possible on a core that idles as a whole. */
+static s32 pick_idle(struct machine *m, const struct cpumask *allowed, s32 llc)
+{
+	for (s32 whole = m->smt; whole >= 0; whole--) {
+		for (s32 cpu = 0; cpu < (s32)m->nr_cpus; cpu++) {
+			if (!cpumask_has(allowed, cpu) || (whole && !core_idles(m, cpu)) ||
+			    (llc >= 0 && (s32)m->llc_of_cpu[cpu] != llc))
+				continue;
+			if (claim_idle(m, cpu))
+				return cpu;
+		}
+	}
+	return -EBUSY;
+}
+
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags)
 {
-	struct machine *m = machine_in_use;
-
 	(void)flags;
-	for (s32 cpu = 0; cpu < (s32)m->nr_cpus; cpu++)
-		if (cpumask_has(allowed, cpu) && claim_idle(m, cpu))
-			return cpu;
-	return -EBUSY;
+	return pick_idle(machine_in_use, allowed, -1);
 }
 
 /* The waker is about to block on a CPU that nothing else waits for. */
@@ -239,13 +254,12 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, 
 		if (cpu >= 0)
 			return cpu;
 	}
-	if (cpumask_has(p->cpus_ptr, prev_cpu) && claim_idle(m, prev_cpu))
+	if (cpumask_has(p->cpus_ptr, prev_cpu) && (!m->smt || core_idles(m, prev_cpu)) &&
+	    claim_idle(m, prev_cpu))
 		return prev_cpu;
-	for (cpu = 0; cpu < (s32)m->nr_cpus; cpu++)
-		if (m->llc_of_cpu[cpu] == m->llc_of_cpu[prev_cpu] &&
-		    cpumask_has(p->cpus_ptr, cpu) && claim_idle(m, cpu))
-			return cpu;
-	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	cpu = pick_idle(m, p->cpus_ptr, (s32)m->llc_of_cpu[prev_cpu]);
+	if (cpu < 0)
+		cpu = pick_idle(m, p->cpus_ptr, -1);
 	if (cpu >= 0)
 		return cpu;
 	*is_idle = false;
@@ -268,5 +282,5 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags)
 
 u32 scx_bpf_reenqueue_local(void)
 {
-	return 0;
+	return reenqueue_local(machine_in_use, machine_in_use->this_cpu);
 }

@@ -19,7 +19,8 @@
 struct machine;
 
 /* A machine whose CPUs all idle, with the scheduler loaded. */
-struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns);
+/* @smt: CPUs 2n and 2n + 1 are threads of one core. */
+struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns, bool smt);
 void machine_free(struct machine *m);
 
 /* Why the scheduler asked to be ended, or NULL (scx_bpf_error). */
@@ -60,6 +61,10 @@ void machine_yield(struct machine *m, u64 now_ns, s32 cpu);
 /* __schedule(): returns the task that runs on @cpu from now on, NULL if none. */
 struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu);
 void machine_tick(struct machine *m, u64 now_ns, s32 cpu);
+/* A task of a higher class takes @cpu, which idles or runs a task of ours; it gives the CPU back.
+ * The caller then schedules @cpu. */
+void machine_take_cpu(struct machine *m, u64 now_ns, s32 cpu);
+void machine_give_cpu(struct machine *m, s32 cpu);
 /* Brings the running task's times up to @now_ns. */
 void machine_update_curr(struct machine *m, u64 now_ns, s32 cpu);
 /* What is left of the running task's slice, ns. */

@@ -28,6 +28,8 @@ struct rq {
 	bool balancing;
 	/* The idle task runs; its bit in the idle mask is a claim on top of it. */
 	bool idle;
+	/* A task of a higher class runs. */
+	bool taken;
 	u64 traffic;
 };
 
@@ -50,6 +52,8 @@ struct machine {
 	u32 nr_dsqs;
 	struct dsq global;
 	u32 *llc_of_cpu;
+	/* CPUs 2n and 2n + 1 are threads of one core. */
+	bool smt;
 	struct cpumask idle_mask;
 	/* The task that forks now; and one that stands for all outside sched_ext. */
 	struct task_struct *forking, outsider;
@@ -78,6 +82,9 @@ void dsq_add(struct machine *m, struct dsq *dsq, struct task_struct *p, u64 enq_
 void dsq_remove(struct task_struct *p);
 /* A task came to the local DSQ of @cpu. */
 void local_dsq_grew(struct machine *m, s32 cpu);
+
+/* scx_bpf_reenqueue_local() on @cpu. Returns how many tasks it queued again. */
+u32 reenqueue_local(struct machine *m, s32 cpu);
 
 /* The paths of ext.c that changes of a task from outside take, too. */
 void update_curr(struct machine *m, s32 cpu);

@@ -12,6 +12,8 @@ pub struct Config {
     pub conf: Conf,
     /// The LLC of each CPU, and so its queue. The length is the number of CPUs.
     pub llc_of_cpu: Vec<usize>,
+    /// Whether CPUs 2n and 2n + 1 are threads of one core.
+    pub smt: bool,
     /// Longest time that a packet runs before its CPU looks at the queue.
     pub slice_ns: u64,
     /// Period of each CPU's tick.
@@ -28,6 +30,8 @@ pub struct Config {
     pub hold_max_ns: u64,
     /// A task that waits for longer goes to the front of its queue.
     pub rescue_ns: u64,
+    /// No task may wait for a CPU for longer, ns; holds do not count.
+    pub wait_bound_ns: u64,
     /// Whether the CPUs' ticks are spread over a tick's period (`skew_tick=1`). Otherwise all CPUs
     /// tick together, which is the kernel's default.
     pub skewed_ticks: bool,
@@ -70,6 +74,7 @@ impl Config {
                 bus_credit_ns: 3 * slice_ns,
             },
             llc_of_cpu: vec![0; nr_cpus],
+            smt: false,
             slice_ns,
             tick_ns: 4 * MS,
             resched_ns: 2 * US,
@@ -78,6 +83,7 @@ impl Config {
             steal_margin_ns: margin_ns,
             hold_max_ns: SEC,
             rescue_ns: 2 * SEC,
+            wait_bound_ns: u64::MAX,
             skewed_ticks: false,
             v_origin_ns: ffi::v_origin_ns(),
             checked: true,

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Sets of CPUs.
 
+use serde::{Deserialize, Serialize};
+
 const WORDS: usize = 4;
 
 /// A set of CPUs, of at most [`CpuSet::CPUS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "u64", from = "u64")]
 pub struct CpuSet([u64; WORDS]);
 
 impl CpuSet {
@@ -44,5 +47,18 @@ impl CpuSet {
     /// How many of the first `nr_cpus` CPUs are in the set.
     pub fn count(self, nr_cpus: usize) -> usize {
         (0..nr_cpus).filter(|cpu| self.has(*cpu)).count()
+    }
+}
+
+/// The first 64 CPUs, as cases of the fuzzer write them.
+impl From<CpuSet> for u64 {
+    fn from(set: CpuSet) -> Self {
+        set.0[0]
+    }
+}
+
+impl From<u64> for CpuSet {
+    fn from(bits: u64) -> Self {
+        Self::of(bits.into())
     }
 }

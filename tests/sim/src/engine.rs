@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::cpuset::CpuSet;
 use crate::kernel::{Kernel, NEVER, Place, TaskId};
 use crate::memory::Memory;
+use crate::outside::Outside;
 use crate::report::{Counters, Report};
 use crate::task::{Task, TaskSpec};
 use crate::trace::Step;
@@ -16,18 +17,20 @@ use crate::trace::Step;
 /// Violations beyond this many are dropped.
 const MAX_VIOLATIONS: usize = 20;
 
-/// The period of the scheduler's timer (`bpf/timer.bpf.h`), which ends what no CPU ends.
-const TIMER_PERIOD_NS: u64 = 100_000_000;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+pub(crate) enum Event {
     /// A step of the running packet of this generation ends.
     StepEnd(usize, u64),
     /// Its slice does, with exact slices.
     SliceEnd(usize, u64),
     /// A CPU switches, some time after it was asked to.
     Schedule(usize),
-    Wake(TaskId),
+    /// A sleep ends, unless the task was woken earlier: the number counts its sleeps.
+    Wake(TaskId, u64),
+    /// What is done from outside, by its index.
+    Outside(usize),
+    /// A higher class gives a CPU back.
+    Give(usize),
     Arrive(usize),
     Tick(usize),
     /// The scheduler's timer.
@@ -38,31 +41,40 @@ enum Event {
 
 /// A CPU as the simulator follows it.
 #[derive(Clone, Debug, Default)]
-struct Cpu {
-    current: Option<TaskId>,
+pub(crate) struct Cpu {
+    pub(crate) current: Option<TaskId>,
     /// Counts packets, so that events of an earlier one are recognised.
     generation: u64,
     /// An [`Event::Schedule`] is on its way.
-    schedule_pending: bool,
+    pub(crate) schedule_pending: bool,
+    /// A task of a higher class runs.
+    pub(crate) taken: bool,
+    /// Up to where the CPU's time is accounted for, ns, and the parts of it in which it was idle
+    /// or taken.
+    pub(crate) accounted_to_ns: u64,
+    pub(crate) idle_ns: u64,
+    pub(crate) taken_ns: u64,
 }
 
 /// A simulation. The same config and specs give the same report, always.
 #[derive(Debug)]
 pub struct Sim {
-    config: Config,
-    now_ns: u64,
-    kernel: Kernel,
-    cpus: Vec<Cpu>,
-    tasks: Vec<Task>,
-    memory: Memory,
-    specs: Vec<TaskSpec>,
-    violations: Vec<String>,
-    v_ns: u64,
+    pub(crate) config: Config,
+    pub(crate) now_ns: u64,
+    pub(crate) kernel: Kernel,
+    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) memory: Memory,
+    pub(crate) specs: Vec<TaskSpec>,
+    /// What is done from outside.
+    pub(crate) outside: Vec<Outside>,
+    pub(crate) violations: Vec<String>,
+    pub(crate) v_ns: u64,
     /// Tasks that were held after the last event.
-    nr_held: usize,
-    timer_due_ns: u64,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    pushed: u64,
+    pub(crate) nr_held: usize,
+    pub(crate) timer_due_ns: u64,
+    pub(crate) events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    pub(crate) pushed: u64,
 }
 
 impl Sim {
@@ -90,6 +102,7 @@ impl Sim {
             pushed: 0,
             config,
             specs,
+            outside: Vec::new(),
         };
         for spec in 0..sim.specs.len() {
             if sim.specs[spec].arrival_ns != u64::MAX {
@@ -190,14 +203,14 @@ impl Sim {
         result
     }
 
-    fn violation(&mut self, text: &str) {
+    pub(crate) fn violation(&mut self, text: &str) {
         if self.violations.len() < MAX_VIOLATIONS {
             self.violations
                 .push(format!("at {} ns: {text}", self.now_ns));
         }
     }
 
-    fn push(&mut self, at_ns: u64, event: Event) {
+    pub(crate) fn push(&mut self, at_ns: u64, event: Event) {
         self.pushed += 1;
         self.events.push(Reverse((at_ns, self.pushed, event)));
     }
@@ -227,10 +240,9 @@ impl Sim {
                 self.cpus[cpu].schedule_pending = false;
                 self.schedule(cpu);
             }
-            Event::Wake(task) => {
-                self.waits(task, true);
-                self.kernel.wake(self.now_ns, task, None, false);
-            }
+            Event::Wake(task, sleep) => self.sleep_ends(task, sleep),
+            Event::Outside(index) => self.outside(index),
+            Event::Give(cpu) => self.give_cpu(cpu),
             Event::Arrive(spec) => self.arrive(spec, None),
             Event::Tick(cpu) => {
                 self.push(self.now_ns + self.config.tick_ns, Event::Tick(cpu));
@@ -242,7 +254,7 @@ impl Sim {
     }
 
     /// Takes over what the kernel did: CPUs that must switch, holds that began or ended, V.
-    fn follow(&mut self) {
+    pub(crate) fn follow(&mut self) {
         for cpu in self.kernel.take_rescheds() {
             if !std::mem::replace(&mut self.cpus[cpu].schedule_pending, true) {
                 self.push(self.now_ns + self.config.resched_ns, Event::Schedule(cpu));
@@ -283,68 +295,6 @@ impl Sim {
         }
     }
 
-    /// The promises that hold after every event.
-    fn check(&mut self) {
-        if let Some(error) = self.kernel.error() {
-            self.violation(&format!("the scheduler gave up: {error}"));
-        }
-        for cpu in 0..self.cpus.len() {
-            if let Some(task) = self.cpus[cpu].current
-                && !self.tasks[task].allowed.has(cpu)
-            {
-                self.violation(&format!("task {task} runs where it may not"));
-            }
-        }
-        if self.kernel.any_cpu_is_idle() {
-            self.check_idle();
-        }
-    }
-
-    /// A task waits where a CPU that it may use looks.
-    fn check_queue(&mut self, task: TaskId) {
-        let allowed = self.tasks[task].allowed;
-        let Some(llc) = self.kernel.queue_llc(task) else {
-            return;
-        };
-        if !(0..self.cpus.len()).any(|c| allowed.has(c) && self.config.llc_of_cpu[c] == llc) {
-            self.violation(&format!(
-                "task {task} waits for LLC {llc}, which it may not use"
-            ));
-        }
-    }
-
-    /// What waits while a CPU idles.
-    fn check_idle(&mut self) {
-        let nr_cpus = self.cpus.len();
-        let idle: Vec<usize> = (0..nr_cpus)
-            .filter(|cpu| self.kernel.cpu_is_idle(*cpu))
-            .collect();
-        let mut broken = Vec::new();
-        // The scheduler's timer ends a hold if no CPU does.
-        let bound = self.config.hold_max_ns + TIMER_PERIOD_NS + self.config.resched_ns;
-        for (task, t) in self.tasks.iter().enumerate() {
-            let place = self.kernel.place(task);
-            if !matches!(place, Place::Queued | Place::Held) {
-                continue;
-            }
-            let Some(cpu) = idle.iter().find(|cpu| t.allowed.has(**cpu)) else {
-                continue;
-            };
-            // A CPU that was woken for a task is on its way.
-            let coming = (0..nr_cpus).any(|c| t.allowed.has(c) && self.cpus[c].schedule_pending);
-            if place == Place::Queued && !coming {
-                broken.push(format!("task {task} is queued and CPU {cpu} idles"));
-            }
-            let held_ns = t.held_since_ns.map_or(0, |since| self.now_ns - since);
-            if place == Place::Held && held_ns > bound {
-                broken.push(format!("task {task} is held beyond the bound"));
-            }
-        }
-        for text in broken {
-            self.violation(&text);
-        }
-    }
-
     /// The agent copies the CPUs' labels to the registers.
     fn publish(&mut self) {
         let cpus = 0..self.cpus.len();
@@ -356,10 +306,11 @@ impl Sim {
     }
 
     /// Brings the running task's time and the traffic of its CPU up to now.
-    fn account(&mut self, cpu: usize) {
+    pub(crate) fn account(&mut self, cpu: usize) {
         let given = self.memory.take(self.now_ns, cpu);
         self.kernel.count_traffic(cpu, given);
         self.kernel.update_curr(self.now_ns, cpu);
+        self.account_time(cpu);
         let Some(task) = self.cpus[cpu].current else {
             return;
         };
@@ -376,13 +327,14 @@ impl Sim {
         self.kernel.tick(self.now_ns, cpu);
     }
 
-    fn waits(&mut self, task: TaskId, woken: bool) {
+    pub(crate) fn waits(&mut self, task: TaskId, woken: bool) {
         self.tasks[task].waits_since_ns = Some(self.now_ns);
         self.tasks[task].waits_woken = woken;
     }
 
-    fn arrive(&mut self, spec: usize, parent: Option<TaskId>) {
+    pub(crate) fn arrive(&mut self, spec: usize, parent: Option<TaskId>) {
         let nr_cpus = self.cpus.len();
+        let number_of_spec = spec;
         let spec = self.specs[spec].clone();
         let number = self.tasks.len();
         let cpu = (0..nr_cpus)
@@ -393,14 +345,14 @@ impl Sim {
             .kernel
             .task_new(self.now_ns, parent, spec.allowed, cpu, spec.kthread);
         self.kernel.set_weight(task, spec.weight);
-        self.tasks.push(Task::new(&spec));
+        self.tasks.push(Task::new(&spec, number_of_spec));
         self.enter_step(task);
         self.waits(task, false);
         self.kernel.wake_new(self.now_ns, task);
     }
 
     /// `__schedule()`.
-    fn schedule(&mut self, cpu: usize) {
+    pub(crate) fn schedule(&mut self, cpu: usize) {
         self.account(cpu);
         let prev = self.cpus[cpu].current;
         let next = self.kernel.schedule(self.now_ns, cpu);
@@ -432,7 +384,7 @@ impl Sim {
     }
 
     /// Sets the events and the memory demand of the packet that runs on `cpu`.
-    fn arm(&mut self, cpu: usize) {
+    pub(crate) fn arm(&mut self, cpu: usize) {
         let Some(task) = self.cpus[cpu].current else {
             return;
         };
@@ -486,10 +438,25 @@ impl Sim {
                 self.leaves(cpu);
                 self.kernel.block(self.now_ns, cpu);
                 if dma_bytes > 0 {
+                    self.tasks[task].dma_added_bytes += dma_bytes;
+                    self.tasks[task].last_dma_bytes = dma_bytes;
                     self.kernel.add_dma(task, dma_bytes);
                 }
-                self.push(self.now_ns + ns, Event::Wake(task));
+                self.sleeps(task, ns);
                 self.schedule(cpu);
+            }
+            Some(Step::Wait { ns }) => {
+                self.next_step(task);
+                self.leaves(cpu);
+                self.kernel.block(self.now_ns, cpu);
+                self.tasks[task].waits_for_wakeup = true;
+                self.sleeps(task, ns);
+                self.schedule(cpu);
+            }
+            Some(Step::Wake { spec, sync }) => {
+                self.next_step(task);
+                self.wake_waiting(cpu, spec, sync);
+                self.arm(cpu);
             }
             Some(Step::Yield) => {
                 self.next_step(task);
@@ -515,7 +482,7 @@ impl Sim {
     }
 
     /// The running task of `cpu` runs there no more.
-    fn leaves(&mut self, cpu: usize) {
+    pub(crate) fn leaves(&mut self, cpu: usize) {
         self.memory.demand(self.now_ns, cpu, 0);
         self.cpus[cpu].current = None;
         self.cpus[cpu].generation += 1;

@@ -46,6 +46,8 @@ pub struct Account {
     pub bytes: u64,
     /// The part of it that DMA moved, bytes.
     pub dma_bytes: u64,
+    /// CPU time that was charged, ns.
+    pub charged_ns: u64,
     /// Total of all holds that ended, ns.
     pub held_ns: u64,
     /// Effective weight in units of 1 / `DRFQ_WEIGHT_ONE`.
@@ -70,7 +72,7 @@ struct Task {
 }
 
 unsafe extern "C" {
-    fn machine_new(options: *const Options, jiffy_ns: u64) -> *mut Machine;
+    fn machine_new(options: *const Options, jiffy_ns: u64, smt: bool) -> *mut Machine;
     fn machine_free(m: *mut Machine);
     fn machine_error(m: *const Machine) -> *const c_char;
     fn machine_take_rescheds(m: *mut Machine, cpus: *mut i32) -> u32;
@@ -95,6 +97,8 @@ unsafe extern "C" {
     fn machine_exit(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_yield(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_schedule(m: *mut Machine, now_ns: u64, cpu: i32) -> *mut Task;
+    fn machine_take_cpu(m: *mut Machine, now_ns: u64, cpu: i32);
+    fn machine_give_cpu(m: *mut Machine, cpu: i32);
     fn machine_tick(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_update_curr(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_slice_left_ns(m: *const Machine, cpu: i32) -> u64;
@@ -219,7 +223,7 @@ impl Kernel {
         };
         let turn = Turn::take();
         // SAFETY: options and what it points to live through the call.
-        let machine = unsafe { machine_new(&raw const options, config.tick_ns) };
+        let machine = unsafe { machine_new(&raw const options, config.tick_ns, config.smt) };
         let kernel = Self {
             machine,
             tasks: Vec::new(),
@@ -359,6 +363,18 @@ impl Kernel {
         }
         // SAFETY: a task of this machine.
         Some(unsafe { machine_task_number(next) } as TaskId)
+    }
+
+    /// A task of a higher class takes `cpu`.
+    pub fn take_cpu(&mut self, now_ns: u64, cpu: usize) {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_take_cpu(m, now_ns, cpu as i32) });
+    }
+
+    /// It gives the CPU back. Then the CPU must schedule.
+    pub fn give_cpu(&mut self, cpu: usize) {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_give_cpu(m, cpu as i32) });
     }
 
     /// The tick of `cpu`.

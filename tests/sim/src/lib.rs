@@ -9,13 +9,16 @@
 //! What it is not: it has no cache, no lock, no cost of a switch, and its memory ([`memory`]) is a
 //! stand-in. It says what the rules do, not how fast.
 
+mod checks;
 pub mod config;
 pub mod count;
 pub mod cpuset;
 pub mod engine;
 pub mod ffi;
+pub mod fuzz;
 pub mod kernel;
 pub mod memory;
+pub mod outside;
 pub mod reference;
 pub mod report;
 pub mod scale;

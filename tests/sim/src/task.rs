@@ -76,6 +76,18 @@ pub struct Task {
     pub left_ns: u64,
     /// The part of `report.cpu_ns` that `left_ns` accounts for, ns.
     pub seen_cpu_ns: u64,
+    /// The spec that it was made from.
+    pub spec: usize,
+    /// How often it slept.
+    pub sleeps: u64,
+    /// Whether another task may end the present sleep.
+    pub waits_for_wakeup: bool,
+    /// CPU time by the simulator's own clock, ns.
+    pub ran_ns: u64,
+    /// DMA traffic that devices moved for it, bytes.
+    pub dma_added_bytes: u64,
+    /// The part of it in the last sleep, bytes.
+    pub last_dma_bytes: u64,
     /// Where it may run.
     pub allowed: CpuSet,
     /// Since when it is held, ns.
@@ -90,12 +102,18 @@ pub struct Task {
 
 impl Task {
     /// The task that `spec` asks for, not awake yet.
-    pub fn new(spec: &TaskSpec) -> Self {
+    pub fn new(spec: &TaskSpec, number: usize) -> Self {
         Self {
             trace: spec.trace.clone(),
             step: 0,
             left_ns: 0,
             seen_cpu_ns: 0,
+            spec: number,
+            sleeps: 0,
+            waits_for_wakeup: false,
+            ran_ns: 0,
+            dma_added_bytes: 0,
+            last_dma_bytes: 0,
             allowed: spec.allowed,
             held_since_ns: None,
             waits_since_ns: None,

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The steps that tasks take: given and random traces.
 
+use serde::{Deserialize, Serialize};
+
 use crate::cpuset::CpuSet;
 
 /// The shortest random step. Shorter ones make a simulation slow and test nothing more.
 const MIN_STEP_NS: u64 = 20_000;
 
 /// One step of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Step {
     /// Runs for `ns` of CPU time with a memory demand of `bytes_per_s`.
     Run {
@@ -22,6 +25,18 @@ pub enum Step {
         ns: u64,
         /// DMA traffic charged at the wake-up, bytes.
         dma_bytes: u64,
+    },
+    /// Sleeps until another task wakes it, but for at most `ns`.
+    Wait {
+        /// Wall clock, ns.
+        ns: u64,
+    },
+    /// Wakes the tasks of a spec that wait.
+    Wake {
+        /// Index of the spec.
+        spec: usize,
+        /// Whether this task is about to block (`SCX_WAKE_SYNC`).
+        sync: bool,
     },
     /// Calls `sched_yield()`.
     Yield,
@@ -47,8 +62,12 @@ impl Trace {
     /// If no step takes time, because the simulation would not advance.
     pub fn repeat(steps: impl Into<Vec<Step>>) -> Self {
         let steps = steps.into();
-        let takes_time =
-            |s: &Step| matches!(s, Step::Run { ns: 1.., .. } | Step::Sleep { ns: 1.., .. });
+        let takes_time = |s: &Step| {
+            matches!(
+                s,
+                Step::Run { ns: 1.., .. } | Step::Sleep { ns: 1.., .. } | Step::Wait { ns: 1.. }
+            )
+        };
         assert!(steps.iter().any(takes_time), "a repeated trace takes time");
         Self {
             steps,

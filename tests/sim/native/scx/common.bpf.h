@@ -48,6 +48,7 @@ enum {
 	REQ_OP_WRITE = 1,
 };
 
+#define SCX_ENQ_REENQ (1ULL << 40)
 #define SCX_ENQ_DSQ_PRIQ (1ULL << 57)
 #define SCX_DSQ_GLOBAL (1ULL << 63 | 1)
 #define SCX_DSQ_LOCAL (1ULL << 63 | 2)

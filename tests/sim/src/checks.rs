@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What must hold after every event.
+
+use crate::engine::Sim;
+use crate::kernel::{Place, TaskId};
+
+/// The period of the scheduler's timer (`bpf/timer.bpf.h`), which ends what no CPU ends.
+const TIMER_PERIOD_NS: u64 = 100_000_000;
+
+impl Sim {
+    /// The promises that hold after every event.
+    pub(crate) fn check(&mut self) {
+        if let Some(error) = self.kernel.error() {
+            self.violation(&format!("the scheduler gave up: {error}"));
+        }
+        for cpu in 0..self.cpus.len() {
+            if let Some(task) = self.cpus[cpu].current
+                && !self.tasks[task].allowed.has(cpu)
+            {
+                self.violation(&format!("task {task} runs where it may not"));
+            }
+        }
+        for task in 0..self.tasks.len() {
+            self.check_task(task);
+        }
+        if self.kernel.any_cpu_is_idle() {
+            self.check_idle();
+        }
+    }
+
+    /// A task is where it should be, and not for longer than it may.
+    fn check_task(&mut self, task: TaskId) {
+        let t = &self.tasks[task];
+        let place = self.kernel.place(task);
+        let runs = self.cpus.iter().any(|cpu| cpu.current == Some(task));
+        let waits_ns = t.waits_since_ns.map(|since| self.now_ns - since);
+        let held_ns = t.held_since_ns.map(|since| self.now_ns - since);
+        let right = match place {
+            Place::Running => runs,
+            Place::Queued | Place::Local => waits_ns.is_some(),
+            Place::Held => held_ns.is_some(),
+            Place::Nowhere => !runs && waits_ns.is_none() && held_ns.is_none(),
+        };
+        if !right {
+            self.violation(&format!("task {task} is lost: {place:?}, runs: {runs}"));
+        }
+        let bound = self.config.wait_bound_ns;
+        if waits_ns.is_some_and(|waits| waits > bound) {
+            self.violation(&format!("task {task} waits for more than {bound} ns"));
+        }
+        // If no CPU idles, one that switches ends the hold.
+        let bound = self.hold_bound_ns() + self.config.slice_ns + self.config.tick_ns;
+        if held_ns.is_some_and(|held| held > bound) && !self.all_taken() {
+            self.violation(&format!("task {task} is held beyond the bound"));
+        }
+    }
+
+    /// Longest hold beside an idle CPU, ns: the scheduler's timer ends it if no CPU does.
+    fn hold_bound_ns(&self) -> u64 {
+        self.config.hold_max_ns + TIMER_PERIOD_NS + self.config.resched_ns
+    }
+
+    fn all_taken(&self) -> bool {
+        self.cpus.iter().all(|cpu| cpu.taken)
+    }
+
+    /// A task waits where a CPU that it may use looks.
+    pub(crate) fn check_queue(&mut self, task: TaskId) {
+        let allowed = self.tasks[task].allowed;
+        let Some(llc) = self.kernel.queue_llc(task) else {
+            return;
+        };
+        if !(0..self.cpus.len()).any(|c| allowed.has(c) && self.config.llc_of_cpu[c] == llc) {
+            self.violation(&format!(
+                "task {task} waits for LLC {llc}, which it may not use"
+            ));
+        }
+    }
+
+    /// What waits while a CPU idles.
+    fn check_idle(&mut self) {
+        let nr_cpus = self.cpus.len();
+        let idle: Vec<usize> = (0..nr_cpus)
+            .filter(|cpu| self.kernel.cpu_is_idle(*cpu))
+            .collect();
+        let mut broken = Vec::new();
+        let bound = self.hold_bound_ns();
+        for (task, t) in self.tasks.iter().enumerate() {
+            let place = self.kernel.place(task);
+            if !matches!(place, Place::Queued | Place::Held) {
+                continue;
+            }
+            let Some(cpu) = idle.iter().find(|cpu| t.allowed.has(**cpu)) else {
+                continue;
+            };
+            // A CPU that was woken for a task is on its way.
+            let coming = (0..nr_cpus).any(|c| t.allowed.has(c) && self.cpus[c].schedule_pending);
+            if place == Place::Queued && !coming {
+                broken.push(format!("task {task} is queued and CPU {cpu} idles"));
+            }
+            let held_ns = t.held_since_ns.map_or(0, |since| self.now_ns - since);
+            if place == Place::Held && held_ns > bound {
+                broken.push(format!("task {task} is held beyond the bound"));
+            }
+        }
+        for text in broken {
+            self.violation(&text);
+        }
+    }
+}

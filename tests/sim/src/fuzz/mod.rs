@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Random machines, tasks and events, judged by invariants. A case that breaks one is made as
+//! small as possible and kept as a file, which the tests run from then on.
+
+mod case;
+mod generate;
+mod judge;
+mod shrink;
+
+pub use case::{Case, Group, TaskCase};
+pub use generate::generate;
+pub use judge::{Finding, judge};
+pub use shrink::shrink;
