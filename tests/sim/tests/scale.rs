@@ -53,11 +53,11 @@ fn no_work_grows_with_the_waiting_tasks() {
         tasks,
         ..Load::new(8, 2)
     };
+    // Shared stores are left out. The scan for V follows the time, so its part of a switch depends
+    // on how often CPUs switch.
     let kinds = [
         Kind::Calls,
         Kind::RemoteStores,
-        Kind::SharedStores,
-        Kind::LineMoves,
         Kind::Atomics,
         Kind::ListSteps,
         Kind::Lookups,
