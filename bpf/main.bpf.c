@@ -315,8 +315,8 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 		hold_kick_idle(!cpus_busy(-1));
 }
 
-/* A higher scheduling class takes the CPU: queue the tasks of its local DSQ again. */
-void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+/* A higher scheduling class takes @cpu. The tasks of its local DSQ are queued again. */
+static __always_inline void lose_cpu(s32 cpu)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
@@ -324,6 +324,32 @@ void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args
 	slot->base_valid = false;
 	scx_bpf_reenqueue_local();
 	count(DRFQ_EV_REENQUEUED);
+}
+
+/* Only on kernels where scx_bpf_reenqueue_local() works nowhere else. The loader drops
+ * this callback or the next program. */
+void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	lose_cpu(cpu);
+}
+
+#define POLICY_FIFO 1
+#define POLICY_RR 2
+#define POLICY_DEADLINE 6
+
+/* Returns whether @p belongs to a class above sched_ext, by its policy. */
+static __always_inline bool is_of_higher_class(const struct task_struct *p)
+{
+	return p->policy == POLICY_FIFO || p->policy == POLICY_RR || p->policy == POLICY_DEADLINE;
+}
+
+/* The kernel holds the lock of this CPU's run queue. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(drfq_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	if (is_of_higher_class(next) && !is_of_higher_class(prev))
+		lose_cpu(bpf_get_smp_processor_id());
+	return 0;
 }
 
 bool BPF_STRUCT_OPS(drfq_yield, struct task_struct *from, struct task_struct *to)

@@ -21,7 +21,9 @@ use drfq_stats::{
 };
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
 use scx_utils::{
-    ScxExitKind, UserExitInfo, compat::struct_has_field, libbpf_clap_opts::LibbpfOpts,
+    ScxExitKind, UserExitInfo,
+    compat::{ksym_exists, struct_has_field},
+    libbpf_clap_opts::LibbpfOpts,
     scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_read, uei_report,
 };
 
@@ -31,6 +33,7 @@ use crate::{
         BpfSkel, BpfSkelBuilder, OpenBpfSkel,
         types::{drfq_cpu, drfq_label},
     },
+    callbacks,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
     preflight, tasks,
 };
@@ -99,7 +102,7 @@ impl<'a> Scheduler<'a> {
         let open_opts = LibbpfOpts::default().into_bpf_open_opts();
         let mut skel = scx_ops_open!(BpfSkelBuilder::default(), storage, drfq_ops, open_opts)?;
         configure(&mut skel, config, counters.event_bytes)?;
-        drop_cgroup_callbacks(&mut skel);
+        leave_out_callbacks(&mut skel)?;
         let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
         for (cpu, fd) in counters.fds() {
             let (key, value) = (cpu.to_ne_bytes(), fd.to_ne_bytes());
@@ -205,22 +208,52 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Drops the cgroup callbacks on kernels without CONFIG_EXT_GROUP_SCHED, which do
-/// not support cpu.weight. There all tasks belong to the root group.
-fn drop_cgroup_callbacks(skel: &mut OpenBpfSkel) {
-    if struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false) {
-        return;
+/// Whether a tracepoint may queue the tasks of a CPU's local DSQ again.
+fn reenqueues_anywhere() -> bool {
+    let kfuncs = ["scx_bpf_dsq_reenq", "scx_bpf_reenqueue_local___v2"];
+    kfuncs
+        .iter()
+        .any(|kfunc| ksym_exists(kfunc).unwrap_or(false))
+}
+
+/// Leaves out the callbacks that this kernel lacks or replaces. Without
+/// CONFIG_EXT_GROUP_SCHED there are no cgroup callbacks, and all tasks belong to the root
+/// group.
+fn leave_out_callbacks(skel: &mut OpenBpfSkel) -> Result<()> {
+    let anywhere = reenqueues_anywhere();
+    let has = |name: &str| struct_has_field("sched_ext_ops", name).unwrap_or(false);
+    let left_out = callbacks::left_out(has, anywhere)?;
+    macro_rules! leave_out {
+        ($($name:ident $prog:ident,)*) => {$(
+            if left_out.contains(&stringify!($name)) {
+                skel.struct_ops.drfq_ops_mut().$name = ptr::null_mut();
+                skel.progs.$prog.set_autoload(false);
+            }
+        )*};
     }
-    let ops = skel.struct_ops.drfq_ops_mut();
-    ops.cgroup_init = ptr::null_mut();
-    ops.cgroup_exit = ptr::null_mut();
-    ops.cgroup_move = ptr::null_mut();
-    ops.cgroup_set_weight = ptr::null_mut();
-    let progs = &mut skel.progs;
-    progs.drfq_cgroup_init.set_autoload(false);
-    progs.drfq_cgroup_exit.set_autoload(false);
-    progs.drfq_cgroup_move.set_autoload(false);
-    progs.drfq_cgroup_set_weight.set_autoload(false);
+    leave_out! {
+        select_cpu drfq_select_cpu,
+        runnable drfq_runnable,
+        quiescent drfq_quiescent,
+        cpu_release drfq_cpu_release,
+        set_weight drfq_set_weight,
+        set_cpumask drfq_set_cpumask,
+        exit_task drfq_exit_task,
+        disable drfq_disable,
+        cgroup_init drfq_cgroup_init,
+        cgroup_exit drfq_cgroup_exit,
+        cgroup_move drfq_cgroup_move,
+        cgroup_set_weight drfq_cgroup_set_weight,
+        dump drfq_dump,
+        dump_cpu drfq_dump_cpu,
+        dump_task drfq_dump_task,
+    }
+    if left_out.contains(&"yield") {
+        skel.struct_ops.drfq_ops_mut().r#yield = ptr::null_mut();
+        skel.progs.drfq_yield.set_autoload(false);
+    }
+    skel.progs.drfq_sched_switch.set_autoload(anywhere);
+    Ok(())
 }
 
 fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Result<()> {

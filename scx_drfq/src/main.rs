@@ -7,6 +7,7 @@ mod agent;
 mod bandwidth;
 mod bpf_intf;
 mod bpf_skel;
+mod callbacks;
 mod charge;
 mod cli;
 mod client;

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The callbacks of the BPF scheduler that a kernel does not have, or does not want.
+
+use anyhow::{Result, ensure};
+
+/// The callbacks in `bpf/main.bpf.c`, and whether the scheduler cannot work without them.
+const CALLBACKS: [(&str, bool); 26] = [
+    ("select_cpu", false),
+    ("enqueue", true),
+    ("dispatch", true),
+    ("tick", true),
+    ("runnable", false),
+    ("running", true),
+    ("stopping", true),
+    ("quiescent", false),
+    ("update_idle", true),
+    ("cpu_release", false),
+    ("yield", false),
+    ("set_weight", false),
+    ("set_cpumask", false),
+    ("init_task", true),
+    ("exit_task", false),
+    ("enable", true),
+    ("disable", false),
+    ("cgroup_init", false),
+    ("cgroup_exit", false),
+    ("cgroup_move", false),
+    ("cgroup_set_weight", false),
+    ("dump", false),
+    ("dump_cpu", false),
+    ("dump_task", false),
+    ("init", true),
+    ("exit", true),
+];
+
+/// The callbacks to leave out. `has` tells whether the kernel's `sched_ext_ops` has a member.
+/// `reenqueues_anywhere`: the kernel lets a tracepoint do what `cpu_release` is for, and warns of
+/// `cpu_release`.
+///
+/// # Errors
+/// The kernel lacks a callback that the scheduler needs.
+pub fn left_out(
+    has: impl Fn(&str) -> bool,
+    reenqueues_anywhere: bool,
+) -> Result<Vec<&'static str>> {
+    let mut left_out = Vec::new();
+    for (name, needed) in CALLBACKS {
+        let present = has(name);
+        ensure!(
+            present || !needed,
+            "this kernel's sched_ext has no {name}, which the scheduler needs; run an older kernel \
+             or a newer scx_drfq"
+        );
+        if !present || (name == "cpu_release" && reenqueues_anywhere) {
+            left_out.push(name);
+        }
+    }
+    Ok(left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_kernel_gets_every_callback() {
+        assert!(left_out(|_| true, false).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_kernel_that_warns_of_cpu_release_does_not_get_it() {
+        assert_eq!(left_out(|_| true, true).unwrap(), ["cpu_release"]);
+    }
+
+    #[test]
+    fn a_missing_callback_that_is_not_needed_is_left_out() {
+        let groups = left_out(|name| !name.starts_with("cgroup"), false).unwrap();
+        assert_eq!(
+            groups,
+            [
+                "cgroup_init",
+                "cgroup_exit",
+                "cgroup_move",
+                "cgroup_set_weight"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_missing_callback_that_is_needed_is_named() {
+        let error = left_out(|name| name != "running", true).unwrap_err();
+        assert!(error.to_string().contains("has no running"), "{error}");
+    }
+}
