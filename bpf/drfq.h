@@ -459,6 +459,28 @@ DRFQ_FN u64 drfq_contended_v(const struct drfq_conf *c, u64 start)
 	return start - c->cap_ns;
 }
 
+/* A budget is this part of one CPU's time: 1/20. */
+#define DRFQ_BUDGET_PART 20
+
+/* A budget saves up at most its part of this time (wall clock, ns). */
+#define DRFQ_BUDGET_WINDOW_NS 1000000000ULL
+
+/*
+ * Returns the time until which a budget has been used up (wall clock, ns), after
+ * @used_ns of CPU time more. @until: that time so far. @now: the time.
+ */
+DRFQ_FN u64 drfq_budget_spend(u64 until, u64 now, u64 used_ns)
+{
+	return drfq_later(until, now - DRFQ_BUDGET_WINDOW_NS) + used_ns * DRFQ_BUDGET_PART;
+}
+
+/* Returns whether a budget that is used up until @until has more left at @now than its
+ * part of @reserve_ns (all: wall clock, ns). */
+DRFQ_FN bool drfq_budget_left(u64 until, u64 now, u64 reserve_ns)
+{
+	return !drfq_before(now, until + reserve_ns);
+}
+
 /*
  * Returns whether a woken flow must wait (4.10). @v: V (ns). The thesis compares S
  * with V + K. This rule compares debt_vt, which leaves CPU time out: section 4.5.1

@@ -51,7 +51,9 @@ enum drfq_weights {
 	X(RELEASED_VTIME, "held tasks released because V caught up")                               \
 	X(RELEASED_IDLE, "held tasks released because a CPU was idle")                             \
 	X(RELEASED_BOUND, "held tasks released after the longest allowed hold")                    \
-	X(RESCUED, "starved tasks moved to the front of their queue")                              \
+	X(RESCUED, "starved tasks that ran ahead of their turn")                                   \
+	X(LATE, "tasks that waited for a CPU for more than 10 s")                                  \
+	X(AGENT_AHEAD, "packets of the agent that ran ahead of their turn")                        \
 	X(CAPPED, "packets whose start was capped (Algorithm 2)")                                  \
 	X(LIFTED, "packets raised to the wake credit behind V or the first waiting task")          \
 	X(V_PULLED, "packets that advanced V because other tasks waited behind them")              \
@@ -67,6 +69,12 @@ enum drfq_weights {
 
 #define DRFQ_EVENT_ENUM(name, text) DRFQ_EV_##name,
 enum drfq_event { DRFQ_EVENTS(DRFQ_EVENT_ENUM) DRFQ_NR_EVENTS };
+
+/* Why a packet runs ahead of the order of S. */
+enum drfq_ahead {
+	DRFQ_AHEAD_RESCUED,
+	DRFQ_AHEAD_AGENT,
+};
 
 /* A valid label: the id of a memory controller's registers (registers.toml). */
 #define DRFQ_LABEL_VALID 0x434d2d5146524400ULL
@@ -114,6 +122,15 @@ struct drfq_cpu {
 	u64 events[DRFQ_NR_EVENTS];
 	/* Not 0: tasks that are pinned to this CPU may be queued. */
 	u32 pinned_queued;
+	/* Thread id of a task that was given this CPU ahead of the order of S, why
+	 * (enum drfq_ahead), and its sum_exec_runtime then (ns); 0: none. */
+	u32 ahead_pid;
+	u32 ahead_cause;
+	u64 ahead_exec_ns;
+	/* Time until which the budget of rescues is used up (scx_bpf_now(), ns), and
+	 * the thread id at which the search for urgent tasks goes on; 0: at the start. */
+	u64 rescue_until_ns;
+	u32 rescue_cursor;
 } __attribute__((aligned(64)));
 
 /* One record of the task iterator. User space reads it as bytes. */

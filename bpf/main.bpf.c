@@ -39,6 +39,8 @@
 #include "idle.bpf.h"
 #include "preempt.bpf.h"
 #include "hold.bpf.h"
+#include "ahead.bpf.h"
+#include "rescue.bpf.h"
 #include "timer.bpf.h"
 #include "dma.bpf.h"
 #include "fork.bpf.h"
@@ -138,6 +140,12 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		count(DRFQ_EV_LOCAL_KTHREADS);
 		return;
 	}
+	if (agent_goes_ahead(p)) {
+		ahead_begin(cpu_slot(scx_bpf_task_cpu(p)), p, DRFQ_AHEAD_AGENT);
+		dispatch_local(p, t, enq_flags | SCX_ENQ_PREEMPT);
+		count(DRFQ_EV_AGENT_AHEAD);
+		return;
+	}
 	if (hold_needed(p, t)) {
 		hold_insert(p, t, enq_flags);
 		return;
@@ -154,13 +162,14 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		preempt_for(p, drfq_start(&t->flow));
 }
 
-/* A packet of @p starts on the CPU of @slot, with S = @start (ns). */
-static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start)
+/* A packet of @p starts on the CPU of @slot, with S = @start (ns). @published: what V
+ * may advance to at most while it runs, usually S (ns). */
+static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start, u64 published)
 {
 	slot->preempt_pending = false;
 	slot->charged_vtime_ns = start;
 	slot->charged_at_ns = scx_bpf_now();
-	WRITE_ONCE(slot->vtime_ns, start);
+	WRITE_ONCE(slot->vtime_ns, published);
 	slot_set_pid(slot, p->pid);
 	vtime_refresh();
 }
@@ -174,12 +183,12 @@ static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start
 static void continue_running(struct drfq_cpu *slot, struct task_struct *prev, bool contended,
 			     u64 head)
 {
-	u64 v = vtime_now();
+	u64 v = vtime_now(), start;
 
 	slot->yielded_pid = 0;
-	start_packet(slot, prev,
-		     task_start_packet(prev, slot->charged_vtime_ns, contended,
-				       contended ? drfq_earlier(v, head) : v));
+	start = task_start_packet(prev, slot->charged_vtime_ns, contended,
+				  contended ? drfq_earlier(v, head) : v);
+	start_packet(slot, prev, start, start);
 	scx_bpf_task_set_slice(prev, slice_ns);
 	count(DRFQ_EV_CONTINUED);
 }
@@ -197,6 +206,10 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		if (hold_overdue())
 			hold_release_overdue();
 	}
+	if (prev)
+		ahead_end(slot, prev);
+	if (rescue(cpu))
+		return;
 	queue_choose(cpu, &head);
 	if (runnable && head.dsq && slot->yielded_pid != (u32)prev->pid &&
 	    !drfq_before(head.start, slot->charged_vtime_ns)) {
@@ -212,30 +225,36 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 }
 
 /*
- * Returns S of a packet that starts more than cap after V (ns). If the queue's head
- * is earlier, the packet was taken out of order and must not advance V past the
- * head. This happens because a task is on no queue between ops.dispatch, which takes
- * its successor, and ops.enqueue, which queues it again.
+ * Returns S of a packet that may have been taken out of order, and stores in *@published
+ * what V may advance to. If the queue's head is earlier, V must not pass the head. A
+ * packet is out of order if it runs ahead of its turn. It also is because a task is on
+ * no queue between ops.dispatch, which takes its successor, and ops.enqueue, which
+ * queues it again.
  */
-static __noinline u64 start_beyond_cap(struct task_struct *p, s32 cpu, u64 start)
+static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 start, u64 *published)
 {
 	struct queue_pick head = {};
 
 	queue_choose_own(cpu, &head);
-	if (head.dsq && drfq_before(head.start, start))
+	if (head.dsq && drfq_before(head.start, start)) {
+		*published = head.start;
 		return start;
-	return task_start_packet(p, start, head.dsq != 0, start);
+	}
+	start = task_start_packet(p, start, head.dsq != 0, start);
+	*published = start;
+	return start;
 }
 
 void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct drfq_cpu *slot = cpu_slot(cpu);
-	u64 start = p->scx.dsq_vtime;
+	u64 start = p->scx.dsq_vtime, published = start;
 
-	if (drfq_before(vtime_now() + conf.cap_ns, start))
-		start = start_beyond_cap(p, cpu, start);
-	start_packet(slot, p, start);
+	rescue_count_late(p);
+	if (runs_ahead(slot, p) || drfq_before(vtime_now() + conf.cap_ns, start))
+		start = start_out_of_order(p, cpu, start, &published);
+	start_packet(slot, p, start, published);
 	label_start(cpu, p);
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU. The counter's base then stays valid for the same task. */
@@ -287,6 +306,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	task_charge(p, t, bytes, runnable || queue_has_waiters(p), !runnable);
 	/* A task that is put back without ops.enqueue starts from here. */
 	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
+	ahead_end(slot, p);
 	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
 	hold_end(t);
 	/* The slot keeps its pid until the next packet starts or the CPU becomes

@@ -19,7 +19,7 @@ use drfq_stats::{
     interval::WEIGHT_ONE,
     sample::{Sample, mark_running},
 };
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput};
 use scx_utils::{
     ScxExitKind, UserExitInfo,
     compat::{ksym_exists, struct_has_field},
@@ -113,6 +113,11 @@ impl<'a> Scheduler<'a> {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
         }
         let link = Some(scx_ops_attach!(skel, drfq_ops)?);
+        let registered = skel
+            .progs
+            .drfq_register_agent
+            .test_run(ProgramInput::default());
+        registered.context("cannot tell the scheduler which process is its agent")?;
         Ok(Self {
             link,
             skel,

@@ -75,7 +75,7 @@ pub struct Options {
     #[arg(long, conflicts_with_all = ["hold_slices", "hold_max_ms"])]
     pub no_delayed_wakeup: bool,
 
-    /// Waiting time after which a task moves to the front of its queue
+    /// Waiting time after which a task may run ahead of its turn
     /// [milliseconds, 10 to 10000]
     #[arg(long, value_name = "MS", default_value_t = 2000,
           value_parser = clap::value_parser!(u64).range(10..=10_000))]

@@ -21,6 +21,7 @@ static void change_task(struct machine *m, struct task_struct *p,
 		return;
 	}
 	p->scx.flags |= SCX_TASK_QUEUED;
+	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
 	if (m->ops->runnable)
 		m->ops->runnable(p, 0);
 	p->se.exec_start = m->now_ns;
@@ -34,6 +35,16 @@ static void change_cpus(struct machine *m, struct task_struct *p, const void *al
 		m->ops->set_cpumask(p, p->cpus_ptr);
 }
 
+/* cpumask_any_and_distribute(): some CPU that the task may use, here the last one. */
+static s32 any_allowed(const struct machine *m, const struct task_struct *p)
+{
+	s32 cpu = (s32)m->nr_cpus - 1;
+
+	while (cpu > 0 && !cpumask_has(p->cpus_ptr, cpu))
+		cpu--;
+	return cpu;
+}
+
 /* The stopper takes the task's CPU and moves the task to one that it may use. */
 static void move_running(struct machine *m, struct task_struct *p)
 {
@@ -44,7 +55,7 @@ static void move_running(struct machine *m, struct task_struct *p)
 	m->ops->stopping(p, true);
 	m->rqs[from].curr = NULL;
 	m->rqs[from].resched = true;
-	p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
+	p->cpu = any_allowed(m, p);
 	enqueue_task(m, p, 0);
 	wakeup_preempt(m, p->cpu);
 }
@@ -63,7 +74,7 @@ void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
 		return;
 	}
 	dequeue_task(m, p, 0);
-	p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
+	p->cpu = any_allowed(m, p);
 	enqueue_task(m, p, 0);
 	wakeup_preempt(m, p->cpu);
 }
@@ -78,6 +89,11 @@ void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 ni
 {
 	machine_use(m, now_ns, other_cpu(m, p->cpu));
 	change_task(m, p, change_nice, &nice);
+}
+
+void machine_set_rcu_nesting(struct task_struct *p, s32 nesting)
+{
+	p->rcu_read_lock_nesting = nesting;
 }
 
 static void change_cgroup(struct machine *m, struct task_struct *p, const void *to)

@@ -162,18 +162,34 @@ void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
 	it->vtime_set = true;
 }
 
-bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
-			    u64 enq_flags)
+static bool move(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct dsq *to, u64 enq_flags,
+		 bool by_vtime)
 {
-	struct machine *m = machine_in_use;
-	struct dsq *to = dsq_find(m, dsq_id);
-
 	if (!to || p->scx.dsq != it->dsq)
 		return false;
 	dsq_remove(p);
 	if (it->vtime_set)
 		p->scx.dsq_vtime = it->vtime;
 	it->vtime_set = false;
-	dsq_add(m, to, p, enq_flags, true);
+	dsq_add(machine_in_use, to, p, enq_flags, by_vtime);
 	return true;
+}
+
+/* To the local DSQ of the dispatching CPU. */
+bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags)
+{
+	struct machine *m = machine_in_use;
+
+	if (dsq_id != SCX_DSQ_LOCAL || !cpumask_has(p->cpus_ptr, m->this_cpu))
+		return false;
+	if (!move(it, p, &m->rqs[m->this_cpu].local, enq_flags, false))
+		return false;
+	p->cpu = m->this_cpu;
+	return true;
+}
+
+bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+			    u64 enq_flags)
+{
+	return move(it, p, dsq_find(machine_in_use, dsq_id), enq_flags, true);
 }

@@ -42,6 +42,9 @@ struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_n
 	m->timer_due_ns = NATIVE_NEVER;
 	m->global.cpu = -1;
 	for (u32 cpu = 0; cpu < m->nr_cpus; cpu++) {
+		struct list_head *list = &m->rqs[cpu].kernel.scx.runnable_list;
+
+		list->next = list->prev = list;
 		m->rqs[cpu].local.cpu = (s32)cpu;
 		m->rqs[cpu].idle = true;
 		m->llc_of_cpu[cpu] = options->llc_of_cpu[cpu];
@@ -135,6 +138,8 @@ struct task_struct *machine_task_new(struct machine *m, u64 now_ns, struct task_
 
 	machine_use(m, now_ns, parent ? parent->cpu : cpu);
 	remember_task(m, p);
+	p->scx.reset_runnable_at = true;
+	p->scx.runnable_node.next = p->scx.runnable_node.prev = &p->scx.runnable_node;
 	p->flags = kthread ? PF_KTHREAD : 0;
 	p->static_prio = NICE_0_PRIO;
 	p->real_parent = parent;
@@ -208,6 +213,17 @@ void local_dsq_grew(struct machine *m, s32 cpu)
 		m->rqs[cpu].resched = true;
 }
 
+/* SCX_ENQ_PREEMPT of @p ends the slice of the task that runs on @cpu. */
+static void preempt_curr(struct machine *m, s32 cpu, const struct task_struct *p)
+{
+	struct task_struct *curr = m->rqs[cpu].curr;
+
+	if (!curr || curr == p)
+		return;
+	curr->scx.slice = 0;
+	m->rqs[cpu].resched = true;
+}
+
 /* direct_dispatch(): puts the task where select_cpu or enqueue asked for. */
 static void direct_dispatch(struct machine *m, struct task_struct *p)
 {
@@ -219,6 +235,10 @@ static void direct_dispatch(struct machine *m, struct task_struct *p)
 		scx_bpf_error("%s[%d] dispatched to DSQ %llx, which is not there", p->comm, p->pid,
 			      (unsigned long long)id);
 		dsq = &m->global;
+	}
+	if (p->scx.ddsp_enq_flags & SCX_ENQ_PREEMPT && dsq->cpu >= 0) {
+		preempt_curr(m, dsq->cpu, p);
+		p->scx.ddsp_enq_flags |= SCX_ENQ_HEAD;
 	}
 	dsq_add(m, dsq, p, p->scx.ddsp_enq_flags, p->scx.ddsp_enq_flags & SCX_ENQ_DSQ_PRIQ);
 }
@@ -233,11 +253,36 @@ static void do_enqueue(struct machine *m, struct task_struct *p, u64 enq_flags)
 	direct_dispatch(m, p);
 }
 
+/* set_task_runnable(): the first of the list waits for the longest. */
+static void set_runnable(struct machine *m, struct task_struct *p)
+{
+	struct list_head *list = &m->rqs[p->cpu].kernel.scx.runnable_list;
+	struct list_head *node = &p->scx.runnable_node;
+
+	if (p->scx.reset_runnable_at)
+		p->scx.runnable_at = m->now_ns / m->jiffy_ns;
+	p->scx.reset_runnable_at = false;
+	node->prev = list->prev;
+	node->next = list;
+	list->prev->next = node;
+	list->prev = node;
+}
+
+/* clr_task_runnable(). */
+static void clear_runnable(struct task_struct *p)
+{
+	struct list_head *node = &p->scx.runnable_node;
+
+	node->prev->next = node->next;
+	node->next->prev = node->prev;
+	node->next = node->prev = node;
+}
+
 /* enqueue_task_scx() on the run queue of the task's CPU. */
 void enqueue_task(struct machine *m, struct task_struct *p, u64 enq_flags)
 {
 	p->scx.flags |= SCX_TASK_QUEUED;
-	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
+	set_runnable(m, p);
 	p->sched_info.last_queued = m->now_ns;
 	if (m->ops->runnable)
 		m->ops->runnable(p, enq_flags);
@@ -258,6 +303,7 @@ void dequeue_task(struct machine *m, struct task_struct *p, u64 deq_flags)
 	if (m->ops->quiescent)
 		m->ops->quiescent(p, deq_flags);
 	p->scx.flags &= ~SCX_TASK_QUEUED;
+	clear_runnable(p);
 	dsq_remove(p);
 }
 
@@ -338,7 +384,7 @@ void machine_yield(struct machine *m, u64 now_ns, s32 cpu)
 /* balance_one(): whether @prev keeps the CPU. */
 static bool balance(struct machine *m, s32 cpu, struct task_struct *prev)
 {
-	struct rq *rq = &m->rqs[cpu];
+	struct cpu_rq *rq = &m->rqs[cpu];
 
 	if (prev && prev->scx.slice)
 		return true;
@@ -358,7 +404,7 @@ static void put_prev(struct machine *m, struct task_struct *prev)
 	update_curr(m, prev->cpu);
 	m->ops->stopping(prev, true);
 	m->rqs[prev->cpu].curr = NULL;
-	prev->scx.runnable_at = m->now_ns / m->jiffy_ns;
+	set_runnable(m, prev);
 	prev->sched_info.last_queued = m->now_ns;
 	if (prev->scx.slice)
 		dsq_add(m, &m->rqs[prev->cpu].local, prev, SCX_ENQ_HEAD, false);
@@ -384,6 +430,8 @@ static void set_next(struct machine *m, s32 cpu, struct task_struct *next)
 	if (next->sched_info.last_queued)
 		next->sched_info.run_delay += m->now_ns - next->sched_info.last_queued;
 	next->sched_info.last_queued = 0;
+	clear_runnable(next);
+	next->scx.reset_runnable_at = true;
 	m->rqs[cpu].curr = next;
 	m->ops->running(next);
 }
@@ -395,6 +443,7 @@ void machine_adopt_running(struct machine *m, u64 now_ns, struct task_struct *p,
 	p->se.exec_start = now_ns;
 	p->scx.flags |= SCX_TASK_QUEUED;
 	p->scx.slice = SCX_SLICE_DFL;
+	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
 	m->rqs[cpu].curr = p;
 	m->rqs[cpu].idle = false;
 	cpumask_set(&m->idle_mask, cpu, false);
@@ -420,7 +469,7 @@ u32 reenqueue_local(struct machine *m, s32 cpu)
 /* put_prev_task_scx(), and switch_class() if the next task's class is higher. */
 void machine_take_cpu(struct machine *m, u64 now_ns, s32 cpu)
 {
-	struct rq *rq = &m->rqs[cpu];
+	struct cpu_rq *rq = &m->rqs[cpu];
 
 	machine_use(m, now_ns, cpu);
 	rq->taken = true;
@@ -439,7 +488,7 @@ void machine_give_cpu(struct machine *m, s32 cpu)
 
 struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
 {
-	struct rq *rq = &m->rqs[cpu];
+	struct cpu_rq *rq = &m->rqs[cpu];
 	struct task_struct *prev = rq->curr, *next;
 
 	if (rq->taken)
@@ -472,7 +521,7 @@ struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
 /* task_tick_scx(). */
 void machine_tick(struct machine *m, u64 now_ns, s32 cpu)
 {
-	struct rq *rq = &m->rqs[cpu];
+	struct cpu_rq *rq = &m->rqs[cpu];
 
 	machine_use(m, now_ns, cpu);
 	if (!rq->curr)

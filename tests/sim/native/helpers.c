@@ -99,6 +99,13 @@ struct task_struct *bpf_get_current_task_btf(void)
 	return m->forking ? m->forking : m->rqs[m->this_cpu].curr;
 }
 
+u64 bpf_get_current_pid_tgid(void)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+
+	return p ? (u64)p->tgid << 32 | (u32)p->pid : 0;
+}
+
 struct task_struct *bpf_task_from_pid(s32 pid)
 {
 	struct machine *m = machine_in_use;
@@ -109,6 +116,14 @@ struct task_struct *bpf_task_from_pid(s32 pid)
 void bpf_task_release(struct task_struct *p)
 {
 	(void)p;
+}
+
+struct rq runqueues;
+
+void *bpf_per_cpu_ptr(const struct rq *rqs, u32 cpu)
+{
+	(void)rqs;
+	return cpu < machine_in_use->nr_cpus ? &machine_in_use->rqs[cpu].kernel : NULL;
 }
 
 long bpf_timer_init(struct bpf_timer *timer, void *map, u64 clock)
@@ -269,7 +284,7 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, 
 void scx_bpf_kick_cpu(s32 cpu, u64 flags)
 {
 	struct machine *m = machine_in_use;
-	struct rq *rq = &m->rqs[cpu];
+	struct cpu_rq *rq = &m->rqs[cpu];
 
 	if (flags & SCX_KICK_IDLE) {
 		rq->resched |= rq->idle;

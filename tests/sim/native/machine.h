@@ -75,6 +75,11 @@ void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
 			  const struct cpumask *allowed);
 void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 nice);
 
+/* The task is the agent. */
+void machine_set_agent(struct machine *m, const struct task_struct *p);
+/* The task is @nesting read sections of RCU deep. */
+void machine_set_rcu_nesting(struct task_struct *p, s32 nesting);
+
 /* A cgroup with this cpu.weight below @parent (NULL: the root group); tasks start in the root. */
 struct cgroup *machine_cgroup_new(struct machine *m, struct cgroup *parent, u32 weight);
 void machine_cgroup_set_weight(struct machine *m, struct cgroup *cgrp, u32 weight);

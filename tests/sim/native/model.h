@@ -10,17 +10,9 @@
 #define NATIVE_MAX_ARRAYS 8
 #define NICE_0_PRIO 120
 
-/* A dispatch queue: in order of scx.dsq_vtime, or first in first out. */
-struct dsq {
-	u64 id;
-	struct task_struct *first, *last;
-	u32 nr;
-	u64 seq;
-	/* The CPU of a local DSQ; -1 for one that the scheduler made. */
-	s32 cpu;
-};
-
-struct rq {
+/* A CPU. */
+struct cpu_rq {
+	struct rq kernel;
 	struct task_struct *curr; /* NULL: the idle task, or a higher class */
 	struct dsq local;
 	bool resched;
@@ -47,7 +39,7 @@ struct machine {
 	/* The callbacks while operations are counted, and the counter; NULL: they are not. */
 	struct sched_ext_ops counted_ops;
 	struct counter *counter;
-	struct rq *rqs;
+	struct cpu_rq *rqs;
 	struct dsq dsqs[NATIVE_MAX_DSQS];
 	u32 nr_dsqs;
 	struct dsq global;

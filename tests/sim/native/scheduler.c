@@ -112,6 +112,11 @@ void scheduler_configure(const struct scheduler_options *options)
 		cpus[cpu].vtime_ns = options->v_origin_ns;
 }
 
+void scheduler_set_agent(const struct task_struct *p)
+{
+	agent_tgid = (u32)p->tgid;
+}
+
 void scheduler_task_set_weight(struct task_struct *p, u32 weight)
 {
 	struct task_ctx *t = task_ctx_of(p);

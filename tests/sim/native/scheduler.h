@@ -47,6 +47,8 @@ void scheduler_image_load(const char *image);
 
 const struct sched_ext_ops *scheduler_ops(void);
 void scheduler_configure(const struct scheduler_options *options);
+/* Makes the thread group of @p the agent's. */
+void scheduler_set_agent(const struct task_struct *p);
 void scheduler_task_set_weight(struct task_struct *p, u32 weight);
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
 void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);

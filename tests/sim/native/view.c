@@ -13,6 +13,12 @@ void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes)
 	scheduler_task_add_dma(p, bytes);
 }
 
+void machine_set_agent(struct machine *m, const struct task_struct *p)
+{
+	load_globals(m);
+	scheduler_set_agent(p);
+}
+
 void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight)
 {
 	load_globals(m);

@@ -104,6 +104,8 @@ unsafe extern "C" {
     fn machine_slice_left_ns(m: *const Machine, cpu: i32) -> u64;
     fn machine_set_affinity(m: *mut Machine, now_ns: u64, p: *mut Task, allowed: *const u64);
     fn machine_renice(m: *mut Machine, now_ns: u64, p: *mut Task, nice: i32);
+    fn machine_set_agent(m: *mut Machine, p: *const Task);
+    fn machine_set_rcu_nesting(p: *mut Task, nesting: i32);
     fn machine_cgroup_new(m: *mut Machine, parent: *mut Cgroup, weight: u32) -> *mut Cgroup;
     fn machine_cgroup_set_weight(m: *mut Machine, cgroup: *mut Cgroup, weight: u32);
     fn machine_cgroup_move(m: *mut Machine, now_ns: u64, p: *mut Task, to: *mut Cgroup);
@@ -408,6 +410,20 @@ impl Kernel {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
         self.with(|m| unsafe { machine_renice(m, now_ns, p, nice) });
+    }
+
+    /// The task is the agent.
+    pub fn set_agent(&mut self, task: TaskId) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_set_agent(m, p) });
+    }
+
+    /// The task enters or leaves a read section of RCU, in which it may be preempted.
+    pub fn set_rcu_reader(&mut self, task: TaskId, reads: bool) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|_| unsafe { machine_set_rcu_nesting(p, reads.into()) });
     }
 
     /// A group with this `cpu.weight` below another, or below the root group.

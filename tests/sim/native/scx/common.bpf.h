@@ -48,6 +48,7 @@ enum {
 	REQ_OP_WRITE = 1,
 };
 
+#define SCX_ENQ_PREEMPT (1ULL << 32)
 #define SCX_ENQ_REENQ (1ULL << 40)
 #define SCX_ENQ_DSQ_PRIQ (1ULL << 57)
 #define SCX_DSQ_GLOBAL (1ULL << 63 | 1)
@@ -62,11 +63,37 @@ struct cpumask {
 
 struct task_struct;
 
+struct list_head {
+	struct list_head *next, *prev;
+};
+
+/* The kernel's run queue; model.h has what the model keeps of a CPU beside it. */
+struct rq {
+	struct {
+		struct list_head runnable_list;
+	} scx;
+};
+extern struct rq runqueues;
+
+/* A dispatch queue: in order of scx.dsq_vtime, or first in first out (the kernel's
+ * struct scx_dispatch_q). */
+struct dsq {
+	u64 id;
+	struct task_struct *first, *last;
+	u32 nr;
+	u64 seq;
+	/* The CPU of a local DSQ; -1 for one that the scheduler made. */
+	s32 cpu;
+};
+
 struct sched_ext_entity {
 	u32 flags;
 	u64 slice;
 	u64 dsq_vtime;
+	struct list_head runnable_node;
 	u64 runnable_at; /* jiffies */
+	/* SCX_TASK_RESET_RUNNABLE_AT: the next wait is a new one. */
+	bool reset_runnable_at;
 	/* Where ops.select_cpu or ops.enqueue asked to put the task. */
 	u64 ddsp_dsq_id;
 	u64 ddsp_enq_flags;
@@ -98,6 +125,7 @@ struct task_struct {
 	s32 static_prio;
 	u32 __state;
 	s32 nr_cpus_allowed;
+	s32 rcu_read_lock_nesting;
 	struct cpumask *cpus_ptr;
 	struct sched_ext_entity scx;
 	struct sched_entity se;
@@ -199,6 +227,9 @@ struct sched_ext_ops {
 /* ── BPF's language ────────────────────────────────────────────────────── */
 
 #define SEC(name)
+#define __ksym
+#define bpf_core_cast(ptr, type) ((type *)(ptr))
+#define bpf_core_field_offset(type, field) offsetof(type, field)
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 #undef __always_inline
@@ -265,8 +296,10 @@ u64 bpf_jiffies64(void);
 u32 bpf_get_prandom_u32(void);
 s32 bpf_get_smp_processor_id(void);
 struct task_struct *bpf_get_current_task_btf(void);
+u64 bpf_get_current_pid_tgid(void);
 struct task_struct *bpf_task_from_pid(s32 pid);
 void bpf_task_release(struct task_struct *p);
+void *bpf_per_cpu_ptr(const struct rq *rqs, u32 cpu);
 long bpf_timer_init(struct bpf_timer *timer, void *map, u64 clock);
 long native_timer_set_callback(struct bpf_timer *timer, void *callback);
 #define bpf_timer_set_callback(timer, callback) native_timer_set_callback(timer, (void *)(callback))
@@ -311,6 +344,8 @@ struct task_struct *native_iter_dsq_next(struct bpf_iter_scx_dsq *it);
 	     ___once && ((cur) = native_iter_dsq_next(&___it));)
 #define BPF_FOR_EACH_ITER (&___it)
 void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime);
+bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+		      u64 enq_flags);
 bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
 			    u64 enq_flags);
 struct task_struct *native_dsq_peek(u64 dsq_id);

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Starved tasks: who is rescued, how soon, and what that may take from the others.
+
+mod common;
+
+use common::{cpus_used, hogs, nice, run};
+use drfq_sim::ffi::weight_one;
+use drfq_sim::{Config, CpuSet, MS, Report, SEC, Sim, TaskSpec, Trace};
+
+/// What rescues may take of a CPU.
+const BUDGET: f64 = 0.05;
+
+/// The longest wait of these tasks, s.
+fn longest_wait(report: &Report, tasks: std::ops::Range<usize>) -> f64 {
+    let waits = report.tasks[tasks].iter().map(|t| t.max_wait_ns);
+    waits.max().unwrap_or(0) as f64 / SEC as f64
+}
+
+/// 600 hogs on one CPU need 4.8 s for a round. The rescue must not turn weights into turns.
+#[test]
+fn weights_hold_among_six_hundred_hogs_on_a_cpu() {
+    let mut weights = vec![weight_one(); 300];
+    weights.extend([3 * weight_one(); 300]);
+    let config = Config::new(1);
+    let origin = config.v_origin_ns;
+    let report = run(config, hogs(&weights), 240);
+    let used = cpus_used(&report);
+    let (light, heavy): (f64, f64) = (used[..300].iter().sum(), used[300..].iter().sum());
+    // All that rescues take could go to the light ones: 0.25 + 0.05 of the CPU.
+    assert!(
+        heavy / light > (0.75 - BUDGET) / (0.25 + BUDGET),
+        "1:{:.3}",
+        heavy / light
+    );
+    // V follows: 240 s are 0.2 s at a total weight of 1200.
+    let moved = (report.v_ns - origin) as f64 / SEC as f64;
+    assert!((moved / 0.2 - 1.0).abs() < 0.25, "V moved {moved:.3} s");
+}
+
+/// Eight hogs of nice -20, and lighter ones that fair queueing serves once in 47 s.
+fn starving(light: usize) -> Vec<TaskSpec> {
+    let mut specs = hogs(&[nice(-20); 8]);
+    specs.extend(hogs(&vec![nice(19); light]));
+    specs
+}
+
+#[test]
+fn each_task_runs_within_ten_seconds_if_the_budget_allows() {
+    let report = run(Config::new(1), starving(60), 100);
+    let wait = longest_wait(&report, 8..68);
+    assert!(wait <= 10.0, "{wait:.2} s");
+    assert_eq!(report.counters.late, 0);
+}
+
+#[test]
+fn rescues_take_at_most_their_budget() {
+    for light in [60, 200, 1000] {
+        let mut sim = Sim::new(Config::new(1), starving(light));
+        // All start at V, so each has its first packet without a rescue.
+        let before = sim.run_until(30 * SEC);
+        let report = sim.run_until(130 * SEC);
+        let used: f64 = report.shares_since(&before)[8..].iter().sum();
+        // The fair share of nice 19 is 15/1024 beside 88761/1024.
+        let fair = light as f64 * 15.0 / (8.0 * 88761.0);
+        assert!(
+            used < BUDGET + fair + 0.002,
+            "{light} light hogs: {used:.4} of the CPU"
+        );
+    }
+}
+
+/// 200 packets of up to two ticks, at 5 % of a CPU: 16 to 32 s.
+#[test]
+fn waits_beyond_ten_seconds_are_counted_and_bounded_by_the_budget() {
+    let config = Config::new(1);
+    let packet = (config.slice_ns + config.tick_ns) as f64 / SEC as f64;
+    let report = run(config, starving(200), 100);
+    let wait = longest_wait(&report, 8..208);
+    assert!(report.counters.late > 100, "{}", report.counters.late);
+    assert!(wait <= 2.0 + 200.0 * packet / BUDGET, "{wait:.2} s");
+}
+
+/// A starved task that waits on its own CPU's queue, on each CPU.
+#[test]
+fn a_pinned_task_is_rescued_on_its_own_cpu() {
+    let mut specs = Vec::new();
+    for cpu in 0..2 {
+        let mut of_cpu = starving(5);
+        for spec in &mut of_cpu {
+            spec.allowed = CpuSet::one(cpu);
+        }
+        specs.extend(of_cpu);
+    }
+    let report = run(Config::new(2), specs, 60);
+    for lights in [8..13, 21..26] {
+        let wait = longest_wait(&report, lights);
+        assert!(wait < 3.0, "{wait:.2} s");
+    }
+}
+
+/// What RCU and other tasks wait for runs within a second, among a thousand tasks per CPU.
+fn urgent_among(hogs_per_cpu: usize, make: fn(&mut TaskSpec)) -> f64 {
+    let mut specs = hogs(&vec![weight_one(); 2 * hogs_per_cpu]);
+    let mut urgent = TaskSpec::new("urgent", Trace::hog()).weight(nice(19));
+    urgent.arrival_ns = 5 * SEC;
+    make(&mut urgent);
+    specs.push(urgent);
+    let number = 2 * hogs_per_cpu;
+    let mut sim = Sim::new(Config::new(2), specs);
+    sim.run_until(5 * SEC + MS);
+    sim.kernel().set_rcu_reader(number, true);
+    let report = sim.run_until(30 * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+    assert!(report.tasks[number].cpu_ns > 20 * MS);
+    longest_wait(&report, number..number + 1)
+}
+
+#[test]
+fn a_reader_of_rcu_runs_within_a_second() {
+    for hogs_per_cpu in [4, 400, 2000] {
+        let wait = urgent_among(hogs_per_cpu, |_| ());
+        assert!(wait < 1.0, "{hogs_per_cpu} hogs per CPU: {wait:.2} s");
+    }
+}
+
+#[test]
+fn a_kernel_thread_runs_within_a_second() {
+    for hogs_per_cpu in [4, 400, 2000] {
+        let wait = urgent_among(hogs_per_cpu, |spec| spec.kthread = true);
+        assert!(wait < 1.0, "{hogs_per_cpu} hogs per CPU: {wait:.2} s");
+    }
+}
+
+/// The agent's sockets, a shell: a task that starves beside urgent ones still gets its turn.
+#[test]
+fn urgent_tasks_leave_others_a_part_of_the_budget() {
+    let mut specs = hogs(&[nice(-20); 8]);
+    specs.extend(hogs(&[nice(19); 40]));
+    for spec in &mut specs[8..40] {
+        spec.kthread = true;
+    }
+    let report = run(Config::new(1), specs, 100);
+    let wait = longest_wait(&report, 40..48);
+    assert!(wait <= 10.0, "{wait:.2} s");
+}
+
+/// The agent beside three hogs of nice -20 on two CPUs.
+fn with_agent(trace: Trace) -> Report {
+    let mut specs = hogs(&[nice(-20); 3]);
+    specs.push(TaskSpec::new("agent", trace));
+    let mut sim = Sim::new(Config::new(2), specs);
+    sim.run_until(MS);
+    sim.kernel().set_agent(3);
+    let report = sim.run_until(60 * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+    report
+}
+
+#[test]
+fn the_agent_answers_at_once_beside_hogs_of_nice_minus_20() {
+    let report = with_agent(Trace::sleeper(2 * MS, 100 * MS));
+    let agent = &report.tasks[3];
+    assert!(agent.wake_latencies_ns.len() > 500);
+    assert!(agent.max_wake_ns() < MS, "{} ns", agent.max_wake_ns());
+    assert!(report.counters.agent_ahead > 500);
+}
+
+/// The fair share of nice 0 beside three of nice -20 is 0.8 % of a CPU.
+#[test]
+fn an_agent_that_never_sleeps_gets_no_more_than_its_budget_and_its_share() {
+    let report = with_agent(Trace::hog());
+    let used = cpus_used(&report)[3];
+    assert!(used < BUDGET + 0.008 + 0.002, "{used:.4} of a CPU");
+    assert!(used > 0.016, "{used:.4} of a CPU");
+}

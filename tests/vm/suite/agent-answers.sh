@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The agent answers within a second beside hogs of nice -20. No kernel warns of a deprecated callback.
+# shellcheck source=tests/vm/lib.sh
+. tests/vm/lib.sh
+for kernel in oldest newest; do
+	vm --kernel "$kernel" --cpus 2 -- python3 -B tests/vm/guest/agent-answers.py "$bin/scx_drfq"
+done
