@@ -14,6 +14,9 @@ struct task_ctx {
 	u32 cgroup;
 	/* Its id in the memory controller, never 0. */
 	u32 hw_id;
+	/* 1 + the CPU that it must leave, or must not return to, because its affinity
+	 * has changed; 0: none. Its virtual time is relative to that CPU still. */
+	u32 left_cpu;
 	/* Bit i: the task may run on every CPU of LLC i. */
 	u64 whole_llcs;
 	/* The kernel's sum_exec_runtime at the last charge (ns). */

@@ -92,6 +92,7 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	}
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 	if (idle) {
+		task_arrive(p, t, cpu);
 		dispatch_local(p, t, 0);
 		count(DRFQ_EV_DIRECT);
 	}
@@ -131,6 +132,7 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
 		return;
 	}
+	task_arrive(p, t, scx_bpf_task_cpu(p));
 	/* The kernel does not call select_cpu for a task that is pinned. */
 	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
 		task_wake(p, t);
@@ -397,7 +399,7 @@ void BPF_STRUCT_OPS(drfq_set_cpumask, struct task_struct *p, const struct cpumas
 	struct task_ctx *t = task_ctx_of(p);
 
 	if (t)
-		task_migrate(p, t, cpumask);
+		task_set_affinity(p, t, cpumask);
 }
 
 void BPF_STRUCT_OPS(drfq_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)

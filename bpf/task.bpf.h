@@ -200,17 +200,30 @@ static u64 task_start_packet(struct task_struct *p, u64 start, bool contended, u
 	return drfq_start(&t->flow);
 }
 
-/*
- * The affinity of @p changes. If it must leave its CPU, it keeps its distance from
- * that CPU's packet, relative to the destination's packet.
- */
-static void task_migrate(struct task_struct *p, struct task_ctx *t, const struct cpumask *allowed)
+/* The affinity of @p changes to @allowed. */
+static void task_set_affinity(struct task_struct *p, struct task_ctx *t,
+			      const struct cpumask *allowed)
 {
-	s32 from = scx_bpf_task_cpu(p), to = bpf_cpumask_first(allowed);
+	s32 cpu = scx_bpf_task_cpu(p);
 
 	t->whole_llcs = queue_whole_llcs(allowed);
-	if (!bpf_cpumask_test_cpu(from, allowed))
-		drfq_shift(&t->flow, vtime_of_cpu(to) - vtime_of_cpu(from));
+	if (!bpf_cpumask_test_cpu(cpu, allowed) && !t->left_cpu)
+		t->left_cpu = cpu + 1;
+}
+
+/*
+ * @p waits for @cpu, or is sent there. If a change of affinity made it leave another CPU,
+ * it keeps its distance from that CPU's packet, relative to the packet of @cpu. The
+ * kernel queues a task once more where it must leave, before it moves it.
+ */
+static __always_inline void task_arrive(struct task_struct *p, struct task_ctx *t, s32 cpu)
+{
+	u32 left = t->left_cpu;
+
+	if (!left || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return;
+	t->left_cpu = 0;
+	drfq_shift(&t->flow, vtime_of_cpu(cpu) - vtime_of_cpu(left - 1));
 }
 
 #endif /* DRFQ_TASK_BPF_H */

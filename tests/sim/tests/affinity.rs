@@ -122,3 +122,34 @@ fn a_task_that_moves_between_groups_gets_its_share_without_long_waits() {
             .collect::<Vec<_>>()
     );
 }
+
+/// CPU 1 lies seconds behind the others. A task that must leave CPU 0 for CPU 1 or 2 goes to CPU 2.
+#[test]
+fn a_task_that_moves_keeps_its_distance_on_the_cpu_that_it_goes_to() {
+    let mut specs = pinned(0, &[1, 1]);
+    specs.extend(pinned(1, &[8, 8]));
+    specs.extend(pinned(2, &[1, 1]));
+    let run = |ns| Step::Run { ns, bytes_per_s: 0 };
+    let steps = [
+        Step::Affinity(CpuSet::one(0)),
+        run(5 * SEC),
+        Step::Affinity(CpuSet::of(0b110)),
+        run(1000 * SEC),
+    ];
+    specs.push(TaskSpec::new("mover", Trace::once(steps)));
+    let mut sim = Sim::new(Config::new(3), specs);
+    let mut now_ns = 5 * SEC;
+    sim.run_until(now_ns);
+    let mut there_ns = 0;
+    while sim.kernel().task_cpu(6) == 0 {
+        there_ns = sim.kernel().slot_vtime_ns(2);
+        now_ns += MS;
+        sim.run_until(now_ns);
+    }
+    let kernel = sim.kernel();
+    assert_eq!(kernel.task_cpu(6), 2);
+    let behind = there_ns.wrapping_sub(kernel.slot_vtime_ns(1));
+    assert!(behind > SEC / 2, "CPU 1 is behind by {behind} ns");
+    let distance = kernel.account(6).start_ns.abs_diff(there_ns);
+    assert!(distance < 20 * MS, "{distance} ns");
+}
