@@ -213,9 +213,10 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	if (rescue(cpu))
 		return;
 	queue_choose(cpu, &head);
-	if (runnable && head.dsq && slot->yielded_pid != (u32)prev->pid &&
-	    !drfq_before(head.start, slot->charged_vtime_ns)) {
-		continue_running(slot, prev, true, head.start);
+	if (runnable && head.dsq && slot->yielded_pid != (u32)prev->pid) {
+		if (!drfq_before(head.start, slot->charged_vtime_ns) ||
+		    !queue_take_before(head.dsq, cpu, slot->charged_vtime_ns))
+			continue_running(slot, prev, true, head.start);
 		return;
 	}
 	if (queue_take_any(head.dsq, cpu))

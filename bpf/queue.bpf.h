@@ -281,6 +281,47 @@ static __always_inline bool queue_take(u64 dsq, u32 llc)
 	return true;
 }
 
+/*
+ * Returns whether the kernel would refuse to move @p to @cpu. A task that is switched
+ * out with migration disabled is queued before its mask shrinks.
+ */
+static __always_inline bool queue_task_stays(const struct task_struct *p, s32 cpu)
+{
+	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return true;
+	return bpf_core_field_exists(p->migration_disabled) && p->migration_disabled &&
+	       scx_bpf_task_cpu(p) != cpu;
+}
+
+/*
+ * Moves the first task of @dsq that may run on @cpu to its local DSQ, if its key is
+ * before @limit (ns). Unlike queue_take(), this does not take the next task if another
+ * CPU has taken the head since it was looked at. CPUs often tick together, and the
+ * next task may be far later than the task that runs. Returns whether a task was
+ * moved.
+ */
+static bool queue_take_before(u64 dsq, s32 cpu, u64 limit)
+{
+	struct task_struct *p;
+	u32 looks = 0;
+
+	bpf_for_each(scx_dsq, p, dsq, 0) {
+		if (!drfq_before(p->scx.dsq_vtime, limit))
+			return false;
+		if (++looks > QUEUE_SEARCH_MAX)
+			break;
+		if (queue_task_stays(p, cpu))
+			continue;
+		if (!scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
+			continue;
+		if (dsq < DRFQ_DSQ_CPU && (dsq & (DRFQ_MAX_LLCS - 1)) != llc_of_cpu(cpu))
+			count(DRFQ_EV_STEALS);
+		return true;
+	}
+	/* The search gave up: the kernel searches further. */
+	return looks > QUEUE_SEARCH_MAX && queue_take(dsq, llc_of_cpu(cpu));
+}
+
 /* Takes a task from the queues of LLC @from, for a CPU of @llc. */
 static bool queue_take_llc(u32 from, u32 llc)
 {

@@ -126,6 +126,7 @@ struct task_struct {
 	u32 __state;
 	s32 nr_cpus_allowed;
 	s32 rcu_read_lock_nesting;
+	u32 migration_disabled;
 	struct cpumask *cpus_ptr;
 	struct sched_ext_entity scx;
 	struct sched_entity se;
