@@ -119,7 +119,7 @@ fn machine(rng: &mut Rng) -> Case {
     Case {
         cpus,
         llcs: rng.range(1, 4.min(cpus as u64)) as usize,
-        smt: cpus % 2 == 0 && chance(rng, 2),
+        smt: cpus.is_multiple_of(2) && chance(rng, 2),
         skewed_ticks: chance(rng, 2),
         exact_slices: chance(rng, 3),
         resched_ns: [0, 2 * US, 50 * US][rng.below(3) as usize],
