@@ -147,14 +147,18 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
     let nr_domains = snapshot.domains.len();
     next.domains.resize(nr_domains, Default::default());
     next.groups.clear();
+    let unthrottled = Curve::linear(100, 100, 100);
+    let curve = snapshot.curve.as_ref().unwrap_or(&unthrottled);
     for group in &snapshot.groups {
         let mut records = state.groups.get(&group.id).cloned().unwrap_or_default();
         records.resize(nr_domains, Record::default());
+        // The curve may have changed since the fraction was chosen.
+        for record in &mut records {
+            record.fraction = record.fraction.clamp(curve.floor(), 1.0);
+        }
         next.groups.insert(group.id, records);
     }
 
-    let unthrottled = Curve::linear(100, 100, 100);
-    let curve = snapshot.curve.as_ref().unwrap_or(&unthrottled);
     let mut plan = Plan {
         groups: snapshot.groups.iter().map(report).collect(),
         ..Plan::default()
