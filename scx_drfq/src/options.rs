@@ -149,7 +149,7 @@ pub struct Options {
     pub shadow: Option<Target>,
 
     /// Share memory bandwidth by throttling (MBA) while memory is saturated
-    #[arg(long, value_enum, default_value_t = Mode::On)]
+    #[arg(long, value_enum, default_value_t = Mode::Off)]
     pub mba: Mode,
 
     /// What shares memory bandwidth as one, with --mba
@@ -395,7 +395,7 @@ mod tests {
             ("--perf-event raw:0x4844", |c| {
                 c.traffic.event_bytes.is_none()
             }),
-            ("--mba off", |c| c.mba == Mode::Off),
+            ("--mba on", |c| c.mba == Mode::On),
             ("--controller mmio:auto", |c| {
                 c.controller == Some(Target::MmioAuto) && c.controller_interval_ns == 1_000_000
             }),
