@@ -144,20 +144,11 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
     next.runnable = Some(mean);
     let uncontended = mean <= usable(snapshot.cpus) + WAITING;
 
-    let nr_domains = snapshot.domains.len();
-    next.domains.resize(nr_domains, Default::default());
-    next.groups.clear();
     let unthrottled = Curve::linear(100, 100, 100);
     let curve = snapshot.curve.as_ref().unwrap_or(&unthrottled);
-    for group in &snapshot.groups {
-        let mut records = state.groups.get(&group.id).cloned().unwrap_or_default();
-        records.resize(nr_domains, Record::default());
-        // The curve may have changed since the fraction was chosen.
-        for record in &mut records {
-            record.fraction = record.fraction.clamp(curve.floor(), 1.0);
-        }
-        next.groups.insert(group.id, records);
-    }
+    next.domains
+        .resize(snapshot.domains.len(), Default::default());
+    next.groups = records(snapshot, state, curve.floor());
 
     let mut plan = Plan {
         groups: snapshot.groups.iter().map(report).collect(),
@@ -202,6 +193,21 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
     }
     plan.classes = next.classes.assign(&fractions, snapshot.classes, curve);
     (plan, next)
+}
+
+/// The records of the groups of `snapshot`, by group and domain.
+fn records(snapshot: &Snapshot, state: &State, floor: f64) -> BTreeMap<GroupId, Vec<Record>> {
+    let mut all = BTreeMap::new();
+    for group in &snapshot.groups {
+        let mut records = state.groups.get(&group.id).cloned().unwrap_or_default();
+        records.resize(snapshot.domains.len(), Record::default());
+        // The curve may have changed since the fraction was chosen.
+        for record in &mut records {
+            record.fraction = record.fraction.clamp(floor, 1.0);
+        }
+        all.insert(group.id, records);
+    }
+    all
 }
 
 fn report(group: &Group) -> GroupReport {
