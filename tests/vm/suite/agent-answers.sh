@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The agent answers within a second beside hogs of nice -20. No kernel warns of a deprecated callback.
+# The agent gets its budget beside hogs of nice -20. No kernel warns of a deprecated callback.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for kernel in oldest newest; do
