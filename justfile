@@ -54,17 +54,14 @@ test-host: test-rust test-cpp test-python
 
 # Tests of the Rust workspace; some run drfq-mc, which is built first; just test-rust [CARGO TEST ARGUMENTS]
 test-rust *args: setup
-    cmake --fresh -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja > /dev/null
-    cmake --build '{{target}}/gem5-backend' --target drfq-mc -- -j "$(nproc)"
+    tools/build-cpp gem5-backend --target drfq-mc
     cargo test --workspace "$@"
 
 # Tests of the memory controller and of the virtual machine's hardware; just test-cpp [CTEST ARGUMENTS]
 test-cpp *args: setup
-    cmake --fresh -S gem5-backend -B '{{target}}/gem5-backend' -G Ninja
-    cmake --build '{{target}}/gem5-backend' -- -j "$(nproc)"
+    tools/build-cpp gem5-backend
     ctest --test-dir '{{target}}/gem5-backend' --output-on-failure "$@"
-    cmake --fresh -S vm -B '{{target}}/machine' -G Ninja
-    cmake --build '{{target}}/machine' -- -j "$(nproc)"
+    tools/build-cpp vm
     ctest --test-dir '{{target}}/machine' --output-on-failure "$@"
 
 # Build drfq-mc, or run an experiment with it; just mc [OPTIONS] EXPERIMENT (--help)
@@ -82,20 +79,9 @@ test-python:
     python3 -B -m unittest discover -s vm/harness/tests -t vm
     python3 -B -m unittest discover -s tools/measurements/tests -t tools
 
-# Tests that boot VMs: the harness itself, the modelled machine, then the scheduler
-test-vm: setup test-vm-harness test-hardware test-scheduler
-
-# Tests of the VM harness that boot VMs
-test-vm-harness:
-    python3 -B -m unittest discover -v -s vm/harness/tests -t vm -p 'vm_*.py'
-
-# Tests of the modelled machine, in its VM; just test-hardware [SECTION ...]
-test-hardware *args:
-    tests/hardware/run "$@"
-
-# Tests of the scheduler in VMs; just test-scheduler [NAME ...]
-test-scheduler *args:
-    tests/vm/run "$@"
+# Tests in VMs, two at a time: the harness, the modelled machine, the scheduler; just test-vm [NAME ...]
+test-vm *args: setup
+    tests/vm/run --jobs 2 "$@"
 
 # Benchmarks side by side with EEVDF and scx_rusty, in one VM (--help)
 bench *args: setup
