@@ -17,7 +17,7 @@ use drfq_sense::{
 use drfq_stats::{
     events::EVENTS,
     interval::WEIGHT_ONE,
-    sample::{Sample, mark_running},
+    sample::{CpuSample, Sample, mark_running},
 };
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput};
 use scx_utils::{
@@ -51,6 +51,8 @@ pub struct Scheduler<'a> {
     link: Option<Link>,
     skel: BpfSkel<'a>,
     nr_cpu_ids: usize,
+    /// The CPUs that are online, and the last-level cache of each.
+    cpu_llcs: Vec<(u32, u32)>,
     /// Counters that stay open because the BPF programs read them.
     _counters: TrafficCounters,
 }
@@ -122,6 +124,7 @@ impl<'a> Scheduler<'a> {
             link,
             skel,
             nr_cpu_ids: config.nr_cpu_ids as usize,
+            cpu_llcs: online_llcs(config),
             _counters: counters,
         })
     }
@@ -179,6 +182,7 @@ impl<'a> Scheduler<'a> {
             vtime_ns: volatile(&data.system_vtime_ns.value),
             busy_cpus: volatile(&bss.busy_cpus.value),
             events: vec![0; EVENTS.len()],
+            cpus: self.cpus(&window),
             ..Sample::default()
         };
         let mut running = HashSet::new();
@@ -194,6 +198,28 @@ impl<'a> Scheduler<'a> {
         }
         Ok(sample)
     }
+
+    fn cpus(&self, window: &Window) -> Vec<CpuSample> {
+        let count = |slot: &drfq_cpu, event: u32| volatile(&slot.events[event as usize]);
+        let sample = |&(cpu, llc): &(u32, u32)| {
+            let slot = &window.cpus[cpu as usize];
+            CpuSample {
+                cpu,
+                llc,
+                pid: volatile(&slot.pid),
+                vtime_ns: volatile(&slot.vtime_ns),
+                switches: count(slot, bpf_intf::drfq_event_DRFQ_EV_SWITCHES),
+                steals: count(slot, bpf_intf::drfq_event_DRFQ_EV_STEALS),
+            }
+        };
+        self.cpu_llcs.iter().map(sample).collect()
+    }
+}
+
+/// The CPUs that are online, each with its last-level cache.
+fn online_llcs(config: &Config) -> Vec<(u32, u32)> {
+    let llc = |cpu: u32| config.cpu_llc.get(cpu as usize).copied().unwrap_or(0);
+    config.online.iter().map(|&cpu| (cpu, llc(cpu))).collect()
 }
 
 /// Reads a value that BPF programs change at any time.

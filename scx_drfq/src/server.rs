@@ -10,7 +10,7 @@ use drfq_stats::{
     controller_report::Controller,
     interval::{system, tasks},
     mba_report::{Mba, MbaGroup},
-    report::{System, Task, Tasks},
+    report::{Cpu, System, Task, Tasks},
     sample::{Facts, Sample},
 };
 use scx_stats::{Meta, StatsOps, StatsServer, StatsServerData};
@@ -72,6 +72,7 @@ fn described() -> Data {
         .add_meta(MbaGroup::meta())
         .add_meta(Tasks::meta())
         .add_meta(Task::meta())
+        .add_meta(Cpu::meta())
 }
 
 fn data(facts: &Facts, loaded: &Sample) -> Data {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use drfq_stats::report::Tasks;
+use drfq_view::source::Source;
 use ratatui::{
     Frame,
     layout::{Alignment, Constraint, Layout},
@@ -14,10 +15,7 @@ use ratatui::{
     widgets::{Cell, Paragraph, Row, Table},
 };
 
-use super::{
-    Feed,
-    table::{COLUMNS, GROUPS_SHOWN, cells, error_pct, group_lines, header},
-};
+use super::table::{COLUMNS, GROUPS_SHOWN, cells, error_pct, group_lines, header};
 
 /// A share that differs this much from the fair one is highlighted (percent of the
 /// fair one).
@@ -30,14 +28,14 @@ const KEY_POLL: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// The scheduler has ended, or the terminal cannot be drawn on.
-pub fn run(feed: Feed) -> Result<()> {
+pub fn run(feed: impl Source) -> Result<()> {
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     let result = refresh(&mut terminal, feed);
     ratatui::try_restore().context("cannot restore the terminal")?;
     result
 }
 
-fn refresh(terminal: &mut ratatui::DefaultTerminal, mut feed: Feed) -> Result<()> {
+fn refresh(terminal: &mut ratatui::DefaultTerminal, mut feed: impl Source) -> Result<()> {
     let mut shown = Tasks::default();
     while !feed.over() {
         terminal.draw(|frame| draw(frame, &shown))?;
@@ -45,7 +43,7 @@ fn refresh(terminal: &mut ratatui::DefaultTerminal, mut feed: Feed) -> Result<()
             break;
         }
         if let Some(tasks) = feed.poll()? {
-            shown = tasks;
+            shown = tasks.report;
         }
     }
     Ok(())

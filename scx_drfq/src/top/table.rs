@@ -219,6 +219,7 @@ pub mod tests {
         };
         Tasks {
             system,
+            cpus: Vec::new(),
             nr_tasks: 90,
             tasks: vec![hog, sleeper],
         }

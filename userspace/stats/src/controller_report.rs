@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A link to a memory controller. `--help-stats` prints the descriptions.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[serde(default)]
 #[stat(desc = "scx_drfq: a memory controller")]
 pub struct Controller {
     #[stat(

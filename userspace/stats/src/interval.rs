@@ -8,8 +8,8 @@ use drfq_policy::fair_share::{Capacity, Claim, fair_cpus};
 use crate::{
     controller_report::{Controller, rate},
     events::EVENTS,
-    report::{System, Task, Tasks},
-    sample::{Facts, Sample, TaskSample, TaskState},
+    report::{Cpu, System, Task, Tasks},
+    sample::{CpuSample, Facts, Sample, TaskSample, TaskState},
 };
 
 /// The weight of nice 0 in a sample (DRFQ_WEIGHT_ONE).
@@ -77,9 +77,33 @@ pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks 
     list.truncate(limit);
     Tasks {
         system: system(facts, prev, cur),
+        cpus: cpus(prev, cur),
         nr_tasks,
         tasks: list,
     }
+}
+
+/// The CPUs over the interval between two samples.
+fn cpus(prev: &Sample, cur: &Sample) -> Vec<Cpu> {
+    let seconds = interval_ns(prev, cur) as f64 / 1e9;
+    let before: HashMap<u32, &CpuSample> = prev.cpus.iter().map(|c| (c.cpu, c)).collect();
+    let report = |now: &CpuSample| Cpu {
+        cpu: now.cpu,
+        llc: now.llc,
+        pid: now.pid,
+        lag_ns: match now.pid {
+            0 => 0,
+            _ => now.vtime_ns.wrapping_sub(cur.vtime_ns) as i64,
+        },
+        switches: now.switches,
+        switches_per_s: now
+            .switches
+            .saturating_sub(before.get(&now.cpu).map_or(0, |before| before.switches))
+            as f64
+            / seconds,
+        steals: now.steals,
+    };
+    cur.cpus.iter().map(report).collect()
 }
 
 /// Length of the interval (ns), at least 1 so that rates are finite.
@@ -95,6 +119,9 @@ struct Use<'a> {
     backlogged: bool,
     bytes_per_s: f64,
     dma_bytes_per_s: f64,
+    /// Parts of the interval that it waited for a CPU, and was held.
+    waited: f64,
+    held: f64,
 }
 
 impl<'a> Use<'a> {
@@ -111,6 +138,8 @@ impl<'a> Use<'a> {
             backlogged: wanted >= BACKLOGGED_MIN * interval_ns,
             bytes_per_s: per_s(since(now.bytes, before.bytes)),
             dma_bytes_per_s: per_s(since(now.dma_bytes, before.dma_bytes)),
+            waited: (since(now.wait_ns, before.wait_ns) / interval_ns).min(1.0),
+            held: (since(now.held_ns, before.held_ns) / interval_ns).min(1.0),
         }
     }
 
@@ -164,6 +193,8 @@ impl<'a> Use<'a> {
             mem_vt_ns: now.mem_vt_ns,
             held_ns: now.held_ns,
             max_held_ns: now.max_held_ns,
+            wait_pct: self.waited * 100.0,
+            held_pct: self.held * 100.0,
         }
     }
 }

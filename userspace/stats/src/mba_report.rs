@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The loop. `--help-stats` prints the descriptions.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[serde(default)]
 #[stat(desc = "scx_drfq: sharing of memory bandwidth by throttling (--mba)")]
 pub struct Mba {
     #[stat(desc = "off, observe or on, with the reason", _om_skip)]
@@ -40,6 +41,7 @@ pub struct Mba {
 /// A group of tasks that shares memory bandwidth as one.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[serde(default)]
 #[stat(desc = "scx_drfq: a group of tasks that shares memory bandwidth")]
 pub struct MbaGroup {
     #[stat(

@@ -13,6 +13,7 @@ use crate::{controller_report::Controller, events::EVENTS, mba_report::Mba};
 /// State of the system.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[serde(default)]
 #[stat(desc = "scx_drfq: the system", top, _om_prefix = "drfq_")]
 pub struct System {
     #[stat(desc = "length of the interval that rates and shares cover (ns)")]
@@ -74,6 +75,7 @@ impl System {
 /// One task over an interval.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[serde(default)]
 #[stat(desc = "scx_drfq: a task")]
 pub struct Task {
     #[stat(desc = "thread id")]
@@ -143,15 +145,44 @@ pub struct Task {
     pub held_ns: u64,
     #[stat(desc = "longest hold (ns)")]
     pub max_held_ns: u64,
+    #[stat(desc = "time that it waited for a CPU (percent of the interval)")]
+    pub wait_pct: f64,
+    #[stat(desc = "time that delayed wake-up held it (percent of the interval)")]
+    pub held_pct: f64,
+}
+
+/// A CPU over an interval.
+#[allow(missing_docs)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[serde(default)]
+#[stat(desc = "scx_drfq: a CPU that the scheduler manages")]
+pub struct Cpu {
+    #[stat(desc = "its number")]
+    pub cpu: u32,
+    #[stat(desc = "its last-level cache, counted from 0")]
+    pub llc: u32,
+    #[stat(desc = "thread id of the task that runs there now; 0: none of this scheduler")]
+    pub pid: u32,
+    #[stat(desc = "S - V of that task's packet (ns of virtual time); 0 without one")]
+    pub lag_ns: i64,
+    #[stat(desc = "packets started since the scheduler was loaded")]
+    pub switches: u64,
+    #[stat(desc = "packets started over the interval (per second)")]
+    pub switches_per_s: f64,
+    #[stat(desc = "tasks that were taken from the queue of another LLC, since it was loaded")]
+    pub steals: u64,
 }
 
 /// The system and its tasks, largest dominant share first.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]
+#[serde(default)]
 #[stat(desc = "scx_drfq: the system and its tasks (target \"tasks\"; argument \"limit\")")]
 pub struct Tasks {
     #[stat(desc = "the system")]
     pub system: System,
+    #[stat(desc = "CPUs that the scheduler manages")]
+    pub cpus: Vec<Cpu>,
     #[stat(desc = "number of tasks, which is larger than the list if a limit was given")]
     pub nr_tasks: u64,
     #[stat(desc = "tasks, largest dominant share first")]

@@ -71,6 +71,23 @@ impl TaskState {
     }
 }
 
+/// One CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct CpuSample {
+    pub cpu: u32,
+    /// Its last-level cache, counted from 0.
+    pub llc: u32,
+    /// Thread id of the running task; 0 if this scheduler runs none there.
+    pub pid: u32,
+    /// S of the running packet (ns of virtual time).
+    pub vtime_ns: u64,
+    /// Packets started since the scheduler was loaded.
+    pub switches: u64,
+    /// Tasks taken from the queue of another LLC since then.
+    pub steals: u64,
+}
+
 /// Everything that the scheduler counted up to one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
@@ -82,6 +99,8 @@ pub struct Sample {
     pub busy_cpus: u32,
     /// Counts of `EVENTS` since the scheduler was loaded.
     pub events: Vec<u64>,
+    /// The CPUs that are online.
+    pub cpus: Vec<CpuSample>,
     /// All tasks; empty if only the system was sampled.
     pub tasks: Vec<TaskSample>,
     /// The link of `--controller`.
