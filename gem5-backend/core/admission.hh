@@ -37,7 +37,7 @@ inline const char *name(Admission a) {
 /// Rule (i): whether the queue has room for all bursts. in_flight: entries that left the
 /// queue but still hold a buffer (reads whose data is on its way, as gem5 counts them).
 inline bool has_room(const Queue &q, unsigned in_flight, unsigned bursts) {
-  return q.size() + in_flight + bursts <= q.capacity();
+  return std::uint64_t{q.size()} + in_flight + bursts <= q.capacity();
 }
 
 /// The thesis' rules (i) and (ii). The share in use is measured before the packet is added. The

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "drfq_mc.h"
 
+#include <algorithm>
 #include <new>
 
 #include "controller.hh"
@@ -8,6 +9,9 @@
 struct drfq_mc {
   explicit drfq_mc(const drfq::ControllerOptions &o) : controller(o) {}
   drfq::Controller controller;
+  drfq::Ps now = 0;
+
+  drfq::Ps present(drfq::Ps at) { return now = std::max(now, at); }
 };
 
 namespace {
@@ -36,7 +40,7 @@ void drfq_mc_defaults(drfq_mc_options *o) {
 }
 
 drfq_mc *drfq_mc_new(const drfq_mc_options *o) {
-  if (o->policy > 1 || o->reserved != 0 || !in_range(o->cores, drfq::kCoresMax) ||
+  if (o == nullptr || o->policy > 1 || o->reserved != 0 || !in_range(o->cores, drfq::kCoresMax) ||
       !in_range(o->read_entries, drfq::Queue::kMax) ||
       !in_range(o->write_entries, drfq::Queue::kMax))
     return nullptr;
@@ -69,6 +73,7 @@ int drfq_mc_write(drfq_mc *mc, uint64_t offset, uint64_t value) {
 }
 
 int drfq_mc_arrive(drfq_mc *mc, const drfq_mc_packet *p, drfq_mc_attribution *attribution) {
+  if (p->bursts > drfq::Queue::kMax) return DRFQ_MC_BAD_PACKET;
   drfq::Arrival a;
   a.label = {p->core, p->substream};
   a.dir = dir_of(p->write);
@@ -83,17 +88,21 @@ int drfq_mc_arrive(drfq_mc *mc, const drfq_mc_packet *p, drfq_mc_attribution *at
 bool drfq_mc_enqueue(drfq_mc *mc, bool write, const drfq_mc_attribution *attribution,
                      uint64_t now_ps, uint16_t bank, uint32_t row, uint16_t handle) {
   const drfq::Queue &q = mc->controller.queue(dir_of(write));
-  if (bank >= drfq::kBanksMax || !drfq::has_room(q, 0, 1)) return false;
-  mc->controller.enqueue(dir_of(write), {attribution->pid, attribution->vtime, true}, now_ps, bank,
-                         row, handle);
+  if (bank >= drfq::kBanksMax || attribution->pid >= drfq::kPids || !drfq::has_room(q, 0, 1))
+    return false;
+  mc->controller.enqueue(dir_of(write), {attribution->pid, attribution->vtime, true},
+                         mc->present(now_ps), bank, row, handle);
   return true;
 }
 
 bool drfq_mc_choose(drfq_mc *mc, const drfq_mc_view *view, uint64_t now_ps, uint64_t bus_free_ps,
                     drfq_mc_burst *burst) {
+  const bool lvtf = mc->controller.options().policy == drfq::Policy::lvtf;
+  if (view->ready == nullptr || view->row_hit == nullptr) return false;
+  if (!lvtf && (view->column_at == nullptr || view->activate_at == nullptr)) return false;
   const drfq::Ps turnaround[2] = {view->turnaround_ps[0], view->turnaround_ps[1]};
   const drfq::Choice c =
-      mc->controller.choose(CallbackView{*view}, now_ps, bus_free_ps, turnaround);
+      mc->controller.choose(CallbackView{*view}, mc->present(now_ps), bus_free_ps, turnaround);
   if (!c.found) return false;
   const drfq::Entry e = mc->controller.serve(c);
   *burst = {e.arrival, e.vtime, e.row, e.bank, e.handle, c.dir == drfq::Dir::write, c.aged};

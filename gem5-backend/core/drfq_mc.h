@@ -3,7 +3,8 @@
  * C interface of the controller core, for hosts that are not C++.
  *
  * One object is one controller. Not thread-safe. Nothing is allocated between
- * drfq_mc_new() and drfq_mc_free().
+ * drfq_mc_new() and drfq_mc_free(). Every value of an argument is safe; pointers must be valid.
+ * Time never goes back: an earlier now_ps means the present.
  */
 #ifndef DRFQ_MC_H
 #define DRFQ_MC_H
@@ -18,6 +19,7 @@ extern "C" {
 struct drfq_mc;
 
 #define DRFQ_MC_NO_CORE UINT32_MAX
+#define DRFQ_MC_BAD_PACKET (-1)
 
 struct drfq_mc_options {
   uint32_t policy;        /* 0: lowest virtual time first, 1: FR-FCFS */
@@ -68,7 +70,7 @@ struct drfq_mc_burst {
 /* The thesis' controller with 4 cores, and an aging bound of 1 ms. */
 void drfq_mc_defaults(struct drfq_mc_options *options);
 
-/* NULL: out of memory, or an option out of its range. */
+/* NULL: out of memory, no options, or an option out of its range. */
 struct drfq_mc *drfq_mc_new(const struct drfq_mc_options *options);
 void drfq_mc_free(struct drfq_mc *mc);
 
@@ -77,15 +79,24 @@ int drfq_mc_read(struct drfq_mc *mc, uint64_t offset, uint64_t *value);
 int drfq_mc_peek(const struct drfq_mc *mc, uint64_t offset, uint64_t *value);
 int drfq_mc_write(struct drfq_mc *mc, uint64_t offset, uint64_t value);
 
-/* Returns drfq::Admission: 0 accepted and counted, 1 full, 2 reserved. */
+/*
+ * Returns drfq::Admission: 0 accepted and counted, 1 full, 2 reserved; or DRFQ_MC_BAD_PACKET for
+ * more than 256 bursts, which changes nothing.
+ */
 int drfq_mc_arrive(struct drfq_mc *mc, const struct drfq_mc_packet *packet,
                    struct drfq_mc_attribution *attribution);
 
-/* Queues one burst of a packet that was accepted; false: bank of 256 or more, or no room. */
+/*
+ * Queues one burst of a packet that was accepted. False, and nothing is queued: a bank of 256 or
+ * more, a pid that drfq_mc_arrive() cannot have returned, or no room.
+ */
 bool drfq_mc_enqueue(struct drfq_mc *mc, bool write, const struct drfq_mc_attribution *attribution,
                      uint64_t now_ps, uint16_t bank, uint32_t row, uint16_t handle);
 
-/* Chooses and removes the next burst; false: none can be served now. */
+/*
+ * Chooses and removes the next burst. False: none can be served now, or the view lacks a function
+ * that the policy calls.
+ */
 bool drfq_mc_choose(struct drfq_mc *mc, const struct drfq_mc_view *view, uint64_t now_ps,
                     uint64_t bus_free_ps, struct drfq_mc_burst *burst);
 

@@ -42,6 +42,7 @@ struct Header {
 struct BatchRecord {
   std::uint16_t op = 0;  ///< Op::read, Op::write or Op::peek
   std::uint16_t status = 0;
+  std::uint32_t zero = 0;
   std::uint64_t offset = 0;
   std::uint64_t value = 0;
 
@@ -49,8 +50,7 @@ struct BatchRecord {
   static void each_field(Self &r, F f) {
     f(batch_record::kOp, r.op);
     f(batch_record::kStatus, r.status);
-    std::uint32_t zero = 0;  // written as 0, ignored when read
-    f(batch_record::kZero, zero);
+    f(batch_record::kZero, r.zero);
     f(batch_record::kOffset, r.offset);
     f(batch_record::kValue, r.value);
   }
@@ -107,6 +107,21 @@ Record decode(const unsigned char *from) {
   Record r;
   Record::each_field(r, [from](auto field, auto &v) { v = get(from, field); });
   return r;
+}
+
+/// The bytes that a record has on the wire.
+template <class Record>
+inline constexpr std::size_t kRecordBytes = 0;
+template <>
+inline constexpr std::size_t kRecordBytes<BatchRecord> = kBatchRecordBytes;
+template <>
+inline constexpr std::size_t kRecordBytes<DemandRecord> = kDemandRecordBytes;
+
+/// Calls f with each record of a payload, and the place of its first byte.
+template <class Record, class F>
+void each_record(const unsigned char *payload, std::size_t bytes, F f) {
+  for (std::size_t at = 0; at + kRecordBytes<Record> <= bytes; at += kRecordBytes<Record>)
+    f(decode<Record>(payload + at), at);
 }
 
 /// What a received buffer holds.

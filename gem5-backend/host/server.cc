@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <iostream>
 
@@ -23,6 +24,9 @@ constexpr std::size_t kInMax = 2 * wire::kFrameMax;
 
 /// The longest sleep. A signal that comes just before poll() is noticed after it.
 constexpr int kIdleMs = 500;
+
+/// How long no client is admitted after descriptors ran out.
+constexpr double kBackOffS = 0.1;
 
 double wall() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -47,14 +51,16 @@ Server::~Server() {
 
 void Server::serve() {
   std::cout << "listening on " << options_.path << std::endl;
-  while (!stopped) {
-    int timeout = kIdleMs;
-    if (service_.mode() == Service::Mode::free_running)
-      timeout = free_run();
-    else if (service_.work(kSlice, sessions()))
-      timeout = 0;
-    poll_once(timeout);
-  }
+  while (!stopped) turn(kIdleMs);
+}
+
+void Server::turn(int idle_ms) {
+  int timeout = idle_ms;
+  if (service_.mode() == Service::Mode::free_running)
+    timeout = std::min(idle_ms, free_run());
+  else if (service_.work(kSlice, sessions()))
+    timeout = 0;
+  poll_once(more_ ? 0 : time_left_ms(timeout));
 }
 
 /// Follows the wall clock as far as the model keeps up; returns how long to sleep.
@@ -81,13 +87,23 @@ std::vector<Session *> Server::sessions() const {
   return all;
 }
 
+/// A sleep of at most timeout_ms that ends when a client's patience or the back-off does.
+int Server::time_left_ms(int timeout_ms) const {
+  const double now = wall();
+  double until = now + timeout_ms / 1e3;
+  if (accept_at_ > now) until = std::min(until, accept_at_);
+  for (const auto &c : clients_)
+    if (c->timed()) until = std::min(until, c->since + options_.hello_s);
+  return std::max(0, static_cast<int>(std::ceil((until - now) * 1e3)));
+}
+
 void Server::poll_once(int timeout_ms) {
-  std::vector<pollfd> fds{{socket_.fd(), POLLIN, 0}};
+  const bool accepts = wall() >= accept_at_;
+  std::vector<pollfd> fds{{socket_.fd(), static_cast<short>(accepts ? POLLIN : 0), 0}};
   for (const auto &c : clients_) {
-    const bool reads =
-        !c->session.closing && !c->session.congested() && c->session.in.size() < kInMax;
-    const short want =
-        static_cast<short>((reads ? POLLIN : 0) | (c->session.out.empty() ? 0 : POLLOUT));
+    const Session &s = c->session;
+    const bool reads = !s.closing && !s.ended && !s.congested() && s.in.size() < kInMax;
+    const short want = static_cast<short>((reads ? POLLIN : 0) | (s.out.empty() ? 0 : POLLOUT));
     fds.push_back({c->fd, want, 0});
   }
   if (poll(fds.data(), fds.size(), timeout_ms) < 0) {
@@ -96,59 +112,100 @@ void Server::poll_once(int timeout_ms) {
   }
   // Bring time up to date before a reply carries it.
   if (service_.mode() == Service::Mode::free_running && timeout_ms > 1) free_run();
-  for (std::size_t i = 1; i < fds.size(); i++) {
-    Client *c = clients_[i - 1].get();
-    if (fds[i].revents & (POLLIN | POLLHUP | POLLERR)) receive(c);
-    // Sending first: a congested session handles nothing.
-    send(c);
-    service_.handle(&c->session);
-    send(c);
-  }
+  more_ = false;
+  for (std::size_t i = 1; i < fds.size(); i++) serve_client(clients_[i - 1].get(), fds[i].revents);
   if (fds[0].revents & POLLIN) accept_clients();
   drop_closed();
 }
 
+void Server::serve_client(Client *c, short events) {
+  Session &s = c->session;
+  // POLLHUP: the client has closed both directions. Until then it may still read.
+  if (events & (POLLHUP | POLLERR)) s.gone = true;
+  if (events & (POLLIN | POLLHUP | POLLERR)) receive(c);
+  // Sending first: a congested session handles nothing.
+  send(c);
+  more_ = service_.handle(&s) || more_;
+  send(c);
+}
+
 void Server::accept_clients() {
-  for (int fd = socket_.accept(); fd >= 0; fd = socket_.accept()) {
-    if (clients_.size() == kClientsMax) {
-      close(fd);
-      continue;
+  for (unsigned n = 0; n < kAcceptMax;) {
+    const Accepted a = socket_.accept();
+    if (a.kind == Accepted::Kind::none) return;
+    if (a.kind == Accepted::Kind::exhausted) {
+      if (drop_oldest_silent()) continue;
+      // The client stays in the backlog, so poll() would return at once for ever.
+      accept_at_ = wall() + kBackOffS;
+      return;
     }
+    n++;
+    if (a.kind == Accepted::Kind::refused) continue;
+    std::size_t silent = 0;
+    for (const auto &c : clients_) silent += c->fd >= 0 && !c->session.greeted;
+    if (silent >= kSilentMax) drop_oldest_silent();
     clients_.push_back(std::make_unique<Client>());
-    clients_.back()->fd = fd;
+    clients_.back()->fd = a.fd;
+    clients_.back()->since = wall();
+    // Its greeting may be there already; then no later client can push it out.
+    serve_client(clients_.back().get(), POLLIN);
   }
 }
 
+/// Makes room; false when every client has said hello.
+bool Server::drop_oldest_silent() {
+  for (auto &c : clients_) {
+    if (c->fd < 0 || c->session.greeted) continue;
+    close(c->fd);
+    c->fd = -1;
+    return true;
+  }
+  return false;
+}
+
 void Server::receive(Client *c) {
+  Session &s = c->session;
+  if (s.in.size() >= kInMax) return;
   unsigned char buffer[16384];
   const ssize_t n = recv(c->fd, buffer, sizeof buffer, 0);
   if (n > 0) {
-    if (!c->session.closing) c->session.in.insert(c->session.in.end(), buffer, buffer + n);
-  } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-    c->session.out.clear();
-    c->session.closing = true;
+    if (!s.closing) s.in.insert(s.in.end(), buffer, buffer + n);
+  } else if (n == 0) {
+    s.ended = true;
+  } else if (errno != EAGAIN && errno != EINTR) {
+    s.ended = s.gone = true;
   }
 }
 
 void Server::send(Client *c) {
   Session &s = c->session;
   if (s.out.empty()) return;
+  if (s.gone) return s.out.clear();
   const ssize_t n = ::send(c->fd, s.out.data(), s.out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n > 0) {
     s.out.erase(s.out.begin(), s.out.begin() + n);
   } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
     s.out.clear();
-    s.closing = true;
+    s.gone = true;
   }
 }
 
 void Server::drop_closed() {
+  const double now = wall();
   for (auto &c : clients_) {
-    if (!c->session.closing || !c->session.out.empty()) continue;
-    service_.forget(&c->session);
+    const Session &s = c->session;
+    if (c->fd < 0) continue;
+    if (s.closing && !c->leaving) {
+      c->leaving = true;
+      c->since = now;
+    }
+    const bool late = c->timed() && now >= c->since + options_.hello_s;
+    if (!(s.closing && s.out.empty()) && !late) continue;
     close(c->fd);
     c->fd = -1;
   }
+  for (auto &c : clients_)
+    if (c->fd < 0) service_.forget(&c->session);
   clients_.erase(
       std::remove_if(clients_.begin(), clients_.end(), [](const auto &c) { return c->fd < 0; }),
       clients_.end());

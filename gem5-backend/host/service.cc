@@ -30,29 +30,57 @@ void Service::reply(Session *s, const wire::Header &request, Status status, std:
   std::copy(p, p + bytes, s->out.begin() + static_cast<std::ptrdiff_t>(at + wire::kHeaderBytes));
 }
 
-void Service::handle(Session *s) {
+bool Service::handle(Session *s) {
+  // No client waits for the rest of this one's advance.
+  if (s->gone && s->advancing) s->closing = true;
   std::size_t used = 0;
-  while (!s->closing && !s->advancing && !s->congested()) {
-    wire::Header h;
-    const unsigned char *from = s->in.data() + used;
-    const wire::Parse p = wire::find_frame(from, s->in.size() - used, &h);
-    if (p == wire::Parse::need_more) break;
-    if (p == wire::Parse::malformed) {
+  wire::Header h;
+  wire::Parse next = wire::Parse::need_more;
+  const auto may = [&] {
+    if (s->closing || s->advancing || s->congested()) return false;
+    next = wire::find_frame(s->in.data() + used, s->in.size() - used, &h);
+    return next != wire::Parse::need_more;
+  };
+  for (unsigned n = 0; n < Turn::kFrames && used < Turn::kBytes && may(); n++) {
+    if (next == wire::Parse::malformed || h.status != 0 || h.time_ps != 0) {
       reply(s, wire::Header(), Status::malformed);
       s->closing = true;
       break;
     }
-    dispatch(s, h, from + wire::kHeaderBytes);
+    dispatch(s, h, s->in.data() + used + wire::kHeaderBytes);
     used += h.length;
+    if (s->gone) s->out.clear();
   }
+  const bool more = may();
   s->in.erase(s->in.begin(), s->in.begin() + static_cast<std::ptrdiff_t>(used));
+  // A frame that is not whole now never will be.
+  if (s->ended && !more && !s->advancing && !s->congested()) s->closing = true;
   if (s->closing) s->in.clear();
+  return more && !s->closing;
 }
 
 void Service::forget(Session *s) {
   // The registers belong to the hardware, so they keep what the writer wrote.
-  if (writer_ == s) writer_ = nullptr;
-  s->advancing = false;
+  if (writer_ == s)
+    leave_writer();
+  else if (s->greeted)
+    readers_--;
+  s->greeted = s->writer = s->advancing = false;
+}
+
+/// Gives a session a role.
+void Service::greet(Session *s, bool writer) {
+  if (writer_ == s && !writer) leave_writer();
+  if (s->greeted && !s->writer) readers_--;
+  readers_ += !writer;
+  if (writer) writer_ = s;
+  s->writer = writer;
+  s->greeted = true;
+}
+
+void Service::leave_writer() {
+  writer_ = nullptr;
+  inherited_ = !demands_.empty();
 }
 
 void Service::dispatch(Session *s, const wire::Header &h, const unsigned char *payload) {
@@ -60,6 +88,7 @@ void Service::dispatch(Session *s, const wire::Header &h, const unsigned char *p
   const Op op = static_cast<Op>(h.op);
   if (h.op < 1 || h.op > static_cast<std::uint16_t>(Op::subscribe))
     return reply(s, h, Status::bad_op);
+  if (bytes != 0 && op != Op::batch && op != Op::demand) return reply(s, h, Status::bad_value);
   if (op == Op::hello) return hello(s, h);
   if (!s->greeted) return reply(s, h, Status::not_greeted);
   switch (op) {
@@ -94,10 +123,9 @@ void Service::hello(Session *s, const wire::Header &h) {
     return reply(s, h, Status::bad_value);
   const bool writer = role == wire::Role::writer;
   if (writer && writer_ != nullptr && writer_ != s) return reply(s, h, Status::writer_taken);
-  if (writer) writer_ = s;
-  if (!writer && writer_ == s) writer_ = nullptr;
-  s->writer = writer;
-  s->greeted = true;
+  const bool reads = s->greeted && !s->writer;
+  if (!writer && !reads && readers_ + 1 == kGreetedMax) return reply(s, h, Status::full);
+  greet(s, writer);
   const auto feature = [](wire::Feature f, bool on) {
     return std::uint64_t{on} << static_cast<unsigned>(f);
   };
@@ -124,53 +152,76 @@ void Service::batch(Session *s, const wire::Header &h, const unsigned char *payl
   if (bytes % wire::kBatchRecordBytes != 0) return reply(s, h, Status::bad_value);
   std::vector<unsigned char> out(payload, payload + bytes);
   std::uint64_t failed = 0;
-  for (std::size_t at = 0; at < bytes; at += wire::kBatchRecordBytes) {
-    auto r = wire::decode<wire::BatchRecord>(&out[at]);
-    const Status status = access(s->writer, r.op, r.offset, &r.value);
+  wire::each_record<wire::BatchRecord>(payload, bytes, [&](wire::BatchRecord r, std::size_t at) {
+    const bool strict = r.status == 0 && r.zero == 0;
+    const Status status = strict ? access(s->writer, r.op, r.offset, &r.value) : Status::malformed;
     r.status = static_cast<std::uint16_t>(status);
+    r.zero = 0;
     failed += status != Status::ok;
     wire::encode(r, &out[at]);
-  }
+  });
   reply(s, h, Status::ok, bytes / wire::kBatchRecordBytes, failed, out.data(), out.size());
 }
 
 Status Service::demand(const unsigned char *payload, std::size_t bytes) {
   if (bytes % wire::kDemandRecordBytes != 0) return Status::bad_value;
   const std::uint32_t cores = host_.registers().cores();
-  std::size_t fresh = 0;
   // All or nothing: look at every record before the first is applied.
-  for (std::size_t at = 0; at < bytes; at += wire::kDemandRecordBytes) {
-    const auto r = wire::decode<wire::DemandRecord>(payload + at);
+  std::map<std::pair<std::uint32_t, std::uint32_t>, wire::DemandRecord> wanted;
+  bool good = true;
+  wire::each_record<wire::DemandRecord>(payload, bytes, [&](const wire::DemandRecord &r, auto) {
     const bool known = r.substream != 0 ? r.substream < kPids : r.core < cores;
-    if (!known || r.outstanding_lines < 1 ||
-        r.outstanding_lines > wire::kDemandOutstandingLinesMax ||
-        r.write_percent > wire::kDemandWritePercentMax || r.bytes_per_s > wire::kDemandBytesPerSMax)
-      return Status::bad_value;
-    fresh += !demands_.count({r.substream, r.substream ? 0 : r.core});
-  }
-  if (demands_.size() + fresh > host_.agents_max()) return Status::bad_value;
-  for (std::size_t at = 0; at < bytes; at += wire::kDemandRecordBytes) {
-    const auto r = wire::decode<wire::DemandRecord>(payload + at);
-    const std::pair<std::uint32_t, std::uint32_t> key{r.substream, r.substream ? 0 : r.core};
-    const auto known = demands_.find(key);
-    AgentOptions o;
-    o.kind = Kind::stream;
-    o.arrays = 1;
-    o.label = r.substream ? Label::of_substream(r.substream) : Label::of_core(r.core);
-    o.outstanding_lines = r.outstanding_lines;
-    o.write_percent = r.write_percent;
-    o.bytes_per_s = r.bytes_per_s;
-    o.enabled = r.bytes_per_s != 0;
-    o.seed = r.seed;
-    o.start = now();
-    o.base = static_cast<std::uint64_t>(known == demands_.end() ? demands_.size() : known->second)
-             << 30;
-    if (known == demands_.end())
-      demands_[key] = host_.add(o);
-    else
-      host_.replace(known->second, o);
-  }
+    good = good && known && r.outstanding_lines >= 1 &&
+           r.outstanding_lines <= wire::kDemandOutstandingLinesMax &&
+           r.write_percent <= wire::kDemandWritePercentMax &&
+           r.bytes_per_s <= wire::kDemandBytesPerSMax;
+    wanted[{r.substream, r.substream != 0 ? 0 : r.core}] = r;
+  });
+  // The first demands of a new writer replace those of the last one, which it cannot know.
+  if (inherited_)
+    for (const auto &d : demands_) wanted.insert({d.first, wire::DemandRecord()});
+  std::size_t after = demands_.size();
+  for (const auto &[key, r] : wanted) after = after + (r.bytes_per_s != 0) - demands_.count(key);
+  if (!good || after > host_.agents_max()) return Status::bad_value;
+  inherited_ = false;
+  // First those that end, because the others may need their places.
+  for (const bool ends : {true, false})
+    for (const auto &[key, r] : wanted)
+      if ((r.bytes_per_s == 0) == ends) apply(key, r);
   return Status::ok;
+}
+
+/// Starts, changes or ends the demand of one core or substream.
+void Service::apply(const std::pair<std::uint32_t, std::uint32_t> &key,
+                    const wire::DemandRecord &r) {
+  const auto known = demands_.find(key);
+  AgentOptions o;
+  o.enabled = r.bytes_per_s != 0;
+  if (!o.enabled) {
+    if (known == demands_.end()) return;
+    // The agent's packets that are under way proceed; its place is for the next demand.
+    host_.replace(known->second, o);
+    free_agents_.push_back(known->second);
+    demands_.erase(known);
+    return;
+  }
+  o.kind = Kind::stream;
+  o.label = key.first != 0 ? Label::of_substream(key.first) : Label::of_core(key.second);
+  o.outstanding_lines = r.outstanding_lines;
+  o.write_percent = r.write_percent;
+  o.bytes_per_s = r.bytes_per_s;
+  o.seed = r.seed;
+  o.start = now();
+  const bool reused = known == demands_.end() && !free_agents_.empty();
+  const std::size_t agent = known != demands_.end() ? known->second
+                            : reused                ? free_agents_.back()
+                                                    : demands_.size() + free_agents_.size();
+  if (reused) free_agents_.pop_back();
+  o.base = static_cast<std::uint64_t>(agent) << 30;
+  if (known == demands_.end() && !reused)
+    demands_[key] = host_.add(o);
+  else
+    host_.replace(demands_[key] = agent, o);
 }
 
 void Service::begin_advance(Session *s, const wire::Header &h) {
@@ -201,8 +252,9 @@ void Service::advance(Ps to, const std::vector<Session *> &sessions) {
     for (const Session *s : sessions)
       if (s->every != 0) stop = std::min(stop, s->due);
     host_.run_until(stop);
+    std::string json;  // the same for all
     for (Session *s : sessions)
-      if (s->every != 0 && s->due <= now()) push(s);
+      if (s->every != 0 && s->due <= now()) push(s, &json);
   }
 }
 
@@ -215,7 +267,7 @@ void Service::subscribe(Session *s, const wire::Header &h) {
   reply(s, h, Status::ok, h.a);
 }
 
-void Service::push(Session *s) {
+void Service::push(Session *s, std::string *json) {
   s->due += s->every;
   if (s->congested()) {
     s->dropped++;
@@ -224,8 +276,8 @@ void Service::push(Session *s) {
   wire::Header h;
   h.op = static_cast<std::uint16_t>(static_cast<std::uint16_t>(Op::stats) | wire::kEvent);
   h.tag = s->subscribe_tag;
-  const std::string json = stats_json(host_.stats(), now());
-  reply(s, h, Status::ok, s->dropped, 0, json.data(), json.size());
+  if (json->empty()) *json = stats_json(host_.stats(), now());
+  reply(s, h, Status::ok, s->dropped, 0, json->data(), json->size());
 }
 
 }  // namespace drfq

@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -39,6 +40,7 @@ HELLO, READ, WRITE, PEEK, BATCH, ADVANCE, DEMAND_OP, STATS, SUBSCRIBE = (
     NOT_WRITER,
     WRITER_TAKEN,
     WRONG_MODE,
+    FULL,
 ) = (
     STATUS[name]
     for name in (
@@ -53,6 +55,7 @@ HELLO, READ, WRITE, PEEK, BATCH, ADVANCE, DEMAND_OP, STATS, SUBSCRIBE = (
         "not_writer",
         "writer_taken",
         "wrong_mode",
+        "full",
     )
 )
 READER, WRITER = PROTOCOL["role"]["reader"], PROTOCOL["role"]["writer"]
@@ -329,7 +332,7 @@ class Traffic(Server):
         writer = self.client(WRITER)
         writer.call(WRITE, PID_CORE, 40)
         for rate in (10**9, 10**8, 0):
-            self.assertEqual(writer.demand(0, rate).a, 1)
+            self.assertEqual(writer.demand(0, rate).a, int(rate != 0))
             writer.call(ADVANCE, MS)
             writer.call(READ, TRAFFIC + 8 * 40)
             writer.call(ADVANCE, 10 * MS)
@@ -413,6 +416,8 @@ class Abuse(Server):
             b"\xff" * 64,
             b"\0" * HEADER.size,
             HEADER.pack(HEADER.size, HELLO, 0, 1, 1, PROTOCOL_VERSION, 0, 0),
+            HEADER.pack(HEADER.size, HELLO, 1, 1, 0, PROTOCOL_VERSION, 0, 0),
+            HEADER.pack(HEADER.size, HELLO, 0, 1, 0, PROTOCOL_VERSION, 0, 1),
         ):
             client = self.client()
             client.socket.sendall(frame)
@@ -420,6 +425,53 @@ class Abuse(Server):
             with self.assertRaises((EOFError, ConnectionError)):
                 client.receive()
         self.assert_alive()
+
+    def test_a_payload_where_none_belongs_is_refused(self):
+        client = self.client(WRITER)
+        for op in set(OP.values()) - {BATCH, DEMAND_OP}:
+            self.assertEqual(client.call(op, PROTOCOL_VERSION, payload=b"more").status, BAD_VALUE)
+
+    def test_a_batch_record_with_a_field_that_must_be_0_fails(self):
+        client = self.client(READER)
+        payload = RECORD.pack(PEEK, 1, 0, ID, 0) + RECORD.pack(PEEK, 0, 1, ID, 0) + RECORD.pack(PEEK, 0, 0, ID, 0)
+        reply = client.call(BATCH, payload=payload)
+        statuses = [RECORD.unpack_from(reply.payload, i)[1] for i in range(0, len(reply.payload), RECORD.size)]
+        self.assertEqual((reply.b, statuses), (2, [MALFORMED, MALFORMED, OK]))
+
+    def test_a_client_that_closes_its_direction_gets_every_reply(self):
+        client = self.client(READER)
+        frame = HEADER.pack(HEADER.size, PEEK, 0, 9, 0, ID, 0, 0)
+        sender = threading.Thread(
+            target=lambda: (client.socket.sendall(frame * 20000), client.socket.shutdown(socket.SHUT_WR))
+        )
+        sender.start()
+        for _ in range(20000):
+            self.assertEqual(client.receive().status, OK)
+        sender.join()
+        self.assertEqual(client.socket.recv(1), b"")
+
+    def test_silent_connections_shut_no_client_out(self):
+        silent = [self.client() for _ in range(300)]
+        self.assertEqual(self.client(WRITER).call(PEEK, VERSION).status, OK)
+        self.assertEqual(len(silent), 300)
+
+    def test_readers_leave_the_writers_place_free(self):
+        for _ in range(PROTOCOL["limits"]["clients_max"] - 1):
+            self.client(READER)
+        self.assertEqual(self.client().call(HELLO, PROTOCOL_VERSION, READER).status, FULL)
+        self.assertEqual(self.client().call(HELLO, PROTOCOL_VERSION, WRITER).status, OK)
+
+    def test_demands_end_with_the_first_demands_of_the_next_writer(self):
+        self.client(WRITER).demand(0, 10**9, substream=77)
+        self.clients.pop().close()
+        writer = self.writer()
+        writer.call(ADVANCE, MS)
+        self.assertGreater(writer.call(READ, TRAFFIC + 8 * 77).b, 0)
+        self.assertEqual(writer.demand(0, 10**9, substream=78).a, 1)
+        writer.call(ADVANCE, MS)
+        writer.call(READ, TRAFFIC + 8 * 77)
+        writer.call(ADVANCE, MS)
+        self.assertEqual(writer.call(READ, TRAFFIC + 8 * 77).b, 0)
 
     def test_random_bytes_leave_the_server_alive(self):
         import random
@@ -463,6 +515,13 @@ class Abuse(Server):
     def test_the_socket_is_private(self):
         self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), 0o600)
         self.assertEqual(stat.S_IMODE(os.stat(os.path.dirname(self.path)).st_mode), 0o700)
+
+    def test_a_second_server_does_not_take_the_path(self):
+        os.unlink(self.path)
+        command = [word.replace("{socket}", self.path) for word in shlex.split(os.environ["DRFQ_SERVER"])]
+        second = subprocess.run(command, check=False, capture_output=True, timeout=30)
+        self.assertNotEqual(second.returncode, 0)
+        self.assertFalse(os.path.exists(self.path))
 
     def test_a_killed_server_can_be_started_again(self):
         self.server.kill()

@@ -92,8 +92,9 @@ mod tests {
             status::NOT_WRITER,
             status::WRITER_TAKEN,
             status::WRONG_MODE,
+            status::FULL,
         ];
-        assert_eq!(statuses, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(statuses, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!((role::READER, role::WRITER), (0, 1));
         assert_eq!(feature_bit::LOCK_STEP, 0);
         assert_eq!(protocol_limits::DEMAND_BYTES_PER_S_MAX, 1_000_000_000_000);

@@ -104,6 +104,7 @@ pub fn status_text(status: u16) -> String {
         status::NOT_WRITER => "only the writer may do that",
         status::WRITER_TAKEN => "another agent is its writer; stop that agent first",
         status::WRONG_MODE => "not possible in the server's mode",
+        status::FULL => "it has no place for another reader; end one of its viewers",
         _ => return format!("status {status}"),
     };
     text.into()
