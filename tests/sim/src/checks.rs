@@ -20,19 +20,35 @@ impl Sim {
                 self.violation(&format!("task {task} runs where it may not"));
             }
         }
-        for task in 0..self.tasks.len() {
-            self.check_task(task);
-        }
+        self.check_tasks();
         if self.kernel.any_cpu_is_idle() {
             self.check_idle();
         }
     }
 
-    /// A task is where it should be, and not for longer than it may.
-    fn check_task(&mut self, task: TaskId) {
+    /// Checks each task that lives, or that exited since the last check.
+    fn check_tasks(&mut self) {
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.resize(self.tasks.len(), false);
+        for task in self.cpus.iter().filter_map(|cpu| cpu.current) {
+            runs[task] = true;
+        }
+        let mut live = std::mem::take(&mut self.live);
+        for &task in &live {
+            self.check_task(task, runs[task]);
+        }
+        live.retain(|&task| self.tasks[task].report.exited_at_ns.is_none());
+        self.live = live;
+        for task in self.cpus.iter().filter_map(|cpu| cpu.current) {
+            runs[task] = false;
+        }
+        self.runs = runs;
+    }
+
+    /// A task is where it should be, and not for longer than it may. `runs`: a CPU runs it.
+    fn check_task(&mut self, task: TaskId, runs: bool) {
         let t = &self.tasks[task];
         let place = self.kernel.place(task);
-        let runs = self.cpus.iter().any(|cpu| cpu.current == Some(task));
         let waits_ns = t.waits_since_ns.map(|since| self.now_ns - since);
         let held_ns = t.held_since_ns.map(|since| self.now_ns - since);
         let right = match place {
@@ -85,7 +101,8 @@ impl Sim {
             .collect();
         let mut broken = Vec::new();
         let bound = self.hold_bound_ns();
-        for (task, t) in self.tasks.iter().enumerate() {
+        for &task in &self.live {
+            let t = &self.tasks[task];
             let place = self.kernel.place(task);
             if !matches!(place, Place::Queued | Place::Held) {
                 continue;

@@ -64,6 +64,10 @@ pub struct Sim {
     pub(crate) kernel: Kernel,
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Vec<Task>,
+    /// Tasks that the next check looks at.
+    pub(crate) live: Vec<TaskId>,
+    /// Whether a CPU runs each task, during a check.
+    pub(crate) runs: Vec<bool>,
     pub(crate) memory: Memory,
     pub(crate) specs: Vec<TaskSpec>,
     /// What is done from outside.
@@ -93,6 +97,8 @@ impl Sim {
             kernel: Kernel::new(&config),
             cpus: vec![Cpu::default(); nr_cpus],
             tasks: Vec::new(),
+            live: Vec::new(),
+            runs: Vec::new(),
             memory: Memory::new(nr_cpus, config.mem_bytes_per_s),
             violations: Vec::new(),
             v_ns: config.v_origin_ns,
@@ -346,6 +352,7 @@ impl Sim {
             .task_new(self.now_ns, parent, spec.allowed, cpu, spec.kthread);
         self.kernel.set_weight(task, spec.weight);
         self.tasks.push(Task::new(&spec, number_of_spec));
+        self.live.push(task);
         self.enter_step(task);
         self.waits(task, false);
         self.kernel.wake_new(self.now_ns, task);
