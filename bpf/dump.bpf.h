@@ -53,6 +53,10 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 	stat.register_vtime = label_vtime(t);
 	stat.held_ns = t->held_ns;
 	stat.max_held_ns = t->max_held_ns;
+	stat.at_ns = bpf_ktime_get_ns();
+	stat.started_ns = p->start_time;
+	if (bpf_core_field_exists(p->sched_info.pcount))
+		stat.runs = p->sched_info.pcount;
 	bpf_probe_read_kernel_str(stat.comm, sizeof(stat.comm), p->comm);
 	bpf_seq_write(ctx->meta->seq, &stat, sizeof(stat));
 	return 0;

@@ -151,6 +151,9 @@ struct drfq_task_stat {
 	u64 register_vtime; /* virtual time of its traffic (2^register_shift ns) */
 	u64 held_ns; /* total time held by delayed wake-up */
 	u64 max_held_ns; /* longest hold */
+	u64 at_ns; /* CLOCK_MONOTONIC when this record was written */
+	u64 started_ns; /* CLOCK_MONOTONIC of the fork */
+	u64 runs; /* times that it got a CPU since the fork; 0 if the kernel has no figure */
 	char comm[DRFQ_COMM_LEN];
 };
 

@@ -84,6 +84,9 @@ fn sample(record: &[u8]) -> TaskSample {
         register_vtime: stat.register_vtime,
         held_ns: stat.held_ns,
         max_held_ns: stat.max_held_ns,
+        at_ns: stat.at_ns,
+        started_ns: stat.started_ns,
+        runs: stat.runs,
     }
 }
 

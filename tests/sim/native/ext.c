@@ -430,6 +430,7 @@ static void set_next(struct machine *m, s32 cpu, struct task_struct *next)
 	if (next->sched_info.last_queued)
 		next->sched_info.run_delay += m->now_ns - next->sched_info.last_queued;
 	next->sched_info.last_queued = 0;
+	next->sched_info.pcount++;
 	clear_runnable(next);
 	next->scx.reset_runnable_at = true;
 	m->rqs[cpu].curr = next;

@@ -42,7 +42,6 @@ pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
 
 /// The tasks over the interval between two samples. At most `limit` are listed.
 pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks {
-    let interval_ns = interval_ns(prev, cur) as f64;
     let before: HashMap<u32, &TaskSample> = prev.tasks.iter().map(|t| (t.pid, t)).collect();
     // Some kernels do not record how long a task waited.
     let waits_known = cur.tasks.iter().any(|task| task.wait_ns > 0);
@@ -51,9 +50,10 @@ pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks 
         .iter()
         .map(|task| {
             let before = before.get(&task.pid).copied();
-            let mut used = Use::over(before, task, interval_ns);
+            let present = Present::over(before, task, prev, cur);
+            let mut used = Use::over(before, task, &present);
             let wanted_all = used.backlogged || !waits_known;
-            used.backlogged = wanted_all && before.is_some() && task.state != TaskState::Blocked;
+            used.backlogged = wanted_all && present.counted && task.state != TaskState::Blocked;
             used
         })
         .collect();
@@ -111,10 +111,49 @@ fn interval_ns(prev: &Sample, cur: &Sample) -> u64 {
     cur.at_ns.saturating_sub(prev.at_ns).max(1)
 }
 
+/// The part of an interval in which a task existed.
+///
+/// The records of a sample are not all of one moment: the agent may lose its CPU while it
+/// reads them. So each task has the interval between its own two records.
+struct Present {
+    /// The interval of its counts (ns), at least 1.
+    interval_ns: f64,
+    /// Time that it existed (ns), at most the interval.
+    lived_ns: f64,
+    /// Whether all that it used while it existed is counted in the interval.
+    counted: bool,
+}
+
+impl Present {
+    fn over(before: Option<&TaskSample>, now: &TaskSample, prev: &Sample, cur: &Sample) -> Self {
+        let or = |record: u64, sample: u64| if record > 0 { record } else { sample };
+        let end = or(now.at_ns, cur.at_ns);
+        let begin = before.map_or(prev.at_ns, |before| or(before.at_ns, prev.at_ns));
+        let interval_ns = end.saturating_sub(begin).max(1) as f64;
+        let born = now.started_ns > begin;
+        let lived_ns = if born {
+            end.saturating_sub(now.started_ns).max(1) as f64
+        } else {
+            interval_ns
+        };
+        Self {
+            interval_ns,
+            lived_ns,
+            counted: before.is_some() || born,
+        }
+    }
+
+    fn part(&self) -> f64 {
+        (self.lived_ns / self.interval_ns).min(1.0)
+    }
+}
+
 /// What one task used over an interval.
 struct Use<'a> {
     now: &'a TaskSample,
     cpus: f64,
+    /// Part of the interval in which it existed.
+    present: f64,
     /// Whether it wanted a CPU all the time.
     backlogged: bool,
     bytes_per_s: f64,
@@ -122,27 +161,33 @@ struct Use<'a> {
     /// Parts of the interval that it waited for a CPU, and was held.
     waited: f64,
     held: f64,
+    wait_per_run_ns: f64,
 }
 
 impl<'a> Use<'a> {
-    fn over(before: Option<&TaskSample>, now: &'a TaskSample, interval_ns: f64) -> Self {
+    fn over(before: Option<&TaskSample>, now: &'a TaskSample, present: &Present) -> Self {
         let zero = TaskSample::default();
         let before = before.unwrap_or(&zero);
         // A count that went back belongs to another task with the same thread id.
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now) as f64;
+        let interval_ns = present.interval_ns;
         let per_s = |bytes: f64| bytes * 1e9 / interval_ns;
-        let wanted = since(now.cpu_ns, before.cpu_ns) + since(now.wait_ns, before.wait_ns);
+        let waited = since(now.wait_ns, before.wait_ns);
+        let wanted = since(now.cpu_ns, before.cpu_ns) + waited;
         Self {
             now,
             cpus: since(now.charged_ns, before.charged_ns) / interval_ns,
-            backlogged: wanted >= BACKLOGGED_MIN * interval_ns,
+            present: present.part(),
+            backlogged: wanted >= BACKLOGGED_MIN * present.lived_ns,
             bytes_per_s: per_s(since(now.bytes, before.bytes)),
             dma_bytes_per_s: per_s(since(now.dma_bytes, before.dma_bytes)),
-            waited: (since(now.wait_ns, before.wait_ns) / interval_ns).min(1.0),
+            waited: (waited / interval_ns).min(1.0),
             held: (since(now.held_ns, before.held_ns) / interval_ns).min(1.0),
+            wait_per_run_ns: waited / since(now.runs, before.runs).max(1.0),
         }
     }
 
+    /// What it claims. A task that existed for a part of the interval claims that part.
     fn claim(&self) -> Claim {
         let traffic = if self.cpus > 0.0 {
             self.bytes_per_s / self.cpus
@@ -150,9 +195,9 @@ impl<'a> Use<'a> {
             0.0
         };
         Claim {
-            weight: weight(self.now.weight),
+            weight: weight(self.now.weight) * self.present,
             cpus: if self.backlogged {
-                1.0
+                self.present
             } else {
                 self.cpus.min(1.0)
             },
@@ -195,6 +240,8 @@ impl<'a> Use<'a> {
             max_held_ns: now.max_held_ns,
             wait_pct: self.waited * 100.0,
             held_pct: self.held * 100.0,
+            runs: now.runs,
+            wait_per_run_ns: self.wait_per_run_ns,
         }
     }
 }

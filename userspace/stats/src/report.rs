@@ -149,6 +149,10 @@ pub struct Task {
     pub wait_pct: f64,
     #[stat(desc = "time that delayed wake-up held it (percent of the interval)")]
     pub held_pct: f64,
+    #[stat(desc = "times that it got a CPU since it was created; 0 if unknown")]
+    pub runs: u64,
+    #[stat(desc = "mean time that it waited for a CPU before it ran, over the interval (ns)")]
+    pub wait_per_run_ns: f64,
 }
 
 /// A CPU over an interval.

@@ -31,6 +31,9 @@ pub struct TaskSample {
     pub register_vtime: u64,
     pub held_ns: u64,
     pub max_held_ns: u64,
+    pub at_ns: u64,
+    pub started_ns: u64,
+    pub runs: u64,
 }
 
 impl TaskSample {

@@ -109,7 +109,7 @@ struct sched_entity {
 };
 
 struct sched_info {
-	u64 run_delay, last_queued;
+	u64 run_delay, last_queued, pcount;
 };
 
 struct cgroup {
@@ -132,6 +132,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_struct *real_parent, *group_leader;
+	u64 start_time;
 	char comm[16];
 	/* The model's own. */
 	struct cpumask cpus_mask;

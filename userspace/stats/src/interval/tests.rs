@@ -104,6 +104,73 @@ fn a_new_task_is_not_entitled_to_time_before_it_was_born() {
 }
 
 #[test]
+fn a_task_born_in_the_interval_is_entitled_from_its_birth() {
+    let facts = Facts {
+        nr_cpus: 1,
+        ..facts()
+    };
+    let prev = sample(SECOND, vec![task(1, 1, 0, 0)]);
+    let mut old = task(1, 1, SECOND * 3 / 4, 0);
+    old.wait_ns = SECOND / 4;
+    // It wants a CPU in the second half, and gets none of it.
+    let mut new = task(2, 1, 0, 0);
+    new.started_ns = SECOND * 3 / 2;
+    new.wait_ns = SECOND / 2;
+    let cur = sample(2 * SECOND, vec![old, new]);
+    let tasks = tasks(&facts, &prev, &cur, 10);
+    let new = tasks.tasks.iter().find(|task| task.pid == 2).unwrap();
+    assert_eq!(new.backlogged, 1);
+    assert!(
+        (new.fair_pct - 100.0 / 3.0).abs() < 1e-6,
+        "{}",
+        new.fair_pct
+    );
+}
+
+#[test]
+fn a_sample_that_was_read_late_does_not_change_shares() {
+    let hog = |at_ns: u64| {
+        let mut hog = task(1, 1, at_ns / 4, 0);
+        hog.wait_ns = at_ns - at_ns / 4;
+        hog.at_ns = at_ns;
+        hog
+    };
+    // The agent lost its CPU for 0.4 s between the clock and the records.
+    let prev = sample(SECOND, vec![hog(SECOND * 7 / 5)]);
+    let cur = sample(2 * SECOND, vec![hog(2 * SECOND)]);
+    let task = &tasks(&facts(), &prev, &cur, 1).tasks[0];
+    assert_eq!((task.backlogged, task.fair_pct), (1, 100.0));
+    assert!((task.cpu_pct - 25.0).abs() < 1e-6, "{}", task.cpu_pct);
+    assert!((task.wait_pct - 75.0).abs() < 1e-6, "{}", task.wait_pct);
+}
+
+#[test]
+fn waits_holds_and_cpus_cover_the_interval() {
+    let mut before = task(1, 1, 0, 0);
+    (before.wait_ns, before.held_ns, before.runs) = (SECOND, SECOND, 4);
+    let mut now = before.clone();
+    (now.wait_ns, now.held_ns, now.runs) = (SECOND * 3 / 2, SECOND * 5 / 4, 14);
+    let cpu = |switches| CpuSample {
+        cpu: 3,
+        llc: 1,
+        pid: 1,
+        vtime_ns: SECOND,
+        switches,
+        steals: 2,
+    };
+    let mut prev = sample(0, vec![before]);
+    prev.cpus = vec![cpu(10)];
+    let mut cur = sample(SECOND, vec![now]);
+    cur.cpus = vec![cpu(60)];
+    let report = tasks(&facts(), &prev, &cur, 1);
+    let task = &report.tasks[0];
+    assert_eq!((task.wait_pct, task.held_pct), (50.0, 25.0));
+    assert_eq!(task.wait_per_run_ns, 5e7);
+    let cpu = &report.cpus[0];
+    assert_eq!((cpu.switches_per_s, cpu.lag_ns), (50.0, 500_000_000));
+}
+
+#[test]
 fn a_reused_pid_counts_from_zero() {
     let prev = sample(0, vec![task(1, 1, 9 * SECOND, 900)]);
     let cur = sample(SECOND, vec![task(1, 1, SECOND / 2, 100)]);
