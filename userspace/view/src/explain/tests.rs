@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Situations, and what their explanation must and must not say.
+
+use std::sync::Arc;
+
+use drfq_stats::{
+    mba_report::MbaGroup,
+    report::{System, Task},
+};
+
+use super::*;
+use crate::{
+    fixture,
+    snapshot::{Cgroup, CpuTime, Process},
+};
+
+/// A task that wants a CPU all the time and gets its fair half of one.
+fn hog(pid: u32) -> Task {
+    Task {
+        pid,
+        tgid: pid,
+        comm: format!("hog{pid}"),
+        weight: 1.0,
+        state: "queued".into(),
+        cpu_pct: 50.0,
+        fair_pct: 50.0,
+        backlogged: 1,
+        wait_pct: 50.0,
+        wait_per_run_ns: 4e6,
+        ..Task::default()
+    }
+}
+
+/// Two hogs on one CPU.
+fn contended() -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    snapshot.report.tasks = vec![hog(1), hog(2)];
+    snapshot.report.system = System {
+        interval_ns: 1_000_000_000,
+        nr_cpus: 1,
+        busy_cpus: 1,
+        mem_measured: 1,
+        mem_bytes_per_s: 10_000_000_000,
+        ..System::default()
+    };
+    snapshot.cpus = vec![CpuTime {
+        busy_pct: 100.0,
+        ..CpuTime::default()
+    }];
+    for pid in [1, 2] {
+        let process = Process {
+            name: format!("hog{pid}"),
+            user: "ada".into(),
+            cgroup: "/a.slice".into(),
+        };
+        snapshot.processes.insert(pid, Arc::new(process));
+    }
+    let cgroup = Cgroup {
+        cpu_weight: Some(100),
+    };
+    snapshot.cgroups.insert("/a.slice".into(), cgroup);
+    snapshot
+}
+
+/// The explanation of an entity after a change of `contended`.
+#[track_caller]
+fn check(entity: Entity, change: fn(&mut Snapshot), says: &[&str], not: &[&str]) {
+    let mut snapshot = contended();
+    change(&mut snapshot);
+    let mut history = History::default();
+    history.push(snapshot);
+    let text = explain(&history, 0, &entity).text();
+    for part in says {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    for part in not {
+        assert!(!text.contains(part), "{part} should not be in:\n{text}");
+    }
+}
+
+const TASK: Entity = Entity::Task(1);
+
+#[test]
+fn a_task_in_a_fair_queue_is_held_back_by_its_weight() {
+    let says = [
+        "It asked for 100 % of a CPU, all the time.",
+        "That is its fair share (50 %).",
+        "The CPUs are contended.",
+        "It competes with hog2 2 (50 %).",
+        "The queue for CPUs holds it back: it waited 50 % of the time, 4.0 ms each time, as its \
+         weight 1.00",
+        "sudo renice -n -5 -p 1",
+    ];
+    check(TASK, |_| {}, &says, &["throttle", "--memory-bandwidth"]);
+}
+
+#[test]
+fn a_task_below_its_share_is_told_so() {
+    let starve = |snapshot: &mut Snapshot| snapshot.report.tasks[0].cpu_pct = 40.0;
+    check(
+        TASK,
+        starve,
+        &["20 % less than its fair share of 50 %"],
+        &[],
+    );
+}
+
+#[test]
+fn a_task_above_its_share_is_told_so() {
+    let more = |snapshot: &mut Snapshot| snapshot.report.tasks[0].cpu_pct = 60.0;
+    check(TASK, more, &["20 % more than its fair share of 50 %"], &[]);
+}
+
+#[test]
+fn a_sleeping_task_asked_for_nothing() {
+    let sleep = |snapshot: &mut Snapshot| {
+        snapshot.report.tasks[0] = Task {
+            cpu_pct: 0.0,
+            wait_pct: 0.0,
+            backlogged: 0,
+            state: "blocked".into(),
+            ..hog(1)
+        };
+    };
+    let says = ["asked for nothing", "it waits for an event"];
+    check(TASK, sleep, &says, &["fair share", "queue"]);
+}
+
+#[test]
+fn alone_on_idle_cpus_nothing_holds_a_task_back() {
+    let idle = |snapshot: &mut Snapshot| {
+        snapshot.report.tasks.truncate(1);
+        let task = &mut snapshot.report.tasks[0];
+        (task.cpu_pct, task.fair_pct, task.wait_pct) = (100.0, 100.0, 0.0);
+        snapshot.report.system.nr_cpus = 4;
+        snapshot.cpus[0].busy_pct = 25.0;
+    };
+    let says = [
+        "Neither the CPUs nor the memory are full.",
+        "Nothing holds it back.",
+    ];
+    check(TASK, idle, &says, &["competes"]);
+}
+
+#[test]
+fn a_held_task_owes_for_dma() {
+    let hold = |snapshot: &mut Snapshot| {
+        let task = &mut snapshot.report.tasks[0];
+        (task.held_pct, task.dma_bytes_per_s, task.mem_bytes_per_s) = (30.0, 2e9, 3e9);
+    };
+    let says = [
+        "Delayed wake-up holds it back (30 % of the time)",
+        "2.00 GB/s of it by DMA",
+    ];
+    check(TASK, hold, &says, &["The queue"]);
+}
+
+fn saturate(snapshot: &mut Snapshot) {
+    let system = &mut snapshot.report.system;
+    system.nr_cpus = 4;
+    system.busy_cpus = 2;
+    snapshot.cpus[0].busy_pct = 50.0;
+    for task in &mut snapshot.report.tasks {
+        (task.cpu_pct, task.fair_pct, task.wait_pct) = (100.0, 100.0, 0.0);
+        task.mem_bytes_per_s = 4.8e9;
+    }
+}
+
+#[test]
+fn a_full_memory_without_throttles_is_named_with_the_remedy() {
+    let says = [
+        "memory is its dominant resource with 48.0 % of the machine",
+        "Memory bandwidth is contended: 9.60 GB/s of 10.0 GB/s.",
+        "It competes with hog2 2 (48 %).",
+        "Its cache misses wait for the full memory; nothing throttles the others.",
+        "sudo scx_drfq --mba on",
+    ];
+    check(TASK, saturate, &says, &["The queue"]);
+}
+
+#[test]
+fn a_throttled_group_is_told_its_level() {
+    let throttle = |snapshot: &mut Snapshot| {
+        saturate(snapshot);
+        let mba = &mut snapshot.report.system.mba;
+        (mba.domains, mba.saturated, mba.acting) = (1, 1, 1);
+        (mba.bytes_per_s, mba.capacity_bytes_per_s) = (9.6e9, 1e10);
+        mba.groups = vec![MbaGroup {
+            name: "/a.slice".into(),
+            level_pct: 40.0,
+            ..MbaGroup::default()
+        }];
+    };
+    let says = [
+        "A throttle (MBA) holds it back: level 40 %",
+        "dominant share is the largest",
+    ];
+    check(TASK, throttle, &says, &["--mba on"]);
+    check(
+        Entity::Cgroup("/a.slice".into()),
+        throttle,
+        &says,
+        &["competes with hog"],
+    );
+}
+
+#[test]
+fn both_resources_can_be_contended() {
+    let both = |snapshot: &mut Snapshot| {
+        saturate(snapshot);
+        snapshot.cpus[0].busy_pct = 99.0;
+    };
+    check(
+        TASK,
+        both,
+        &["The CPUs and memory bandwidth are contended (9.60 GB/s"],
+        &[],
+    );
+}
+
+#[test]
+fn unmeasured_traffic_and_an_unknown_bandwidth_are_told() {
+    let unmeasured = |snapshot: &mut Snapshot| {
+        let system = &mut snapshot.report.system;
+        (system.mem_measured, system.mem_bytes_per_s) = (0, 0);
+    };
+    let says = [
+        "its memory traffic is not measured",
+        "sudo scx_drfq --memory-bandwidth 40G",
+    ];
+    check(TASK, unmeasured, &says, &[]);
+}
+
+#[test]
+fn a_cgroup_is_weighed_by_its_file_and_a_unit_by_systemd() {
+    let unit = Entity::Cgroup("/a.slice".into());
+    let says = [
+        "a.slice (/a.slice)",
+        "Its 2 tasks asked for 200 % of a CPU.",
+        "Nothing else competes with it.",
+        "its cpu.weight 100 gives it no more",
+        "sudo systemctl set-property --runtime 'a.slice' CPUWeight=200",
+    ];
+    check(unit, |_| {}, &says, &["renice"]);
+    let rename = |snapshot: &mut Snapshot| {
+        for process in snapshot.processes.values_mut() {
+            Arc::make_mut(process).cgroup = "/docker/x".into();
+        }
+    };
+    let plain = Entity::Cgroup("/docker/x".into());
+    check(
+        plain,
+        rename,
+        &["echo 200 | sudo tee '/sys/fs/cgroup/docker/x/cpu.weight'"],
+        &[],
+    );
+}
+
+#[test]
+fn a_process_of_many_threads_is_reniced_as_a_whole() {
+    let threads = |snapshot: &mut Snapshot| snapshot.report.tasks[1].tgid = 1;
+    let says = ["Its 2 tasks asked for 200 %", "$(ls /proc/1/task)"];
+    check(Entity::Process(1), threads, &says, &[]);
+}
+
+#[test]
+fn what_has_ended_or_never_ran_is_told_apart() {
+    check(
+        Entity::Task(9),
+        |_| {},
+        &["it does not exist"],
+        &["has ended"],
+    );
+    let mut history = History::default();
+    history.push(contended());
+    history.push(Snapshot::default());
+    assert_eq!(explain(&history, 0, &TASK).paragraph(), "It has ended.");
+    assert!(
+        explain(&history, 1, &TASK)
+            .paragraph()
+            .contains("fair share")
+    );
+    let none = explain(&History::default(), 0, &TASK);
+    assert_eq!(none.paragraph(), "There is no measurement yet.");
+}
+
+#[test]
+fn a_change_is_compared_with_the_time_before() {
+    let mut history = History::default();
+    for _ in 0..9 {
+        history.push(contended());
+    }
+    let mut snapshot = contended();
+    snapshot.report.tasks[0].cpu_pct = 10.0;
+    history.push(snapshot);
+    let text = explain(&history, 0, &TASK).paragraph();
+    assert!(
+        text.contains("Over the last 9 intervals it had 50 %"),
+        "{text}"
+    );
+    let text = explain(&history, 1, &TASK).paragraph();
+    assert!(!text.contains("Over the last"), "{text}");
+}
+
+#[test]
+fn a_hostile_name_cannot_leave_its_quotes() {
+    let mut snapshot = contended();
+    for process in snapshot.processes.values_mut() {
+        Arc::make_mut(process).cgroup = "/x'; reboot; '".into();
+    }
+    let mut history = History::default();
+    history.push(snapshot);
+    let entity = Entity::Cgroup("/x'; reboot; '".into());
+    for (command, _) in explain(&history, 0, &entity).commands {
+        assert_eq!(command.matches('\'').count() % 2, 0, "{command}");
+        assert!(!command.contains("';"), "{command}");
+    }
+}
+
+#[test]
+fn the_noisy_neighbour_of_the_fixture_is_named_by_its_victim() {
+    let mut history = History::default();
+    (0..5).for_each(|second| history.push(fixture::snapshot(second)));
+    let text = explain(&history, 0, &Entity::Process(311)).paragraph();
+    assert!(text.contains("It competes with analytics 901"), "{text}");
+}
