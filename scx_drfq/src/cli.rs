@@ -56,9 +56,13 @@ pub struct Run {
 /// Commands that do not schedule.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show the tasks of the running scx_drfq, heaviest first, against their
-    /// fair shares
+    /// Show what runs under scx_drfq against its fair share: tasks, processes,
+    /// cgroups, CPUs, memory, controller; F1 lists the keys
     Top(Top),
+
+    /// Explain in plain words what a task, process or cgroup asked for, what it
+    /// got, what holds it back, and what to type to change it
+    Explain(Explain),
 
     /// Check whether scx_drfq can run here, one line per requirement; the exit
     /// status is 0 if it can
@@ -89,6 +93,19 @@ pub struct Top {
     #[arg(long, value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rows: u32,
+}
+
+/// Options of `explain`.
+#[derive(Args, Debug)]
+pub struct Explain {
+    /// A process or thread id, the path of a cgroup, or the name of its last level,
+    /// such as nginx.service
+    #[arg(value_name = "PID|CGROUP")]
+    pub entity: String,
+
+    /// The interval that is explained [seconds, 0.1 to 3600]
+    #[arg(long, value_name = "SEC", default_value = "1")]
+    pub interval: Seconds,
 }
 
 /// The largest charge (bytes).

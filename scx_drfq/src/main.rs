@@ -73,6 +73,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<bool, Failure> {
     match &cli.command {
         Some(Command::Top(options)) => top::run(options)?,
+        Some(Command::Explain(options)) => top::explain_entity(options)?,
         Some(Command::Doctor) => return Ok(doctor::run(&mut io::stdout())?),
         Some(Command::ChargeTraffic(charge)) => charge::run(charge.pid, charge.bytes)?,
         None if cli.run.help_stats => server::describe(&mut io::stdout())?,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `scx_drfq top`: the tasks of the running scheduler against their fair shares.
+//! `scx_drfq top` and `scx_drfq explain`: what runs, against its fair share.
 
 mod live;
 mod screen;
+mod settings;
 mod table;
 
 use std::{
@@ -10,14 +11,11 @@ use std::{
     thread::sleep,
 };
 
-use anyhow::Result;
-use drfq_view::source::Source;
+use anyhow::{Result, anyhow};
+use drfq_view::{entity, explain::explain, history::History, source::Source};
 
 use self::live::Live;
-use crate::cli::Top;
-
-/// More than fit on any screen.
-const SCREEN_ROWS: usize = 500;
+use crate::cli::{Explain, Top};
 
 /// Shows reports until the user or the duration ends it.
 ///
@@ -28,7 +26,7 @@ pub fn run(options: &Top) -> Result<()> {
     let rows = if plain {
         options.rows as usize
     } else {
-        SCREEN_ROWS
+        usize::MAX
     };
     let source = Live::open(
         options.interval.0,
@@ -49,5 +47,24 @@ fn print(mut source: impl Source) -> Result<()> {
             writeln!(io::stdout(), "{}", table::plain(&snapshot.report))?;
         }
     }
+    Ok(())
+}
+
+/// Prints what an entity asked for, what it got, and why.
+///
+/// # Errors
+/// No scheduler is running, or nothing has the name.
+pub fn explain_entity(options: &Explain) -> Result<()> {
+    let mut source = Live::open(options.interval.0, None, usize::MAX)?;
+    let snapshot = loop {
+        sleep(source.wait());
+        if let Some(snapshot) = source.poll()? {
+            break snapshot;
+        }
+    };
+    let entity = entity::find(&options.entity, &snapshot).map_err(|error| anyhow!(error))?;
+    let mut history = History::default();
+    history.push(snapshot);
+    write!(io::stdout(), "{}", explain(&history, 0, &entity).text())?;
     Ok(())
 }
