@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <utility>
 
 namespace drfq::hardware {
 namespace {
@@ -48,7 +49,8 @@ GroundTruth::GroundTruth(const MachineDescription &d)
       cores_(d.cores),
       by_core_(d.cores),
       by_rmid_(d.rdt.rmids),
-      by_pid_(kPids) {}
+      by_pid_(kPids),
+      has_device_(d.storage.queues != 0) {}
 
 nlohmann::ordered_json GroundTruth::core_json(unsigned core, const CountsByRing &now,
                                               const TrafficBytes &moved) {
@@ -109,6 +111,14 @@ nlohmann::ordered_json GroundTruth::spaces_json(const ReadsBySpace &reads) {
   return out;
 }
 
+nlohmann::ordered_json GroundTruth::device_json(const DeviceTraffic &now) {
+  const DeviceTraffic last = std::exchange(device_, now);
+  return {{"transfers", now.transfers - last.transfers},
+          {"to_memory_bytes", now.to_memory_bytes - last.to_memory_bytes},
+          {"from_memory_bytes", now.from_memory_bytes - last.from_memory_bytes},
+          {"cached_bytes", now.cached_bytes - last.cached_bytes}};
+}
+
 void GroundTruth::write(std::ostream &out, Ps now, const std::vector<CountsByRing> &cores,
                         MemoryHierarchy *h) {
   Json line = {{"at_ns", now / kPsPerNs}, {"interval_ns", (now - since_) / kPsPerNs}};
@@ -118,6 +128,7 @@ void GroundTruth::write(std::ostream &out, Ps now, const std::vector<CountsByRin
   line["rmids"] = rmids_json(*h);
   line["pids"] = pids_json(*h);
   line["spaces"] = spaces_json(h->take_reads_by_space());
+  if (has_device_) line["device"] = device_json(h->device().traffic());
   line["memory"] = memory_json(h->memory_port().memory());
   out << line << "\n";
   h->memory_port().clear_stats();

@@ -26,12 +26,15 @@ class GroundTruth {
   nlohmann::ordered_json core_json(unsigned core, const CountsByRing &now, const TrafficBytes &);
   nlohmann::ordered_json rmids_json(const MemoryHierarchy &);
   nlohmann::ordered_json pids_json(const MemoryHierarchy &);
+  nlohmann::ordered_json device_json(const DeviceTraffic &);
   static nlohmann::ordered_json spaces_json(const ReadsBySpace &);
 
   double cycles_per_ps_;
   Ps since_ = 0;
   std::vector<CountsByRing> cores_;
   std::vector<TrafficBytes> by_core_, by_rmid_, by_pid_;
+  DeviceTraffic device_;
+  bool has_device_;
 };
 
 }  // namespace drfq::hardware

@@ -51,6 +51,7 @@ struct HardwareModel::State {
     std::vector<LogEntry> log;
     std::size_t sync_at = kLogMin;   ///< entries after which access() asks for a sync
     std::uint64_t space = kNoSpace;  ///< that the core executes
+    std::uint64_t dropped = 0;       ///< lines of the device that its private cache has dropped
   };
 
   void hand_over(unsigned core, const RetiredInsns &p) {
@@ -162,6 +163,7 @@ SyncResult HardwareModel::sync(unsigned core, const RetiredInsns &p) {
   state_->hand_over(core, p);
   state_->play();
   if (state_->hierarchy.backlog(core) > kBacklogMax) state_->drain(core, p);
+  drop_stored_lines(core);
   return state_->may_run(core) ? SyncResult::may_run : SyncResult::must_wait;
 }
 
@@ -211,6 +213,39 @@ std::uint64_t HardwareModel::tsc(unsigned core, std::uint64_t insns) const {
 Ps HardwareModel::slowest_clock() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   return state_->slowest_clock();
+}
+
+void HardwareModel::start_transfer(unsigned core, std::uint64_t insns, Transfer t) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->local[core].log.push_back({insns, t.id, 0, LogEntry::Kind::start_transfer, 0});
+  state_->hierarchy.expect(std::move(t));
+}
+
+void HardwareModel::cancel_transfers() {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->hierarchy.cancel_transfers();
+}
+
+std::vector<FinishedTransfer> HardwareModel::take_finished() {
+  if (state_->d.storage.queues == 0) return {};
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->hierarchy.take_finished();
+}
+
+bool HardwareModel::device_is_busy() const {
+  if (state_->d.storage.queues == 0) return false;
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  return state_->hierarchy.device().busy();
+}
+
+/// Private caches drop lines that the device has stored to memory. A core does so on its own
+/// thread. One that slept for long misses the oldest lines.
+void HardwareModel::drop_stored_lines(unsigned core) {
+  const MemoryHierarchy &h = state_->hierarchy;
+  const std::uint64_t stored = h.lines_stored();
+  std::uint64_t &next = state_->local[core].dropped;
+  if (stored - next > MemoryHierarchy::kStoredLines) next = stored - MemoryHierarchy::kStoredLines;
+  for (; next != stored; next++) l1_[core].flush(h.stored_line(next));
 }
 
 Cpuid HardwareModel::cpuid(unsigned, std::uint32_t leaf, std::uint32_t subleaf,

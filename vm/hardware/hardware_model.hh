@@ -32,6 +32,7 @@
 #include "machine_description.hh"
 #include "msr.hh"
 #include "pci_registers.hh"
+#include "transfer.hh"
 
 namespace drfq::hardware {
 
@@ -102,6 +103,17 @@ class HardwareModel {
   /// The clock of the slowest running core. While all cores sleep: the clock of the fastest one.
   Ps slowest_clock() const;
 
+  // ---- A device that moves data (dma_engine.hh).
+
+  /// The core tells the device to start a transfer. The core's label at that point pays for it.
+  void start_transfer(unsigned core, std::uint64_t insns, Transfer);
+  /// Forgets all transfers, those that are finished and not taken included.
+  void cancel_transfers();
+  /// Transfers that have finished since the last call, and when to signal them.
+  std::vector<FinishedTransfer> take_finished();
+  /// Whether a transfer that started is unfinished.
+  bool device_is_busy() const;
+
   // ---- What software can read.
 
   /// of_qemu: the answer of the emulated CPU. Other leaves pass through.
@@ -142,6 +154,8 @@ class HardwareModel {
 
  private:
   struct State;
+
+  void drop_stored_lines(unsigned core);
 
   bool miss(unsigned core, std::uint64_t insns, Line first, Line last, AccessKind, Ring);
 

@@ -6,6 +6,7 @@
 
 #include "config/memory_table.hh"
 #include "config/reader.hh"
+#include "dma_engine.hh"
 
 namespace drfq::hardware {
 namespace {
@@ -100,6 +101,32 @@ void load_pmu(Reader r, PmuConfig *p) {
   r.done();
 }
 
+/// Reads [storage]. Its times are those of the device that is modelled; the scale slows them down.
+void load_storage(const std::string &file, Reader r, const MachineDescription &d,
+                  StorageConfig *s) {
+  s->file = r.text("file", "");
+  if (!s->file.empty() && s->file[0] != '/') {
+    const std::size_t slash = file.rfind('/');
+    if (slash != std::string::npos) s->file = file.substr(0, slash + 1) + s->file;
+  }
+  s->bytes = r.whole("mib", 64, 1, kMiB) * kMiB;
+  if (!s->file.empty() && r.has("mib"))
+    r.fail(r.line("mib"), "'mib' is for a device without 'file'");
+  const double mb_per_s = r.positive("mb_per_s", 2000, 100'000);
+  if (mb_per_s < 1) r.fail(r.line("mb_per_s"), "'mb_per_s' must be at least 1");
+  s->fs_per_byte = static_cast<std::uint64_t>(std::llround(1e9 / mb_per_s * d.scale));
+  s->latency =
+      static_cast<Ps>(std::llround(r.positive("latency_us", 80, 1'000'000) * kPsPerUs)) * d.scale;
+  if (s->latency < DmaEngine::lookahead(d))
+    r.fail(r.line("latency_us"), "'latency_us' must be at least two quanta, " +
+                                     std::to_string(DmaEngine::lookahead(d) / kPsPerNs) +
+                                     " ns of the machine's time: raise it or lower quantum_ns");
+  s->queues = as_unsigned(r.whole("queues", d.cores, 1, kMachineCoresMax));
+  s->outstanding = as_unsigned(r.whole("outstanding", 32, 1, 1024));
+  s->ddio_ways = as_unsigned(r.whole("ddio_ways", 0, 0, d.llc.ways));
+  r.done();
+}
+
 /// Reads bank_hash and removes it from [memory], because the controller does not know this key.
 bool take_bank_hash(toml::Document *doc) {
   toml::Table *memory = doc->find("memory");
@@ -126,7 +153,7 @@ MachineDescription load_machine_description(const std::string &file, const std::
   MachineDescription d;
   for (const toml::Table &t : doc.tables) {
     bool known = t.name.empty();
-    for (const char *name : {"cpu", "l1", "llc", "prefetch", "rdt", "pmu", "memory"})
+    for (const char *name : {"cpu", "l1", "llc", "prefetch", "rdt", "pmu", "storage", "memory"})
       known = known || t.name == name;
     if (!known || t.element) throw toml::Error(file, t.line, "unknown table [" + t.name + "]");
   }
@@ -146,6 +173,8 @@ MachineDescription load_machine_description(const std::string &file, const std::
   load_prefetch(Reader(file, doc.find("prefetch")), &d.prefetch);
   load_rdt(Reader(file, doc.find("rdt")), d.llc, &d.rdt);
   load_pmu(Reader(file, doc.find("pmu")), &d.pmu);
+  if (toml::Table *storage = doc.find("storage"))
+    load_storage(file, Reader(file, storage), d, &d.storage);
   d.bank_hash = take_bank_hash(&doc);
   d.memory = load_memory(doc);
   d.memory.controller.cores = d.cores;

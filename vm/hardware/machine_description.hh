@@ -59,6 +59,17 @@ struct PmuConfig {
   unsigned bits = 48;     ///< width of each counter
 };
 
+/// A storage device, an NVMe controller. Times are already multiplied by the scale.
+struct StorageConfig {
+  std::string file;               ///< raw image, absolute; empty: zeros that end with the machine
+  std::uint64_t bytes = 0;        ///< size without a file
+  std::uint64_t fs_per_byte = 0;  ///< of the device's link
+  Ps latency = 0;                 ///< of a command, without its transfer
+  unsigned queues = 0;            ///< pairs of I/O queues; 0: the machine has no such device
+  unsigned outstanding = 0;       ///< lines under way
+  unsigned ddio_ways = 0;         ///< ways of the LLC that the device fills; 0: it writes to memory
+};
+
 struct MachineDescription {
   std::string name;
   std::string about;
@@ -75,6 +86,7 @@ struct MachineDescription {
   PrefetcherConfig prefetch;
   RdtConfig rdt;
   PmuConfig pmu;
+  StorageConfig storage;
   MemoryOptions memory;   ///< times are already multiplied by scale
   bool bank_hash = true;  ///< XOR row bits into the bank number (bank_hash.hh)
 

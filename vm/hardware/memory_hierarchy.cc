@@ -8,6 +8,9 @@ namespace {
 
 constexpr unsigned kNone = ~0u;
 
+/// Cookie of a packet that belongs to no command of the device.
+constexpr std::uint64_t kNoCommand = ~std::uint64_t{0};
+
 /// Least time between two memory requests of one core, in cycles.
 constexpr Ps kRequestCycles = 4;
 
@@ -25,6 +28,8 @@ MemoryHierarchy::MemoryHierarchy(const MachineDescription &d)
       llc_(d.llc, d.rdt.rmids),
       rdt_(d.rdt, d.cores, d.llc.ways),
       port_(d, this),
+      dma_(d),
+      stored_(d.storage.queues != 0 ? kStoredLines : 0),
       by_pid_(kPids),
       by_rmid_(rdt_.rmids()),
       is_charged_(kPids) {
@@ -95,8 +100,15 @@ void MemoryHierarchy::play_until(unsigned forced) {
     const unsigned core = slowest(forced != kNone, &at);
     // A memory event may unblock a core whose next step is then the earliest.
     unblocked_ = false;
-    for (Ps event; !unblocked_ && (event = port_.next_event()) <= at && event != kNever;)
+    while (!unblocked_) {
+      const Ps event = port_.next_event(), piece = dma_.next_event();
+      if (piece <= event && piece <= device_limit(core, at) && piece != kNever) {
+        move_piece(piece);
+        continue;
+      }
+      if (event > at || event == kNever) break;
       port_.advance(event);
+    }
     played_ = std::max(played_, port_.now());
     if (unblocked_) continue;
     if (core == kNone) return;
@@ -208,6 +220,9 @@ void MemoryHierarchy::play_entry(unsigned core, const LogEntry &e) {
       break;
     case LogEntry::Kind::fence:
       c.fenced = true;
+      break;
+    case LogEntry::Kind::start_transfer:
+      start_transfer(core, e.arg, now);
       break;
   }
 }
@@ -379,6 +394,73 @@ void MemoryHierarchy::packet_accepted(Pid pid, Dir dir, unsigned bytes, std::uin
   if (is_charged_[pid]) return;
   is_charged_[pid] = true;
   charged_.push_back(pid);
+}
+
+/// Until when the device may move lines. core: whose next step is the earliest, at this time. The
+/// device must not pass a core that may ask for memory: memory's time never goes back. While all
+/// cores sleep, the fastest core's clock counts, which the emulator moves on.
+Ps MemoryHierarchy::device_limit(unsigned core, Ps at) const {
+  if (core != kNone) return at;
+  Ps fastest = 0;
+  for (unsigned i = 0; i < cores_.size(); i++) {
+    if (cores_[i].blocked != Blocked::no) return port_.next_event();
+    fastest = std::max(fastest, time(i, cores_[i].end));
+  }
+  return fastest;
+}
+
+/// The task that rings the doorbell pays: the one whose label its core has at that moment.
+void MemoryHierarchy::start_transfer(unsigned core, std::uint64_t id, Ps now) {
+  const auto t = expected_.find(id);
+  if (t == expected_.end()) return;  // cancelled
+  dma_.start(std::move(t->second), port_.registers().pid_core(core), now);
+  expected_.erase(t);
+}
+
+void MemoryHierarchy::cancel_transfers() {
+  expected_.clear();
+  dma_.cancel();
+}
+
+void MemoryHierarchy::device_served(std::uint64_t cookie, Ps now) {
+  if (cookie != kNoCommand) dma_.served(cookie, now);
+}
+
+/// The device moves its next line, at the time that it asked for.
+void MemoryHierarchy::move_piece(Ps now) {
+  const DmaEngine::Piece p = dma_.take();
+  if (p.dir == Dir::write) stored_[lines_stored_++ % kStoredLines] = p.address / kLineBytes;
+  if (cache_takes(p, now)) {
+    dma_.count_cached(p.bytes);
+    dma_.served(p.command, now);
+    return;
+  }
+  port_.request_of_device(p.address, p.bytes, p.dir, now, p.pid, p.command);
+}
+
+/// Looks a line of the device up in the shared cache. What the device stores there stays there only
+/// with DDIO; without it the cached line is dropped. What it loads comes from the cache if present.
+bool MemoryHierarchy::cache_takes(const DmaEngine::Piece &p, Ps now) {
+  const Line line = p.address / kLineBytes;
+  SharedCache::LineState *m = llc_.find(line);
+  if (m != nullptr && m->in_flight) return false;
+  if (p.dir == Dir::read) return m != nullptr;
+  const unsigned ways = d_.storage.ddio_ways;
+  if (ways == 0) {
+    llc_.flush(line);
+    return false;
+  }
+  if (m == nullptr) {
+    // A part of a line needs the rest from memory, so it bypasses the cache.
+    if (p.bytes != kLineBytes) return false;
+    SharedCache::Victim v;
+    const std::uint32_t allowed = llc_.all_ways() & ~(llc_.all_ways() >> ways);
+    m = llc_.fill(line, 0, allowed, &v);
+    if (v.valid && v.state.dirty)
+      port_.request_of_device(v.line * kLineBytes, kLineBytes, Dir::write, now, p.pid, kNoCommand);
+  }
+  m->dirty = true;
+  return true;
 }
 
 }  // namespace drfq::hardware

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core_counts.hh"
+#include "dma_engine.hh"
 #include "memory_port.hh"
 #include "prefetcher.hh"
 #include "rdt.hh"
@@ -34,6 +35,7 @@ struct LogEntry {
     write_register,  ///< a controller register; arg: offset, extra: value
     set_space,       ///< the core changes to another address space; arg: its page table
     fence,           ///< the core waits for all its misses
+    start_transfer,  ///< the core rings a device's doorbell; arg: the transfer's id
   };
   std::uint64_t insns = 0;  ///< retired before it
   std::uint64_t arg = 0;
@@ -59,6 +61,16 @@ class MemoryHierarchy : private MemoryPort::Client {
   /// Appends to a core's log. end: instructions that the core retired when the log ended.
   void hand_over(unsigned core, const std::vector<LogEntry> &, std::uint64_t end);
   void hand_over(unsigned core, const LogEntry &);
+  /// Keeps a transfer until the log entry that starts it is played back.
+  void expect(Transfer t) { expected_[t.id] = std::move(t); }
+  void cancel_transfers();
+  const DmaEngine &device() const { return dma_; }
+  std::vector<FinishedTransfer> take_finished() { return dma_.take_finished(); }
+  /// Lines that the device has stored to memory: one number each, and how many there were.
+  std::uint64_t lines_stored() const { return lines_stored_; }
+  /// One of the last kStoredLines of these lines.
+  Line stored_line(std::uint64_t number) const { return stored_[number % kStoredLines]; }
+  static constexpr std::uint64_t kStoredLines = 32768;
   void sleep(unsigned core) { cores_[core].asleep = true; }
   void wake(unsigned core) { cores_[core].asleep = false; }
 
@@ -166,10 +178,15 @@ class MemoryHierarchy : private MemoryPort::Client {
   void unblock(unsigned core, Ps now);
   void add_stall(unsigned core, Ps, std::uint8_t ring);
   void plan_next_step(unsigned core);
+  Ps device_limit(unsigned core, Ps at) const;
+  void start_transfer(unsigned core, std::uint64_t id, Ps now);
+  void move_piece(Ps now);
+  bool cache_takes(const DmaEngine::Piece &, Ps now);
 
   void line_arrived(Line, Ps now) override;
   void write_accepted(unsigned core, Ps now) override;
   void packet_accepted(Pid, Dir, unsigned bytes, std::uint64_t space) override;
+  void device_served(std::uint64_t cookie, Ps now) override;
 
   const MachineDescription d_;
   std::uint64_t insn_q32_;  // ps of one instruction, times 2^32
@@ -178,6 +195,10 @@ class MemoryHierarchy : private MemoryPort::Client {
   SharedCache llc_;
   Rdt rdt_;
   MemoryPort port_;
+  DmaEngine dma_;
+  std::map<std::uint64_t, Transfer> expected_;
+  std::vector<Line> stored_;
+  std::uint64_t lines_stored_ = 0;
   std::deque<CoreState> cores_;  // a deque because CoreState cannot move
   std::vector<InFlightLine> in_flight_;
   std::vector<TrafficBytes> by_pid_, by_rmid_;

@@ -3,12 +3,23 @@
 
 namespace drfq::hardware {
 MemoryPort::MemoryPort(const MachineDescription &d, Client *client)
-    : memory_(d.memory), hash_(d.memory.timing, d.bank_hash), client_(client), waiting_(d.cores) {
+    : memory_(d.memory),
+      hash_(d.memory.timing, d.bank_hash),
+      client_(client),
+      device_(d.cores),
+      waiting_(d.cores + 1) {
   memory_.listen(this);
 }
 
 void MemoryPort::request(unsigned core, Line line, Dir dir, Ps at, std::uint64_t space) {
-  later_.push({at, seq_++, {line, space}, core, dir});
+  const Wanted w{line * kLineBytes, line, space, kLineBytes, Label::of_core(core)};
+  later_.push({at, seq_++, w, core, dir});
+}
+
+void MemoryPort::request_of_device(std::uint64_t address, std::uint32_t bytes, Dir dir, Ps at,
+                                   Pid pid, std::uint64_t cookie) {
+  const Wanted w{address, cookie, kNoSpace, bytes, Label::of_substream(pid)};
+  later_.push({at, seq_++, w, device_, dir});
 }
 
 Ps MemoryPort::next_event() const {
@@ -20,47 +31,50 @@ void MemoryPort::advance(Ps to) {
     const Request r = later_.top();
     later_.pop();
     if (r.at > memory_.now()) memory_.advance(r.at);
-    std::deque<Wanted> &lines = waiting_[r.core].lines(r.dir);
-    if (!lines.empty() || !submit(r.core, r.wanted, r.dir, memory_.now()))
-      lines.push_back(r.wanted);
+    std::deque<Wanted> &packets = waiting_[r.port].packets(r.dir);
+    if (!packets.empty() || !submit(r.port, r.wanted, r.dir, memory_.now()))
+      packets.push_back(r.wanted);
   }
   memory_.advance(to);
 }
 
-bool MemoryPort::submit(unsigned core, const Wanted &wanted, Dir dir, Ps now) {
+bool MemoryPort::submit(unsigned port, const Wanted &wanted, Dir dir, Ps now) {
   Packet p;
-  p.address = hash_(wanted.line * kLineBytes);
-  p.bytes = kLineBytes;
+  p.address = hash_(wanted.address);
+  p.bytes = wanted.bytes;
   p.dir = dir;
-  p.label = Label::of_core(core);
-  p.port = core;
-  p.cookie = wanted.line;
+  p.label = wanted.label;
+  p.port = port;
+  p.cookie = wanted.cookie;
   const Pid pid = owner_of(memory_.controller().registers(), p.label);
   if (memory_.submit(p, now) != Admission::accepted) return false;
-  client_->packet_accepted(pid, dir, kLineBytes, wanted.space);
+  client_->packet_accepted(pid, dir, wanted.bytes, wanted.space);
   return true;
 }
 
 void MemoryPort::completed(const Completion &c) {
-  if (c.dir == Dir::read) client_->line_arrived(c.cookie, c.at);
+  if (c.port == device_)
+    client_->device_served(c.cookie, c.at);
+  else if (c.dir == Dir::read)
+    client_->line_arrived(c.cookie, c.at);
 }
 
-/// Submits one packet of each core in turn, starting after the core that was served last. A queue
-/// with little room therefore does not serve the same core each time.
+/// Submits one packet of each port in turn, starting after the port that was served last. A queue
+/// with little room therefore does not serve the same port each time.
 void MemoryPort::room(Dir dir, Ps now) {
-  const unsigned cores = static_cast<unsigned>(waiting_.size());
+  const unsigned ports = static_cast<unsigned>(waiting_.size());
   unsigned &last = last_[index(dir)];
-  for (unsigned refused = 0; refused < cores;) {
-    const unsigned core = (last + 1 + refused) % cores;
-    std::deque<Wanted> &lines = waiting_[core].lines(dir);
-    if (lines.empty() || !submit(core, lines.front(), dir, now)) {
+  for (unsigned refused = 0; refused < ports;) {
+    const unsigned port = (last + 1 + refused) % ports;
+    std::deque<Wanted> &packets = waiting_[port].packets(dir);
+    if (packets.empty() || !submit(port, packets.front(), dir, now)) {
       refused++;
       continue;
     }
-    lines.pop_front();
-    last = core;
+    packets.pop_front();
+    last = port;
     refused = 0;
-    if (dir == Dir::write) client_->write_accepted(core, now);
+    if (dir == Dir::write && port != device_) client_->write_accepted(port, now);
   }
 }
 

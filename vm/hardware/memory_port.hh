@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The way from the shared cache to memory: requests that wait for their time or for room in the
-// controller. The controller and the DRAM behind it are gem5-backend's.
+// The ways from the shared cache and from a device to memory: requests that wait for their time or
+// for room in the controller. The controller and the DRAM behind it are gem5-backend's.
 #ifndef DRFQ_HARDWARE_MEMORY_PORT_HH
 #define DRFQ_HARDWARE_MEMORY_PORT_HH
 
@@ -27,6 +27,8 @@ class MemoryPort : private Listener {
     virtual void line_arrived(Line, Ps now) = 0;
     /// The controller accepted a waiting write of this core.
     virtual void write_accepted(unsigned core, Ps now) = 0;
+    /// A packet of the device was served. cookie: see request_of_device().
+    virtual void device_served(std::uint64_t cookie, Ps now) = 0;
     /// The controller accepted a packet and charged it to this pid. space: see request().
     virtual void packet_accepted(Pid, Dir, unsigned bytes, std::uint64_t space) = 0;
   };
@@ -43,6 +45,9 @@ class MemoryPort : private Listener {
   /// Reads or writes a line at this time, which must not lie before now(). space: the address space
   /// of the program that caused it; kNoSpace: unknown, or the kernel.
   void request(unsigned core, Line, Dir, Ps at, std::uint64_t space);
+  /// The same for a device, which may move a part of a line. pid: pays for the packet; 0: unknown.
+  void request_of_device(std::uint64_t address, std::uint32_t bytes, Dir, Ps at, Pid pid,
+                         std::uint64_t cookie);
   bool writes_are_full(unsigned core) const { return waiting_[core].writes.size() > kWriteBuffer; }
 
   /// Time of the next event; kNever: there is none.
@@ -55,37 +60,41 @@ class MemoryPort : private Listener {
   static Ps idle_latency(const Timing &);
 
  private:
-  /// A line, and the address space that it is for.
+  /// A packet, and the address space that it is for.
   struct Wanted {
-    Line line;
+    std::uint64_t address;
+    std::uint64_t cookie;
     std::uint64_t space;
+    std::uint32_t bytes;
+    Label label;
   };
   struct Request {
     Ps at;
     std::uint64_t seq;
     Wanted wanted;
-    std::uint32_t core;
+    std::uint32_t port;
     Dir dir;
     bool operator>(const Request &o) const { return at != o.at ? at > o.at : seq > o.seq; }
   };
-  /// Requests that the controller refused, oldest first. Each core has its own queues, so that a
+  /// Requests that the controller refused, oldest first. Each port has its own queues, so that a
   /// core of low priority does not delay another.
   struct Waiting {
     std::deque<Wanted> reads, writes;
-    std::deque<Wanted> &lines(Dir dir) { return dir == Dir::read ? reads : writes; }
+    std::deque<Wanted> &packets(Dir dir) { return dir == Dir::read ? reads : writes; }
   };
 
   void completed(const Completion &) override;
   void room(Dir, Ps now) override;
-  bool submit(unsigned core, const Wanted &, Dir, Ps now);
+  bool submit(unsigned port, const Wanted &, Dir, Ps now);
 
   Memory memory_;
   BankHash hash_;
   Client *client_;
-  std::vector<Waiting> waiting_;
+  unsigned device_;               // the port after those of the cores
+  std::vector<Waiting> waiting_;  // by port
   std::priority_queue<Request, std::vector<Request>, std::greater<Request>> later_;
   std::uint64_t seq_ = 0;
-  unsigned last_[2] = {0, 0};  // the core that was served last, by direction
+  unsigned last_[2] = {0, 0};  // the port that was served last, by direction
 };
 
 }  // namespace drfq::hardware

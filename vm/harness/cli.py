@@ -87,6 +87,32 @@ def _shape_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _machine_options(one: argparse.ArgumentParser) -> None:
+    one.add_argument(
+        "--machine",
+        metavar="NAME|FILE.toml",
+        help="modelled hardware with RDT, a PMU, caches and memory contention, in simulated time: "
+        f"{', '.join(model.names())}, or a description of your own (docs/reference/machine-description.md)",
+    )
+    one.add_argument(
+        "--machine-stats",
+        metavar="FILE",
+        help="write the ground truth of the modelled machine, a line of JSON per interval",
+    )
+    one.add_argument(
+        "--machine-interval",
+        type=_positive,
+        default=100,
+        metavar="MS",
+        help="simulated time between two of these lines (default: %(default)s)",
+    )
+    one.add_argument(
+        "--storage-log",
+        metavar="FILE",
+        help="write the log of the modelled machine's storage device, a line for each command",
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     aliases = "\n".join(f"  {alias.name:<8} {alias.meaning}" for alias in lock.ALIASES.values())
     parser = argparse.ArgumentParser(
@@ -113,24 +139,7 @@ def _parser() -> argparse.ArgumentParser:
         help="directory the command may write to, as $DRFQ_VM_OUT (default: a temporary one)",
     )
     one.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass an environment variable")
-    one.add_argument(
-        "--machine",
-        metavar="NAME|FILE.toml",
-        help="modelled hardware with RDT, a PMU, caches and memory contention, in simulated time: "
-        f"{', '.join(model.names())}, or a description of your own (docs/reference/machine-description.md)",
-    )
-    one.add_argument(
-        "--machine-stats",
-        metavar="FILE",
-        help="write the ground truth of the modelled machine, a line of JSON per interval",
-    )
-    one.add_argument(
-        "--machine-interval",
-        type=_positive,
-        default=100,
-        metavar="MS",
-        help="simulated time between two of these lines (default: %(default)s)",
-    )
+    _machine_options(one)
     one.add_argument("--verbose", action="store_true", help="show the console on standard error")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments")
     shell = commands.add_parser("shell", help="an interactive shell in a VM")
@@ -153,8 +162,12 @@ def _model(args: argparse.Namespace) -> model.MachineModel | None:
     if name is None:
         if getattr(args, "machine_stats", None) is not None:
             raise VmError("--machine-stats needs --machine")
+        if getattr(args, "storage_log", None) is not None:
+            raise VmError("--storage-log needs --machine")
         return None
     modelled = model.read(name)
+    if args.storage_log is not None and not modelled.has_storage:
+        raise VmError(f"--storage-log: {modelled.file} has no table [storage]; add one, or leave the option out")
     for option, wrong in (
         ("--kvm", args.kvm),
         ("--clock icount", args.clock == "icount"),
@@ -192,7 +205,9 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if not command:
         parser.error("no command given: vm run [OPTIONS] -- CMD ...")
     found = _model(args)
-    modelled = run.ModelledHardware(found, args.machine_stats, args.machine_interval) if found else None
+    modelled = (
+        run.ModelledHardware(found, args.machine_stats, args.machine_interval, args.storage_log) if found else None
+    )
     return run.run(
         _shape(args, found),
         command,

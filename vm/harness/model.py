@@ -3,6 +3,7 @@
 
 import collections
 import dataclasses
+import json
 import pathlib
 import re
 import subprocess
@@ -15,6 +16,7 @@ _REGISTERS = tomllib.loads((_SOURCE.parent / "gem5-backend/interface/registers.t
 # Rounded up to what a PCI device can have; the registers end before.
 CONTROLLER_BYTES = _REGISTERS["virtual_machine"]["pci_bytes"]
 _CONTROLLER_FILE = "controller"
+_DEVICE_SOCKET = "device"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +25,7 @@ class MachineModel:
 
     file: pathlib.Path
     cores: int
+    has_storage: bool = False
 
 
 def names() -> list[str]:
@@ -31,8 +34,8 @@ def names() -> list[str]:
 
 
 def read(name: str) -> MachineModel:
-    """The machine of a name, or of a file ending in .toml. Only the number of cores is checked. The plugin reads the
-    file again and checks the rest."""
+    """The machine of a name, or of a file ending in .toml. Only the number of cores is checked here.
+    The plugin reads the file again and checks the rest."""
     file = pathlib.Path(name) if name.endswith(".toml") else _SOURCE / "machines" / f"{name}.toml"
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -50,7 +53,7 @@ def read(name: str) -> MachineModel:
     cores = cpu.get("cores") if isinstance(cpu, dict) else None
     if not isinstance(cores, int) or isinstance(cores, bool) or not 1 <= cores <= 64:
         raise VmError(f"{file}: [cpu] cores must be a number from 1 to 64")
-    return MachineModel(file.absolute(), cores)
+    return MachineModel(file.absolute(), cores, "storage" in table)
 
 
 def _build_dir() -> pathlib.Path:
@@ -113,7 +116,11 @@ def build() -> None:
 
 
 def qemu_options(
-    machine: MachineModel, control: pathlib.Path, stats: pathlib.Path | None, interval_ms: int
+    machine: MachineModel,
+    control: pathlib.Path,
+    stats: pathlib.Path | None,
+    interval_ms: int,
+    storage_log: pathlib.Path | None = None,
 ) -> list[str]:
     """Arguments of QEMU; makes the file that holds the controller's registers."""
     registers = control / _CONTROLLER_FILE
@@ -122,6 +129,14 @@ def qemu_options(
     words = {"machine": machine.file, "bar": registers}
     if stats is not None:
         words.update(stats=stats, interval_ms=interval_ms)
+    device = []
+    if machine.has_storage:
+        words["device"] = control / _DEVICE_SOCKET
+        # QEMU takes this device's socket as JSON only.
+        address = {"type": "unix", "path": str(words["device"])}
+        device = ["-device", json.dumps({"driver": "vfio-user-pci", "socket": address})]
+    if storage_log is not None:
+        words["device_log"] = storage_log
     options = "".join("," + f"{key}={value}".replace(",", ",,") for key, value in words.items())
     return [
         "-plugin",
@@ -130,6 +145,7 @@ def qemu_options(
         f"memory-backend-file,id=controller,share=on,mem-path={registers},size={CONTROLLER_BYTES}",
         "-device",
         "ivshmem-plain,memdev=controller",
+        *device,
     ]
 
 

@@ -112,17 +112,18 @@ class ModelledHardware:
     machine: model.MachineModel
     stats: str | None = None
     interval_ms: int = 100
+    storage_log: str | None = None
 
 
-def _stats_file(path: str | None) -> pathlib.Path | None:
-    """Makes the file of --machine-stats, so that what is wrong with it shows before the VM starts."""
+def _log_file(option: str, path: str | None) -> pathlib.Path | None:
+    """Makes the file of an option, so that what is wrong with it shows before the VM starts."""
     if path is None:
         return None
     try:
         with open(path, "w", encoding="ascii"):
             return pathlib.Path(path).absolute()
     except OSError as error:
-        raise VmError(f"--machine-stats {path}: {error.strerror}") from error
+        raise VmError(f"{option} {path}: {error.strerror}") from error
 
 
 class Run:
@@ -154,7 +155,11 @@ class Run:
         self._shape = with_images(self._shape, self.control)
         if self._modelled:
             options = model.qemu_options(
-                self._modelled.machine, self.control, _stats_file(self._modelled.stats), self._modelled.interval_ms
+                self._modelled.machine,
+                self.control,
+                _log_file("--machine-stats", self._modelled.stats),
+                self._modelled.interval_ms,
+                _log_file("--storage-log", self._modelled.storage_log),
             )
             self._shape = dataclasses.replace(self._shape, qemu_options=(*options, *self._shape.qemu_options))
         if out:
@@ -166,7 +171,9 @@ class Run:
         self._write("command", command)
         self._write("environment", environment(str(self._out), env, dict(os.environ)))
         self._write("directory", [os.getcwd()])
-        self._write("modules", ["virtio_blk"] if self._shape.disks else [])
+        has_storage = self._modelled is not None and self._modelled.machine.has_storage
+        wanted = {"virtio_blk": bool(self._shape.disks), "nvme": has_storage}
+        self._write("modules", [module for module, needed in wanted.items() if needed])
         self._write("live", [str(model.guest("go_live"))] if self._modelled else [])
         size = shutil.get_terminal_size()
         self._write("terminal", ["/dev/ttyS0", str(size.lines), str(size.columns)] if self._terminal else [])

@@ -39,6 +39,15 @@ inline bool wakes(std::uint32_t command, std::uint32_t high, bool is_sender, Ide
   return to == kAny || (logical ? (to & i.logical) != 0 : to == i.physical);
 }
 
+/// Whether a message-signalled interrupt to this address is for this APIC (Intel SDM, volume 3,
+/// "Message Address Register Format").
+inline bool is_addressed(std::uint64_t message, Identity i) {
+  constexpr std::uint64_t kLogical = 1u << 2;
+  if ((message & ~std::uint64_t{0xfffff}) != kBase) return false;
+  const auto to = static_cast<std::uint8_t>(message >> 12);
+  return (message & kLogical) != 0 ? (to & i.logical) != 0 : to == i.physical;
+}
+
 }  // namespace drfq::plugin::apic
 
 #endif

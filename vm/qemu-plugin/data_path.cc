@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "data_path.hh"
 
+#include "nvme_device.hh"
+
 namespace drfq::plugin {
 
 namespace {
@@ -29,9 +31,16 @@ void DataPath::slow(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t addres
   if (h == nullptr) return;
   const std::uint64_t physical = qemu_plugin_hwaddr_phys_addr(h);
   const bool io = qemu_plugin_hwaddr_is_io(h);
-  if (io || hardware_.watches(physical)) {
+  const bool device = device_ != nullptr && device_->contains(physical);
+  if (io || device || hardware_.watches(physical)) {
     // Every access to such a page must take this path.
     vcpu.last_load = vcpu.last_store = Vcpu::kNoPage;
+    if (device) {
+      if (kind == hardware::AccessKind::store)
+        device_->stored(vcpu, physical, 1u << qemu_plugin_mem_size_shift(info), value_of(info),
+                        insns);
+      return;
+    }
     if (!io) return watched(vcpu, info, physical, kind, insns, ring);
     if (kind == hardware::AccessKind::store && physical - apic::kBase < apic::kBytes)
       scheduler_.apic_write(vcpu, physical - apic::kBase,

@@ -10,9 +10,14 @@
 
 namespace drfq::plugin {
 
+class NvmeDevice;
+
 class DataPath {
  public:
   DataPath(hardware::HardwareModel &m, VcpuScheduler &s) : hardware_(m), scheduler_(s) {}
+
+  /// Reports stores to the device's registers. Call it before the machine goes live.
+  void attach(NvmeDevice *device) { device_ = device; }
 
   /// One access at a virtual address. insns: instructions retired, this one included.
   void access(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t address,
@@ -41,6 +46,7 @@ class DataPath {
 
   hardware::HardwareModel &hardware_;
   VcpuScheduler &scheduler_;
+  NvmeDevice *device_ = nullptr;
   std::atomic<std::uint32_t> generation_{0};
 };
 

@@ -3,11 +3,13 @@
 // clock with almost no instrumentation. When the guest asks for it (guest/go_live.c) the machine
 // goes live: from then on time, caches and memory contention are simulated.
 //
-// Arguments: machine=FILE [stats=FILE] [interval_ms=N] [bar=FILE]
+// Arguments: machine=FILE [stats=FILE] [interval_ms=N] [bar=FILE] [device=SOCKET] [device_log=FILE]
 //   machine      the description, vm/machines/*.toml
 //   stats        gets the ground truth, one line of JSON per interval
 //   interval_ms  in simulated time; default 100
 //   bar          the memory behind the controller's PCI BAR, shared with QEMU
+//   device       where QEMU's vfio-user-pci finds the storage device of the description
+//   device_log   gets a line for each I/O command of that device
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -26,6 +28,7 @@
 
 #include "instruction_emulator.hh"
 #include "data_path.hh"
+#include "nvme_device.hh"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -79,6 +82,7 @@ class Plugin final : public InstructionEmulator::Host {
     if (const auto f = o.find("interval_ms"); f != o.end())
       interval_ = std::stoull(f->second) * kPsPerMs;
     for (unsigned c = 0; c < cores; c++) vcpus_[c].index = c;
+    add_device(o);
     register_callbacks();
   }
 
@@ -122,6 +126,21 @@ class Plugin final : public InstructionEmulator::Host {
           this);
   }
 
+  void add_device(const Options &o) {
+    const auto socket = o.find("device"), log = o.find("device_log");
+    if (hardware_.description().storage.queues == 0) {
+      if (socket != o.end() || log != o.end())
+        throw std::runtime_error(
+            "device and device_log need [storage] in the machine's description");
+      return;
+    }
+    if (socket == o.end()) throw std::runtime_error("[storage] needs the argument device=SOCKET");
+    device_ = std::make_unique<NvmeDevice>(hardware_, scheduler_, socket->second,
+                                           log == o.end() ? "" : log->second);
+    scheduler_.attach(device_.get());
+    data_.attach(device_.get());
+  }
+
   /// Starts simulated time. No vCPU runs meanwhile.
   void start() {
     live_ = true;
@@ -132,6 +151,7 @@ class Plugin final : public InstructionEmulator::Host {
       vcpu.forget_pages();
     }
     if (bar_ != nullptr && bar_address_ != 0) hardware_.attach_bar(bar_, bar_address_);
+    if (device_ != nullptr) device_->appear();
     scheduler_.start(host_ns() * kPsPerNs, stats_.is_open() ? &stats_ : nullptr, interval_);
     register_callbacks();
   }
@@ -212,6 +232,7 @@ class Plugin final : public InstructionEmulator::Host {
   VcpuScheduler scheduler_;
   DataPath data_;
   InstructionEmulator emulator_;
+  std::unique_ptr<NvmeDevice> device_;
   std::deque<Vcpu> vcpus_;
   std::vector<std::uint32_t> generations_;
   qemu_plugin_scoreboard *score_;

@@ -14,6 +14,9 @@ constexpr auto kMaxHostWait = std::chrono::milliseconds(2);
 /// When all vCPUs are idle, the guest checks for device interrupts this often, in host time.
 constexpr auto kIdleStep = std::chrono::milliseconds(1);
 
+/// Idle time that passes at once while the device acts. Other vCPUs can wake up in between.
+constexpr Ps kMaxSkip = kPsPerMs;
+
 /// Shortest chunk. Shorter ones would spend more host time on turns than on instructions.
 constexpr std::uint64_t kMinChunkInsns = 100;
 
@@ -132,26 +135,27 @@ bool VcpuScheduler::wait(std::unique_lock<std::mutex> *lock, unsigned vcpu,
   return met;
 }
 
-/// The earliest timer that this vCPU must deliver: its own and those of halted vCPUs.
-Ps VcpuScheduler::next_timer(unsigned vcpu) const {
-  Ps due = states_[vcpu].timer.due();
+/// The earliest event that this vCPU must deliver: its own and those of halted vCPUs.
+Ps VcpuScheduler::next_due(unsigned vcpu) const {
+  Ps due = states_[vcpu].due();
   for (const VcpuState &s : states_)
-    if (s.asleep) due = std::min(due, s.timer.due());
+    if (s.asleep) due = std::min(due, s.due());
   return due;
 }
 
 void VcpuScheduler::start_chunk(Vcpu &vcpu, const RetiredInsns &retired) {
   const Ps now = hardware_.now(vcpu.index, retired.total());
-  const Ps due = next_timer(vcpu.index);
+  const Ps due = next_due(vcpu.index);
   const Ps room = std::min(hardware_.description().quantum, due > now ? due - now : 0);
   const std::uint64_t insns = room * 1000 / hardware_.description().fs_per_insn();
   vcpu.counters->turn_counter = kTurnThreshold - std::max(insns, kMinChunkInsns);
 }
 
-/// Delivers the due timer interrupts. Calls QEMU without holding mutex_, because QEMU takes its own
-/// lock.
-void VcpuScheduler::deliver_timers(Vcpu &vcpu, Ps now) {
+/// Delivers what is due: timer interrupts and completions of the device. Calls QEMU without holding
+/// mutex_, because QEMU takes its own lock.
+void VcpuScheduler::deliver_due(Vcpu &vcpu, Ps now) {
   for (unsigned c = 0; c < states_.size(); c++) {
+    if (device_ != nullptr) finish_transfers(vcpu, c, now);
     std::uint8_t vector = 0;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -162,6 +166,36 @@ void VcpuScheduler::deliver_timers(Vcpu &vcpu, Ps now) {
     }
     send_interrupt(vcpu, states_[c].apic, vector);
   }
+}
+
+void VcpuScheduler::finish_transfers(Vcpu &vcpu, unsigned target, Ps now) {
+  for (;;) {
+    hardware::FinishedTransfer t;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      VcpuState &s = states_[target];
+      if (target != vcpu.index && !s.asleep) return;
+      if (s.finished.empty() || s.finished.begin()->first > now) return;
+      t = s.finished.begin()->second;
+      s.finished.erase(s.finished.begin());
+      begin_wake(target, now);
+    }
+    device_->finish(vcpu, t, now);
+  }
+}
+
+/// Schedules the completions that the hardware model has found.
+void VcpuScheduler::take_finished() {
+  if (device_ == nullptr) return;
+  for (const hardware::FinishedTransfer &t : hardware_.take_finished())
+    states_[t.target].finished.emplace(t.due, t);
+}
+
+unsigned VcpuScheduler::target(std::uint64_t address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (unsigned c = 0; c < states_.size(); c++)
+    if (states_[c].owns_timer && apic::is_addressed(address, states_[c].apic)) return c;
+  return 0;
 }
 
 void VcpuScheduler::write_ground_truth_until(Ps now) {
@@ -183,6 +217,7 @@ bool VcpuScheduler::take_turn(Vcpu &vcpu, const RetiredInsns &retired) {
       hardware_.add_busy_time(vcpu.index, retired,
                               pauses * kPauseInsns * hardware_.description().fs_per_insn() / 1000);
     const hardware::SyncResult t = hardware_.sync(vcpu.index, retired);
+    take_finished();
     notify_ready(vcpu.index);
     write_ground_truth_until(hardware_.slowest_clock());
     if (t == hardware::SyncResult::must_wait) {
@@ -192,7 +227,7 @@ bool VcpuScheduler::take_turn(Vcpu &vcpu, const RetiredInsns &retired) {
     }
     start_chunk(vcpu, retired);
   }
-  deliver_timers(vcpu, hardware_.now(vcpu.index, retired.total()));
+  deliver_due(vcpu, hardware_.now(vcpu.index, retired.total()));
   return true;
 }
 
@@ -200,6 +235,7 @@ bool VcpuScheduler::catch_up(Vcpu &vcpu, const RetiredInsns &retired) {
   std::unique_lock<std::mutex> lock(mutex_);
   finish_wake(vcpu);
   hardware_.sync(vcpu.index, retired);
+  take_finished();
   notify_ready(vcpu.index);
   const std::uint64_t insns = retired.total();
   const auto there = [&] { return is_caught_up(vcpu.index, insns); };
@@ -211,11 +247,36 @@ bool VcpuScheduler::catch_up(Vcpu &vcpu, const RetiredInsns &retired) {
   return ok;
 }
 
+/// Whether the device has unfinished commands, or completions to signal.
+bool VcpuScheduler::device_acts() const {
+  if (device_ == nullptr) return false;
+  return hardware_.device_is_busy() ||
+         std::any_of(states_.begin(), states_.end(),
+                     [](const VcpuState &s) { return !s.finished.empty(); });
+}
+
+/// Only the device acts: time jumps to its next completion, or to the next timer.
+void VcpuScheduler::skip_idle_time(Vcpu &vcpu, const RetiredInsns &retired) {
+  const Ps quantum = hardware_.description().quantum;
+  Ps now = hardware_.now(vcpu.index, retired.total());
+  const Ps end = now + kMaxSkip;
+  while (now < end) {
+    const Ps due = next_due(vcpu.index);
+    if (due <= now) return;
+    now = std::min({due, end, hardware_.device_is_busy() ? now + quantum : end});
+    // The vCPU sleeps meanwhile, so that idle time counts no cycles.
+    hardware_.sleep(vcpu.index, retired);
+    hardware_.wake(vcpu.index, now);
+    take_finished();
+  }
+}
+
 /// All other vCPUs are halted: simulated time advances at the host's pace, up to the next timer.
 void VcpuScheduler::pass_idle_time(Vcpu &vcpu, const RetiredInsns &retired,
                                    std::unique_lock<std::mutex> *lock) {
+  if (device_acts()) return skip_idle_time(vcpu, retired);
   const Ps now = hardware_.now(vcpu.index, retired.total());
-  const Ps due = next_timer(vcpu.index);
+  const Ps due = next_due(vcpu.index);
   const Ps left = due > now ? due - now : 0;
   const auto begin = HostClock::now();
   const auto step = std::min<std::chrono::nanoseconds>(
@@ -233,6 +294,7 @@ VcpuScheduler::Halt VcpuScheduler::halt(Vcpu &vcpu, const RetiredInsns &retired)
     std::unique_lock<std::mutex> lock(mutex_);
     finish_wake(vcpu);
     hardware_.sync(vcpu.index, retired);
+    take_finished();
     if (awake_ == 1 && is_wake_pending())
       wait(&lock, vcpu.index, kMaxHostWait, [&] { return awake_ > 1; });
     if (awake_ > 1) {
@@ -249,7 +311,7 @@ VcpuScheduler::Halt VcpuScheduler::halt(Vcpu &vcpu, const RetiredInsns &retired)
     write_ground_truth_until(hardware_.slowest_clock());
     start_chunk(vcpu, retired);
   }
-  deliver_timers(vcpu, hardware_.now(vcpu.index, retired.total()));
+  deliver_due(vcpu, hardware_.now(vcpu.index, retired.total()));
   return Halt::skip;
 }
 

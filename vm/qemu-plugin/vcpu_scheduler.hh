@@ -14,8 +14,10 @@
 #ifndef DRFQ_PLUGIN_VCPU_SCHEDULER_HH
 #define DRFQ_PLUGIN_VCPU_SCHEDULER_HH
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <ostream>
@@ -38,6 +40,19 @@ class VcpuScheduler {
   /// wake_timeout: how long, in host time, the others wait for a pending wake-up.
   VcpuScheduler(hardware::HardwareModel &, unsigned vcpus,
                 std::chrono::milliseconds wake_timeout = kWakeTimeout);
+
+  /// A device whose transfers the hardware model simulates.
+  class Device {
+   public:
+    virtual ~Device() = default;
+    /// A transfer is complete: move its data and interrupt its target. Called on the thread of the
+    /// target, or on that of another vCPU while the target is halted. now: when it comes to pass.
+    virtual void finish(Vcpu &, const hardware::FinishedTransfer &, Ps now) = 0;
+  };
+  /// Call it before start().
+  void attach(Device *device) { device_ = device; }
+  /// The vCPU that a message-signalled interrupt to this address is for; 0 if there is none.
+  unsigned target(std::uint64_t address);
 
   /// Starts all clocks at the given time. ground_truth: gets one line per interval of simulated
   /// time; may be null.
@@ -68,6 +83,11 @@ class VcpuScheduler {
 
   struct VcpuState {
     ApicTimer timer;
+    std::multimap<Ps, hardware::FinishedTransfer> finished;  ///< by when to signal them
+    /// The earliest event that this vCPU waits for.
+    Ps due() const {
+      return finished.empty() ? timer.due() : std::min(timer.due(), finished.begin()->first);
+    }
     apic::Identity apic;
     std::uint32_t command_high = 0;
     bool owns_timer = false;  ///< QEMU's timer is stopped and ours has replaced it
@@ -99,9 +119,13 @@ class VcpuScheduler {
   template <typename Condition>
   bool wait(std::unique_lock<std::mutex> *, unsigned vcpu, std::chrono::nanoseconds max_wait,
             const Condition &);
-  void deliver_timers(Vcpu &, Ps now);
-  Ps next_timer(unsigned vcpu) const;
+  void deliver_due(Vcpu &, Ps now);
+  void finish_transfers(Vcpu &, unsigned target, Ps now);
+  void take_finished();
+  bool device_acts() const;
+  Ps next_due(unsigned vcpu) const;
   void start_chunk(Vcpu &, const RetiredInsns &);
+  void skip_idle_time(Vcpu &, const RetiredInsns &);
   void pass_idle_time(Vcpu &, const RetiredInsns &, std::unique_lock<std::mutex> *);
   void write_ground_truth_until(Ps);
 
@@ -110,6 +134,7 @@ class VcpuScheduler {
   std::mutex mutex_;
   std::vector<VcpuState> states_;
   unsigned awake_ = 0;
+  Device *device_ = nullptr;
   std::ostream *ground_truth_ = nullptr;
   Ps interval_ = 0, next_line_ = kNever;
 };

@@ -57,6 +57,29 @@ TEST(MachineDescription, MissingKeysHaveDefaultsAndScaleSlowsMemory) {
   EXPECT_FALSE(small("bank_hash = false\n").bank_hash);
 }
 
+TEST(MachineDescription, ATableOfStorageAddsADeviceWhoseTimesTheScaleSlowsDown) {
+  EXPECT_EQ(small().storage.queues, 0u);
+  const MachineDescription d = small("[storage]\nmb_per_s = 500\nlatency_us = 100\n");
+  EXPECT_EQ(d.storage.fs_per_byte, 2 * 2'000'000u);
+  EXPECT_EQ(d.storage.latency, 200 * kPsPerUs);
+  EXPECT_EQ(d.storage.bytes, 64u << 20);
+  EXPECT_EQ(d.storage.queues, d.cores);
+  EXPECT_EQ(d.storage.ddio_ways, 0u);
+  EXPECT_EQ(small("[storage]\nfile = \"disk.img\"\n").storage.file, "disk.img");
+  EXPECT_EQ(small("[storage]\nfile = \"/disk.img\"\n").storage.file, "/disk.img");
+}
+
+TEST(MachineDescription, WrongStorageIsRefusedWithItsReason) {
+  const auto storage = [](const std::string &line) {
+    return wrong(kSmall + std::string("[storage]\n") + line + "\n");
+  };
+  EXPECT_NE(storage("latency_us = 1").find("at least two quanta"), std::string::npos);
+  EXPECT_NE(storage("ddio_ways = 5").find("from 0 to 4"), std::string::npos);
+  EXPECT_NE(storage("mb_per_s = 0").find("above 0"), std::string::npos);
+  EXPECT_NE(storage("file = \"a\"\nmib = 3").find("without 'file'"), std::string::npos);
+  EXPECT_NE(storage("speed = 3").find("unknown key 'speed'"), std::string::npos);
+}
+
 TEST(MachineDescription, ErrorsNameFileLineAndReason) {
   EXPECT_EQ(wrong(replaced("ways = 4", "ways = 3")),
             "f:9: 'kib' must be a multiple of ways x 64 bytes");

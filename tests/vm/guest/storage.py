@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Loads for the modelled disk. Each prints lines of JSON; tests/vm/storage.py compares them with the machine's account.
+
+As root in a modelled machine with a disk, with its guest programs in the PATH:
+
+    storage.py verify           random writes of many sizes, read back with checksums
+    storage.py rates            reads of three kinds, one after another
+    storage.py charge SCX_DRFQ  reads of many kinds under the scheduler, and what it charges
+    storage.py shares SCX_DRFQ  mbw beside a reader, for each pair of weights
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+from scheduler import PATIENCE_S, start, stats, wait
+
+DISK = "/dev/nvme0n1"
+MIB = 1 << 20
+# Block size, depth and total of each phase of `rates`.
+RATES = (("4k", 1, "1M"), ("4k", 32, "4M"), ("128k", 4, "8M"))
+# Name and fio's options of each way to read or write.
+PATHS = (
+    ("direct", ("--ioengine=psync", "--direct=1", "--rw=read")),
+    ("direct write", ("--ioengine=psync", "--direct=1", "--rw=write")),
+    ("libaio, depth 8", ("--ioengine=libaio", "--direct=1", "--iodepth=8", "--rw=read")),
+    ("io_uring, depth 8", ("--ioengine=io_uring", "--direct=1", "--iodepth=8", "--rw=read")),
+    ("io_uring, SQPOLL", ("--ioengine=io_uring", "--sqthread_poll=1", "--direct=1", "--iodepth=8", "--rw=read")),
+    ("io_uring, workers", ("--ioengine=io_uring", "--force_async=1", "--direct=1", "--iodepth=8", "--rw=read")),
+    ("buffered read", ("--ioengine=psync", "--direct=0", "--invalidate=1", "--rw=read")),
+    ("mapped read", ("--ioengine=mmap", "--direct=0", "--invalidate=1", "--rw=read")),
+    ("buffered write, fsync", ("--ioengine=psync", "--direct=0", "--rw=write", "--end_fsync=1")),
+)
+CHARGE_BYTES = 4 * MIB
+# By equation 4.9 the weight is 1 + nice: mbw to reader 1:1, 1:2, 2:1, 1:3.
+NICES = ((0, 0), (0, 1), (1, 0), (0, 2))
+WINDOWS, WINDOW_S, WARM_UP_S = 5, 0.4, 0.6
+
+
+def fio(name, *options, **keywords):
+    """Runs fio on the disk and returns its report."""
+    command = ["fio", f"--name={name}", f"--filename={DISK}", "--output-format=json", *options]
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, encoding="utf-8", **keywords)
+    if done.returncode != 0:
+        sys.exit(f"FAILED: {' '.join(command)}: status {done.returncode}\n{done.stdout}")
+    return json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+
+
+def verify():
+    job = fio(
+        "verify",
+        "--rw=randwrite",
+        "--bsrange=512-128k",
+        "--size=2M",
+        "--direct=1",
+        "--ioengine=libaio",
+        "--iodepth=8",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+    )
+    assert job["error"] == 0, job["error"]
+    print(json.dumps({"read": job["read"]["io_bytes"], "written": job["write"]["io_bytes"]}), flush=True)
+
+
+def rates():
+    for block, depth, total in RATES:
+        options = ("--direct=1", "--ioengine=libaio", f"--iodepth={depth}", f"--bs={block}", f"--size={total}")
+        fio("rates", "--rw=randread", "--randrepeat=1", *options)
+
+
+def charged(tasks, before):
+    """Device bytes charged since `before`, by whether fio or another task has them."""
+    out = {"fio": 0, "others": 0}
+    for task in tasks:
+        kind = "fio" if task["comm"].startswith("fio") else "others"
+        out[kind] += task["dma_bytes"] - before.get(task["pid"], 0)
+    return out
+
+
+def charge(scx_drfq):
+    agent = start(scx_drfq)
+    for name, options in PATHS:
+        first = stats()
+        before = {task["pid"]: task["dma_bytes"] for task in first["tasks"]}
+        subprocess.run(["report_ground_truth"], check=True)
+        # fio's worker stays until its charges are read.
+        command = ["fio", "--name=charge", f"--filename={DISK}", f"--size={CHARGE_BYTES}", "--bs=64k", *options]
+        worker = subprocess.Popen(
+            [*command, "--exec_postrun=touch /run/done; sleep 1000"], stdout=subprocess.DEVNULL, start_new_session=True
+        )
+        wait(
+            f"fio, {name}",
+            lambda: subprocess.run(["rm", "/run/done"], check=False, stderr=subprocess.DEVNULL).returncode == 0,
+        )
+        time.sleep(0.1)
+        last = stats()
+        subprocess.run(["report_ground_truth"], check=True)
+        row = {"path": name, **charged(last["tasks"], before)}
+        row["unattributed"] = last["system"]["dma_unattributed"] - first["system"]["dma_unattributed"]
+        print(json.dumps(row), flush=True)
+        subprocess.run(["kill", "--", f"-{worker.pid}"], check=True)
+        worker.wait()
+    agent.send_signal(signal.SIGINT)
+    assert agent.wait(timeout=PATIENCE_S) == 0
+
+
+def shares(scx_drfq):
+    agent = start(
+        scx_drfq, "--weights", "thesis", "--memory-bandwidth", "266M", "--controller", "mmio:auto", event="auto"
+    )
+    reader = ["fio", "--name=reader", f"--filename={DISK}", "--rw=read", "--bs=128k", "--direct=1"]
+    reader += ["--ioengine=libaio", "--iodepth=8", "--time_based", "--runtime=1000", "--thread"]
+    for pair in (*NICES, None):
+        mbw = ["taskset", "-c", "1", "nice", "-n", str(pair[0] if pair else 0), "mbw", "-q", "-t0", "-n", "100000", "4"]
+        loads = [subprocess.Popen(mbw, stdout=subprocess.DEVNULL)]
+        if pair is not None:
+            words = ["taskset", "-c", "2", "nice", "-n", str(pair[1]), *reader]
+            loads.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            wait("the reader", lambda: any(task["dma_bytes"] > MIB for task in stats()["tasks"]))
+        time.sleep(WARM_UP_S)
+        for _ in range(WINDOWS + 1):
+            subprocess.run(["report_ground_truth"], check=True)
+            time.sleep(WINDOW_S)
+        for process in loads:
+            process.kill()
+            process.wait()
+    agent.send_signal(signal.SIGINT)
+    assert agent.wait(timeout=PATIENCE_S) == 0
+
+
+def main():
+    mode, *words = sys.argv[1:]
+    {"verify": verify, "rates": rates, "charge": charge, "shares": shares}[mode](*words)
+
+
+main()

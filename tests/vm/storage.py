@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Judges what tests/vm/guest/storage.py measured, by the machine's own account and the disk's log.
+
+storage.py verify MEASURED LOG      every byte that fio moved is in the log
+storage.py rates LOG LOG            the disk's rates on an idle and on a busy host
+storage.py charge MEASURED TRUTH    what the scheduler charged, and what the disk moved
+storage.py shares TRUTH             how mbw and a reader of the disk shared memory
+"""
+
+import csv
+import json
+import statistics
+import sys
+
+WRITE, READ = "1", "2"
+# Ways to read whose charges must be exact today.
+EXACT = ("direct", "direct write", "libaio, depth 8", "io_uring, depth 8")
+# Weights of mbw and of the reader; the last part is mbw alone.
+WEIGHTS = ((1, 1), (1, 2), (2, 1), (1, 3))
+WINDOWS = 5
+RATE_LIMIT_PCT = 1
+
+
+def lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.startswith("{")]
+
+
+def log(path):
+    with open(path, encoding="ascii", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def moved(rows, opcode):
+    return sum(int(row["bytes"]) for row in rows if row["opcode"] == opcode)
+
+
+def verify(measured, log_file):
+    (fio,), rows = lines(measured), log(log_file)
+    assert all(row["status"] == "0" for row in rows), [row for row in rows if row["status"] != "0"][:3]
+    late = [int(row["signalled_ps"]) - int(row["due_ps"]) for row in rows]
+    print(
+        f"{len(rows)} commands; fio wrote {fio['written']} and read {fio['read']} bytes; latest signal {max(late)} ps"
+    )
+    assert min(late) >= 0
+    assert fio["written"] > 0 and fio["read"] == fio["written"], fio
+    assert moved(rows, WRITE) == fio["written"], f"the disk wrote {moved(rows, WRITE)} bytes"
+    # The kernel reads the disk's first blocks when it looks for partitions.
+    assert moved(rows, READ) >= fio["read"], f"the disk read {moved(rows, READ)} bytes"
+
+
+def phases(rows):
+    """Reads, split where the disk had no command for 20 ms."""
+    out, last = [], None
+    for row in sorted((row for row in rows if row["opcode"] == READ), key=lambda row: int(row["started_ps"])):
+        if last is None or int(row["started_ps"]) - last > 20e9:
+            out.append([])
+        out[-1].append(row)
+        last = max(last or 0, int(row["due_ps"]))
+    return [phase for phase in out if len(phase) >= 60]
+
+
+def rate(rows):
+    begin = min(int(row["started_ps"]) for row in rows)
+    end = max(int(row["due_ps"]) for row in rows)
+    return moved(rows, READ) * 1e6 / (end - begin)
+
+
+def rates(first, second):
+    idle, busy = phases(log(first)), phases(log(second))
+    assert len(idle) == len(busy) == 3, (len(idle), len(busy))
+    worst = 0
+    for a, b in zip(idle, busy):
+        medians = [statistics.median(int(r["due_ps"]) - int(r["started_ps"]) for r in rows) / 1e6 for rows in (a, b)]
+        error = 100 * (rate(b) / rate(a) - 1)
+        worst = max(worst, abs(error))
+        print(
+            f"{len(a)} reads of {a[0]['bytes']}: idle {rate(a):.3f} MB/s, median {medians[0]:.2f} us; "
+            f"busy {rate(b):.3f} MB/s ({error:+.3f} %), median {medians[1]:.2f} us"
+        )
+    assert worst <= RATE_LIMIT_PCT, f"the rates differ by up to {worst:.2f} %"
+
+
+def charge(measured, truth):
+    # Each path has two lines of ground truth; the second covers the path.
+    rows, devices = lines(measured), [line["device"] for line in lines(truth)[1::2]]
+    failed = []
+    for row, device in zip(rows, devices, strict=False):
+        bytes_ = device["to_memory_bytes"] + device["from_memory_bytes"]
+        error = 100 * (row["fio"] / bytes_ - 1)
+        print(
+            f"{row['path']}: disk {bytes_}, charged to fio {row['fio']} ({error:+.2f} %), to others {row['others']}, "
+            f"requests without an account {row['unattributed']}"
+        )
+        if row["path"] in EXACT and (row["fio"] != bytes_ or row["others"] != 0):
+            failed.append(row["path"])
+    assert len(rows) >= len(EXACT) and not failed, f"charged wrong: {failed}"
+
+
+def device_bytes(line):
+    return line["device"]["to_memory_bytes"] - line["device"]["cached_bytes"]
+
+
+def core_bytes(line, core):
+    return line["cores"][core]["read_bytes"] + line["cores"][core]["write_bytes"]
+
+
+def shares(truth):
+    found = lines(truth)
+    assert len(found) >= (len(WEIGHTS) + 1) * (WINDOWS + 1), f"{len(found)} lines of ground truth"
+    for mbw, reader in (*WEIGHTS, (1, 0)):
+        windows, found = found[1 : WINDOWS + 1], found[WINDOWS + 1 :]
+        parts = [
+            (core_bytes(line, 1) / line["interval_ns"], device_bytes(line) / line["interval_ns"]) for line in windows
+        ]
+        rates_ = [statistics.median(part[i] for part in parts) for i in (0, 1)]
+        text = f"mbw:disk {mbw}:{reader}: mbw {rates_[0]:.4f}, disk {rates_[1]:.4f}, total {sum(rates_):.4f} bytes/ns"
+        if reader:
+            errors = [100 * (b * mbw / (a * reader) - 1) for a, b in parts]
+            text += (
+                f"; error of the ratio {statistics.median(errors):+.2f} % "
+                f"(n = {len(errors)}, {min(errors):+.2f} to {max(errors):+.2f})"
+            )
+        print(text)
+
+
+def main():
+    mode, *words = sys.argv[1:]
+    {"verify": verify, "rates": rates, "charge": charge, "shares": shares}[mode](*words)
+
+
+main()

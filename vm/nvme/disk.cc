@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include "disk.hh"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+#include "protocol.hh"
+
+namespace drfq::nvme {
+namespace {
+
+[[noreturn]] void fail(const std::string &what, int fd) {
+  const std::string why = std::strerror(errno);
+  if (fd >= 0) close(fd);
+  throw std::runtime_error(what + ": " + why);
+}
+
+}  // namespace
+
+Disk::Disk(std::uint64_t bytes) : bytes_(bytes) {
+  void *m = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (m == MAP_FAILED) fail("a disk of " + std::to_string(bytes) + " bytes", -1);
+  data_ = static_cast<std::uint8_t *>(m);
+}
+
+Disk::Disk(const std::string &path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  struct stat s{};
+  if (fd < 0 || fstat(fd, &s) != 0) fail("the image " + path, fd);
+  bytes_ = static_cast<std::uint64_t>(s.st_size);
+  if (bytes_ == 0 || bytes_ % kBlockBytes != 0) {
+    close(fd);
+    throw std::runtime_error("the image " + path + " has " + std::to_string(bytes_) +
+                             " bytes; it must be a multiple of 512, at least one");
+  }
+  void *m = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (m == MAP_FAILED) fail("the image " + path, fd);
+  close(fd);
+  data_ = static_cast<std::uint8_t *>(m);
+}
+
+Disk::~Disk() { munmap(data_, bytes_); }
+
+std::uint64_t Disk::blocks() const { return bytes_ / kBlockBytes; }
+
+}  // namespace drfq::nvme

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#ifndef DRFQ_NVME_DISK_HH
+#define DRFQ_NVME_DISK_HH
+
+#include <cstdint>
+#include <string>
+
+namespace drfq::nvme {
+
+/// What the device stores: a file of the host, or zeros that end with the process.
+class Disk {
+ public:
+  /// A disk of zeros. bytes: a multiple of a block.
+  explicit Disk(std::uint64_t bytes);
+  /// A raw image, which the guest's writes change. Throws std::runtime_error.
+  explicit Disk(const std::string &path);
+  ~Disk();
+  Disk(const Disk &) = delete;
+  Disk &operator=(const Disk &) = delete;
+
+  std::uint64_t blocks() const;
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint8_t *at(std::uint64_t offset) { return data_ + offset; }
+
+ private:
+  std::uint8_t *data_ = nullptr;
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace drfq::nvme
+
+#endif
