@@ -121,7 +121,7 @@ void NvmeDevice::write_log(const nvme::Controller::Record &r, const hardware::Fi
                            Ps now) {
   log_ << r.queue << ',' << r.cid << ',' << unsigned{r.opcode} << ',' << r.lba << ',' << r.bytes
        << ',' << static_cast<unsigned>(r.status) << ',' << t.pid << ',' << t.started << ',' << t.due
-       << ',' << now << '\n';
+       << ',' << now << std::endl;
 }
 
 }  // namespace drfq::plugin

@@ -156,6 +156,7 @@ bool VfioUserServer::receive(int socket, Header *h, Bytes *body) const {
 }
 
 void VfioUserServer::answer(int socket, Header h, const Bytes &body, int fd) const {
+  if ((h.flags & kNoReply) != 0) return;
   Bytes out;
   h.size = static_cast<std::uint32_t>(sizeof h + body.size());
   h.flags |= kReply;
@@ -189,9 +190,8 @@ void VfioUserServer::serve(int socket) {
   Header h;
   Bytes body;
   while (receive(socket, &h, &body)) {
-    const bool wants_reply = (h.flags & kNoReply) == 0;
-    h.flags = 0;
-    if (wants_reply || h.command == kRegionWrite) handle(socket, h, body);
+    h.flags &= kNoReply;
+    handle(socket, h, body);
   }
   close(socket);
 }

@@ -53,6 +53,21 @@ class Options(unittest.TestCase):
             model.qemu_options(model.MachineModel(pathlib.Path("/m.toml"), 4), pathlib.Path(directory), None, 100)
             self.assertEqual([p.stat().st_size for p in pathlib.Path(directory).iterdir()], [model.CONTROLLER_BYTES])
 
+    def test_a_description_with_storage_adds_the_disk_s_function(self):
+        with tempfile.TemporaryDirectory() as directory:
+            control = pathlib.Path(directory)
+            self.assertTrue(model.read("disk").has_storage)
+            words = model.qemu_options(model.read("disk"), control, None, 100, pathlib.Path("/log"))
+            self.assertIn("vfio-user-pci", words[-1])
+            self.assertIn(f"device={control}/device", words[1])
+            self.assertIn("device_log=/log", words[1])
+            self.assertNotIn("vfio-user-pci", " ".join(model.qemu_options(model.read("thesis"), control, None, 100)))
+
+    def test_a_log_of_storage_needs_a_machine_with_storage(self):
+        for words in ([], ["--machine", "thesis"]):
+            with self.subTest(words=words):
+                self.assertEqual(cli.main(["run", *words, "--storage-log", "/dev/null", "--", "true"]), 125)
+
     def test_what_a_description_decides_cannot_be_chosen_beside_it(self):
         for words in (["--cpus", "3"], ["--llcs", "2"], ["--smt"], ["--kvm"], ["--clock", "icount"]):
             with self.subTest(words=words):

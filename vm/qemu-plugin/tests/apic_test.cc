@@ -70,5 +70,15 @@ TEST(Apic, AnInterruptCommandWakesItsDestinations) {
   EXPECT_TRUE(to(6u << 8, 3)) << "start-up";
 }
 
+TEST(Apic, AMessageIsForTheApicThatItsAddressNames) {
+  const apic::Identity i{3, 4};
+  EXPECT_TRUE(apic::is_addressed(0xfee03000, i));
+  EXPECT_FALSE(apic::is_addressed(0xfee02000, i));
+  EXPECT_TRUE(apic::is_addressed(0xfee06004, i)) << "logical, two CPUs";
+  EXPECT_FALSE(apic::is_addressed(0xfee03004, i));
+  EXPECT_FALSE(apic::is_addressed(0xfed03000, i));
+  EXPECT_FALSE(apic::is_addressed(0, i));
+}
+
 }  // namespace
 }  // namespace drfq::plugin
