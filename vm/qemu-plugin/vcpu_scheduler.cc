@@ -135,17 +135,21 @@ bool VcpuScheduler::wait(std::unique_lock<std::mutex> *lock, unsigned vcpu,
   return met;
 }
 
-/// The earliest event that this vCPU must deliver: its own and those of halted vCPUs.
-Ps VcpuScheduler::next_due(unsigned vcpu) const {
+/// The earliest event after which this vCPU must look again: its own and those of halted vCPUs. A
+/// target may halt before its completion is due, so the vCPU also stops at those of the others.
+Ps VcpuScheduler::next_due(unsigned vcpu, Ps now) const {
   Ps due = states_[vcpu].due();
-  for (const VcpuState &s : states_)
+  for (const VcpuState &s : states_) {
     if (s.asleep) due = std::min(due, s.due());
+    const auto later = s.finished.upper_bound(now);
+    if (later != s.finished.end()) due = std::min(due, later->first);
+  }
   return due;
 }
 
 void VcpuScheduler::start_chunk(Vcpu &vcpu, const RetiredInsns &retired) {
   const Ps now = hardware_.now(vcpu.index, retired.total());
-  const Ps due = next_due(vcpu.index);
+  const Ps due = next_due(vcpu.index, now);
   const Ps room = std::min(hardware_.description().quantum, due > now ? due - now : 0);
   const std::uint64_t insns = room * 1000 / hardware_.description().fs_per_insn();
   vcpu.counters->turn_counter = kTurnThreshold - std::max(insns, kMinChunkInsns);
@@ -261,7 +265,7 @@ void VcpuScheduler::skip_idle_time(Vcpu &vcpu, const RetiredInsns &retired) {
   Ps now = hardware_.now(vcpu.index, retired.total());
   const Ps end = now + kMaxSkip;
   while (now < end) {
-    const Ps due = next_due(vcpu.index);
+    const Ps due = next_due(vcpu.index, now);
     if (due <= now) return;
     now = std::min({due, end, hardware_.device_is_busy() ? now + quantum : end});
     // The vCPU sleeps meanwhile, so that idle time counts no cycles.
@@ -276,7 +280,7 @@ void VcpuScheduler::pass_idle_time(Vcpu &vcpu, const RetiredInsns &retired,
                                    std::unique_lock<std::mutex> *lock) {
   if (device_acts()) return skip_idle_time(vcpu, retired);
   const Ps now = hardware_.now(vcpu.index, retired.total());
-  const Ps due = next_due(vcpu.index);
+  const Ps due = next_due(vcpu.index, now);
   const Ps left = due > now ? due - now : 0;
   const auto begin = HostClock::now();
   const auto step = std::min<std::chrono::nanoseconds>(

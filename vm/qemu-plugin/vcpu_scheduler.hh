@@ -123,7 +123,7 @@ class VcpuScheduler {
   void finish_transfers(Vcpu &, unsigned target, Ps now);
   void take_finished();
   bool device_acts() const;
-  Ps next_due(unsigned vcpu) const;
+  Ps next_due(unsigned vcpu, Ps now) const;
   void start_chunk(Vcpu &, const RetiredInsns &);
   void skip_idle_time(Vcpu &, const RetiredInsns &);
   void pass_idle_time(Vcpu &, const RetiredInsns &, std::unique_lock<std::mutex> *);

@@ -82,6 +82,28 @@ TEST_F(DeviceTimeTest, ABusyTargetTakesItsCompletionWhenItsClockGetsThere) {
       << "its chunk ends when the completion is due";
 }
 
+TEST_F(DeviceTimeTest, ATargetThatHaltsBeforeItsCompletionIsServedOnTime) {
+  turn(0);
+  turn(1);
+  // The completion is due in the middle of a chunk.
+  const Ps middle = hardware_.description().quantum / 2;
+  hardware_.start_transfer(0, middle * 1000 / hardware_.description().fs_per_insn(),
+                           {1, Dir::write, {{1 << 20, 64}}, 1});
+  const auto run = [&](unsigned c) {
+    counters_[c].insns[0] += kTurnThreshold - counters_[c].turn_counter;
+    turn(c);
+  };
+  const Ps due = kPsPerMs + middle + hardware_.description().storage.latency;
+  while (hardware_.now(0, vcpus_[0].retired().total()) + middle < due) {
+    run(0);
+    run(1);
+  }
+  ASSERT_TRUE(recorder_.calls.empty());
+  ASSERT_EQ(scheduler_.halt(vcpus_[1], vcpus_[1].retired()), VcpuScheduler::Halt::sleep);
+  while (recorder_.calls.empty()) run(0);
+  EXPECT_LE(recorder_.calls[0].now - recorder_.calls[0].due, kPsPerUs);
+}
+
 TEST_F(DeviceTimeTest, AnotherVcpuCompletesForATargetThatIsHalted) {
   turn(0);
   start(1, 4096, 2);
