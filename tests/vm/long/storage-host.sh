@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The modelled disk's rates, by its own log, are the same on an idle and on a busy host.
+# It has not run through yet.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for host in idle busy; do

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Sets 2 and 3 of the thesis in a first form: mbw beside a reader of the disk under weights, on the machine disk whose
 # controller serves by virtual time. The disk is fast enough to take all of the memory.
+# It has not run through yet.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 command -v mbw > /dev/null || fail "mbw is missing; install Debian's package mbw"
