@@ -4,7 +4,7 @@
 //
 //   stream [-s SECONDS] [-k KIB] [-w PASSES] [-r] [-t] OP@CPU[@RESCTRL GROUP] ...
 //
-//   OP  copy, read, write, or spin (no memory)
+//   OP  copy, read, write, chase (each read waits for the one before), or spin (no memory)
 //   -s  seconds of the monotonic clock (default 0.2)
 //   -k  working set in KiB (default 16384); a copy splits it between source and destination
 //   -w  warm-up passes before the time starts (default 1)
@@ -31,7 +31,7 @@
 #include "plugin_call.h"
 
 // The clock is read after this many words.
-enum { MEBI = 1 << 20, WORDS_PER_STEP = 4096 };
+enum { MEBI = 1 << 20, WORDS_PER_STEP = 4096, WORDS_PER_LINE = 8 };
 
 struct options {
   double seconds;
@@ -122,16 +122,38 @@ static uint64_t spin(size_t n) {
   return n;
 }
 
+// Links the lines of the array into one random cycle: the first word of each is the next one's.
+static void link_lines(uint64_t *lines, size_t words, uint64_t *random) {
+  const size_t n = words / WORDS_PER_LINE;
+  for (size_t i = 0; i < n; i++) lines[i * WORDS_PER_LINE] = i;
+  for (size_t i = n; i > 1; i--) {  // Sattolo's shuffle
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    const size_t other = (*random >> 33) % (i - 1);
+    const uint64_t swapped = lines[(i - 1) * WORDS_PER_LINE];
+    lines[(i - 1) * WORDS_PER_LINE] = lines[other * WORDS_PER_LINE];
+    lines[other * WORDS_PER_LINE] = swapped;
+  }
+}
+
+// Follows the cycle. Each load waits for the one before.
+static uint64_t chase(const uint64_t *lines, size_t words) {
+  static uint64_t line;
+  for (size_t i = 0; i < words; i += WORDS_PER_LINE) line = lines[line * WORDS_PER_LINE];
+  __asm__ volatile("" : "+r"(line)::"memory");
+  return words * sizeof *lines;
+}
+
 static uint64_t work(const char *op, uint64_t *a, uint64_t *b, size_t from, size_t n) {
   if (strcmp(op, "copy") == 0) return copy(a + from, b + from, n);
   if (strcmp(op, "read") == 0) return read_all(b + from, n);
   if (strcmp(op, "write") == 0) return write_all(a + from, n);
+  if (strcmp(op, "chase") == 0) return chase(b, n);
   return spin(n);
 }
 
 static int known(const char *op) {
   return strcmp(op, "copy") == 0 || strcmp(op, "read") == 0 || strcmp(op, "write") == 0 ||
-         strcmp(op, "spin") == 0;
+         strcmp(op, "chase") == 0 || strcmp(op, "spin") == 0;
 }
 
 static void join(const char *group) {
@@ -161,6 +183,7 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
                step = words < WORDS_PER_STEP ? words : WORDS_PER_STEP;
   uint64_t seed = (uint64_t)cpu + 1, *random = o->scattered ? &seed : NULL;
   uint64_t *a = memory(bytes, random), *b = memory(bytes, random), moved = 0;
+  if (strcmp(op, "chase") == 0) link_lines(b, words, &seed);
   for (unsigned pass = 0; pass < o->warm_up; pass++) work(op, a, b, 0, words);
   atomic_fetch_add(&start->ready, 1);
   while (!atomic_load(&start->go)) __builtin_ia32_pause();
@@ -200,7 +223,7 @@ int main(int argc, char **argv) {
     char *at = strchr(argv[i], '@');
     if (at != NULL) *at++ = 0;
     if (at == NULL || !known(argv[i])) {
-      fprintf(stderr, "stream: %s: expected OP@CPU or OP@CPU@GROUP, OP copy, read, write or spin\n",
+      fprintf(stderr, "stream: %s: expected OP@CPU or OP@CPU@GROUP, OP copy, read, write, chase or spin\n",
               argv[i]);
       return 2;
     }
