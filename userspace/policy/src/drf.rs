@@ -45,7 +45,7 @@ pub struct Snapshot {
     pub period_s: f64,
     /// CPUs that the scheduler manages.
     pub cpus: f64,
-    /// Mean number of tasks that ran or waited for a CPU.
+    /// Mean number of tasks that ran or waited for a CPU, those of the system left out.
     pub runnable: f64,
     /// The throttles, which are alike in all domains.
     pub curve: Option<Curve>,

@@ -223,6 +223,22 @@ fn many_small_groups_cost_nothing() {
 }
 
 #[test]
+fn a_group_that_no_level_holds_back_does_not_unbalance_the_others() {
+    // The lowest level leaves the first group 7 % instead of 3 %.
+    for throttle in [Throttle::Linear, Throttle::Plateau] {
+        let loads = [steady(1.0, 0.95), steady(12.0, 0.6), steady(24.0, 0.9)];
+        let plant = Plant {
+            throttle,
+            ..Plant::new(&loads)
+        };
+        let periods = plant.run(&mut Drf::plain(&plant), RUN_S);
+        let sum = |group: usize| periods[30..].iter().map(|p| p[group]).sum::<f64>();
+        let ratio = sum(2) / sum(1);
+        assert!((ratio / 2.0 - 1.0).abs() < 0.02, "{throttle:?}: {ratio}");
+    }
+}
+
+#[test]
 fn pulses_take_no_more_than_their_share() {
     let (_, loads) = scenarios().pop().unwrap();
     let plant = Plant::new(&loads);

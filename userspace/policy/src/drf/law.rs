@@ -14,6 +14,14 @@ use super::filling::{Bounds, fill};
 /// full correction would overshoot where a curve is steeper than assumed.
 const GAIN: f64 = 0.5;
 
+/// Factor on the exponent in each period in which ERRORS corrections have left more than
+/// the part SLOW of an error. Where contention bounds a group more than its throttle, a
+/// level does little. A late reading keeps its sign for fewer periods.
+const GAIN_RISE: f64 = 1.5;
+const GAIN_MAX: f64 = 2.0;
+const SLOW: f64 = 0.7;
+const ERRORS: usize = 5;
+
 /// Largest change of a fraction in one period.
 const STEP: f64 = 2.0;
 
@@ -31,7 +39,7 @@ const RICH: f64 = 0.02;
 
 /// A group that lacks more than this part of its share is deprived, and others must
 /// not be released.
-const DEPRIVED: f64 = 0.05;
+const DEPRIVED: f64 = 0.03;
 
 /// A claim of more than this part of a group's traffic is tested.
 const CLAIM: f64 = 0.10;
@@ -92,6 +100,10 @@ pub struct Record {
     demand: Option<f64>,
     /// A claim that is being tested: the last periods, the oldest first.
     claim: [Option<Claim>; TEST_PERIODS],
+    /// Exponent of the last correction.
+    gain: f64,
+    /// The last errors that were corrected, the oldest first.
+    errors: [f64; ERRORS],
     reach: f64,
     retest_s: f64,
     retest_in_s: f64,
@@ -112,6 +124,8 @@ impl Default for Record {
             mean: None,
             demand: None,
             claim: [None; TEST_PERIODS],
+            gain: GAIN,
+            errors: [0.0; ERRORS],
             reach: REACH,
             retest_s: RETEST_S,
             retest_in_s: 0.0,
@@ -159,6 +173,21 @@ impl Record {
         self.retest_s = (self.retest_s * 2.0).min(RETEST_MAX_S);
     }
 
+    /// The exponent of the next correction. `error`: of the logarithm of the traffic.
+    fn adapt_gain(&mut self, error: f64) -> f64 {
+        let then = self.errors[0];
+        self.errors.rotate_left(1);
+        self.errors[ERRORS - 1] = error;
+        let same_side = self.errors.iter().all(|past| past * error > 0.0);
+        let slow = same_side && error.abs() > (SLOW * then.abs()).max(RICH);
+        self.gain = if slow {
+            (self.gain * GAIN_RISE).min(GAIN_MAX)
+        } else {
+            (self.gain / GAIN_RISE).max(GAIN)
+        };
+        self.gain
+    }
+
     /// Releases the throttle by a step, as memory is not contended.
     fn release(&mut self) {
         self.fraction = (self.fraction * STEP).min(1.0);
@@ -200,7 +229,10 @@ pub fn step(inputs: &[Input], records: &mut [Record], memory: &Memory) -> Vec<f6
     test_claims(&parts, records, total, full);
     let lacking = lacking(&parts, records, total);
     for ((input, record), &part) in inputs.iter().zip(&mut *records).zip(&parts) {
-        correct(input, record, part, lacking / total.max(f64::MIN_POSITIVE));
+        let moves_little = input.bytes_per_s < (SMALL * total).min(input.max);
+        if record.is_throttled() || !moves_little {
+            correct(input, record, part, lacking / total.max(f64::MIN_POSITIVE));
+        }
     }
     if lacking < SMALL * total {
         rise_together(records, total, if full { RISE_FULL } else { RISE });
@@ -220,11 +252,14 @@ fn release(inputs: &[Input], records: &mut [Record]) {
 }
 
 fn bounds(input: &Input, record: &Record) -> Bounds {
+    // No level takes more from a group at its floor. The others share the rest.
+    let stuck = record.is_throttled() && record.fraction <= input.floor;
+    let kept = if stuck { record.mean() } else { 0.0 };
     let reach = record.reach * input.bytes_per_s.max(record.mean());
     let demand = record.demand.unwrap_or(f64::INFINITY);
     Bounds {
         weight: input.weight,
-        min: input.min,
+        min: input.min.max(kept),
         max: reach.min(demand).min(input.max),
     }
 }
@@ -233,8 +268,10 @@ fn bounds(input: &Input, record: &Record) -> Bounds {
 /// all traffic that deprived groups lack. Groups that are throttled alike hardly lose
 /// traffic to them, so the correction must be larger then.
 fn correct(input: &Input, record: &mut Record, part: f64, lacking: f64) {
-    let ratio = if input.bytes_per_s > 0.0 {
-        part / input.bytes_per_s
+    // A single reading shows which level its slots had, too.
+    let moved = (input.bytes_per_s + record.mean()) / 2.0;
+    let ratio = if moved > 0.0 {
+        part / moved
     } else {
         f64::INFINITY
     };
@@ -244,7 +281,8 @@ fn correct(input: &Input, record: &mut Record, part: f64, lacking: f64) {
         } else {
             1.0
         };
-        let change = (ratio.powf(GAIN) * squeeze).clamp(1.0 / STEP, STEP);
+        let gain = record.adapt_gain(ratio.ln().clamp(-1.0, 1.0));
+        let change = (ratio.powf(gain) * squeeze).clamp(1.0 / STEP, STEP);
         record.fraction = (record.fraction * change).clamp(input.floor.min(1.0), 1.0);
     }
 }
