@@ -2,6 +2,8 @@
 //! The values that are loaded into the BPF scheduler, after every option was
 //! checked. `--dry-run` prints exactly these.
 
+use std::path::PathBuf;
+
 use clap::ValueEnum;
 use drfq_controller_link::target::Target;
 use drfq_sense::perf_event::TrafficSource;
@@ -114,6 +116,9 @@ pub struct Config {
     pub shadow: Option<Target>,
     /// Whether memory bandwidth is shared by throttling.
     pub mba: Mode,
+    /// Where the loop records each period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mba_trace: Option<PathBuf>,
     /// What shares it as one.
     pub entity: Entity,
     /// What counts memory traffic.

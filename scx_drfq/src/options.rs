@@ -3,6 +3,8 @@
 //! help text. `resolve` checks the options against each other and against the
 //! machine, and turns them into the values that are loaded.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail, ensure};
 use clap::Args;
 use drfq_controller_link::target::Target;
@@ -152,6 +154,10 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Mode::Off)]
     pub mba: Mode,
 
+    /// Record what the loop of --mba measures and plans: a line of JSON per period
+    #[arg(long, value_name = "FILE")]
+    pub mba_trace: Option<PathBuf>,
+
     /// What shares memory bandwidth as one, with --mba
     #[arg(long, value_enum, default_value_t = Entity::Cgroup)]
     pub entity: Entity,
@@ -205,6 +211,7 @@ impl Options {
             register_shift: self.register_shift,
             shadow: self.shadow.clone(),
             mba: self.mba,
+            mba_trace: self.mba_trace.clone(),
             entity: self.entity,
             traffic: self.traffic_source()?,
         })

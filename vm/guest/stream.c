@@ -223,7 +223,7 @@ int main(int argc, char **argv) {
     char *at = strchr(argv[i], '@');
     if (at != NULL) *at++ = 0;
     if (at == NULL || !known(argv[i])) {
-      fprintf(stderr, "stream: %s: expected OP@CPU or OP@CPU@GROUP, OP copy, read, write, chase or spin\n",
+      fprintf(stderr, "stream: %s: expected OP@CPU[@GROUP], OP copy, read, write, chase or spin\n",
               argv[i]);
       return 2;
     }

@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    time::Duration,
+    time::Instant,
 };
 
 use drfq_policy::drf::{Class, GroupId, curve::Curve};
@@ -13,12 +13,11 @@ use drfq_resctrl::{
     fs::ResctrlFs,
     groups::{Ctrl, Groups, Mon, Placed},
     info::{Assignable, Info, Unit},
-    reading::{Event, Meter},
+    reading::Event,
     schemata::{Domain, Resource},
 };
 
-/// No memory of one domain moves more (bytes per second).
-const MEMORY_MAX_BYTES_PER_S: u64 = 10_000_000_000_000;
+use super::gauge::{Gauge, Moved};
 
 /// AMD's unit of bandwidth (bytes per second).
 const EIGHTH_GB: f64 = 125e6;
@@ -37,7 +36,7 @@ pub struct Counts {
 /// An entity's MON group.
 struct Monitored {
     mon: Mon,
-    meters: HashMap<Domain, Meter>,
+    gauges: HashMap<Domain, Gauge>,
     bytes: u64,
     /// Threads that were put into it, or belong to another program's group.
     placed: BTreeMap<u32, bool>,
@@ -57,13 +56,15 @@ pub struct Actuator<F: ResctrlFs> {
     /// Classes by number, made when they are first needed.
     classes: Vec<Option<Rung>>,
     monitored: BTreeMap<GroupId, Monitored>,
-    /// Traffic of the default group without our groups, by domain: its meter and the
+    /// Traffic of the default group without our groups, by domain: its gauge and the
     /// last rate.
-    rest: Vec<(Meter, f64)>,
+    rest: Vec<(Gauge, f64)>,
     /// Changes with each group that comes, goes or moves.
     shape: u64,
     rest_of_shape: u64,
     assigns: bool,
+    /// The time. Tests have their own.
+    clock: fn() -> Instant,
     /// What was done.
     pub counts: Counts,
     /// The last failure.
@@ -75,7 +76,7 @@ impl<F: ResctrlFs> Actuator<F> {
     ///
     /// # Errors
     /// As [`Groups::open`].
-    pub fn open(fs: F, info: &Info, classes: usize) -> Result<Self> {
+    pub fn open(fs: F, info: &Info, classes: usize, clock: fn() -> Instant) -> Result<Self> {
         let (groups, _) = Groups::open(fs)?;
         let bandwidth = info.bandwidth.as_ref();
         let monitoring = info.monitoring.as_ref();
@@ -96,6 +97,7 @@ impl<F: ResctrlFs> Actuator<F> {
             assigns: monitoring
                 .and_then(|found| found.assignable.as_ref())
                 .is_some_and(by_hand),
+            clock,
             counts: Counts::default(),
             failure: None,
         })
@@ -121,7 +123,7 @@ impl<F: ResctrlFs> Actuator<F> {
                 }
                 let monitored = Monitored {
                     mon,
-                    meters: HashMap::new(),
+                    gauges: HashMap::new(),
                     bytes: 0,
                     placed: BTreeMap::new(),
                 };
@@ -181,23 +183,23 @@ impl<F: ResctrlFs> Actuator<F> {
 
     /// What an entity moved since the last call, by domain (bytes per second); 0 where
     /// it is not known.
-    pub fn traffic(&mut self, id: GroupId, since: Duration) -> Vec<f64> {
+    pub fn traffic(&mut self, id: GroupId) -> Vec<f64> {
         let Some(monitored) = self.monitored.get_mut(&id) else {
             return vec![0.0; self.domains.len()];
         };
         let (mut rates, mut failed) = (Vec::new(), None);
         for &domain in &self.domains {
-            let meter = monitored.meters.entry(domain);
-            let meter = meter.or_insert_with(new_meter);
+            let gauge = monitored.gauges.entry(domain);
+            let gauge = gauge.or_insert_with(|| Gauge::new((self.clock)()));
             let moved = match self.groups.reading(&monitored.mon, domain, Event::MbmTotal) {
-                Ok(reading) => meter.take(reading, since).bytes().unwrap_or(0),
+                Ok(reading) => gauge.take(reading, (self.clock)()).unwrap_or_default(),
                 Err(error) => {
                     failed = Some(error);
-                    0
+                    Moved::default()
                 }
             };
-            monitored.bytes += moved;
-            rates.push(moved as f64 / since.as_secs_f64().max(1e-3));
+            monitored.bytes += moved.bytes;
+            rates.push(moved.bytes_per_s);
         }
         if let Some(error) = failed {
             self.check::<()>(Err(error));
@@ -285,14 +287,15 @@ impl<F: ResctrlFs> Actuator<F> {
 
     /// Traffic of the default group without our MON groups in it, by domain (bytes
     /// per second). `traffic`: of each monitored entity.
-    pub fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>, since: Duration) -> Vec<f64> {
+    pub fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>) -> Vec<f64> {
         // The kernel's count of the default group includes its MON groups, so it jumps
         // when one comes or goes.
         if self.rest_of_shape != self.shape || self.rest.len() != self.domains.len() {
             self.rest_of_shape = self.shape;
             let rate = |index: usize| self.rest.get(index).map_or(0.0, |rest| rest.1);
-            let meters = (0..self.domains.len()).map(|index| (new_meter(), rate(index)));
-            self.rest = meters.collect();
+            let now = (self.clock)();
+            let gauges = (0..self.domains.len()).map(|index| (Gauge::new(now), rate(index)));
+            self.rest = gauges.collect();
         }
         let in_default = |id: &GroupId| self.monitored[id].mon.parent() == &Ctrl::DEFAULT;
         let known = traffic
@@ -300,11 +303,12 @@ impl<F: ResctrlFs> Actuator<F> {
             .filter(|(id, _)| self.monitored.contains_key(id));
         let known: Vec<_> = known.filter(|(id, _)| in_default(id)).collect();
         for (index, &domain) in self.domains.iter().enumerate() {
-            let (meter, rate) = &mut self.rest[index];
+            let (gauge, rate) = &mut self.rest[index];
             let reading = self.groups.reading(&Ctrl::DEFAULT, domain, Event::MbmTotal);
-            if let Some(moved) = reading.ok().and_then(|it| meter.take(it, since).bytes()) {
+            let taken = |reading| gauge.take(reading, (self.clock)());
+            if let Some(moved) = reading.ok().and_then(taken) {
                 let ours: f64 = known.iter().map(|(_, rates)| rates[index]).sum();
-                *rate = (moved as f64 / since.as_secs_f64().max(1e-3) - ours).max(0.0);
+                *rate = (moved.bytes_per_s - ours).max(0.0);
             }
         }
         self.rest.iter().map(|rest| rest.1).collect()
@@ -319,10 +323,6 @@ impl<F: ResctrlFs> Actuator<F> {
             self.failure = Some(error.to_string());
         }
     }
-}
-
-fn new_meter() -> Meter {
-    Meter::new(MEMORY_MAX_BYTES_PER_S)
 }
 
 /// The levels of this machine's throttles; none if it cannot throttle. `capacity`: of

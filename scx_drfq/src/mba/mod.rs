@@ -5,7 +5,9 @@
 
 pub mod actuator;
 pub mod entities;
+mod gauge;
 pub mod guard;
+mod trace;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,6 +39,7 @@ use self::{
     actuator::Actuator,
     entities::{Entity, Hierarchy, Kernel, Key, Usage},
     guard::Guard,
+    trace::Trace,
 };
 use crate::{config::Config, loader::Window, tasks};
 
@@ -70,6 +73,7 @@ pub struct Loop {
     cpus: f64,
     entity: Entity,
     state: String,
+    trace: Option<Trace>,
 }
 
 impl Loop {
@@ -90,7 +94,11 @@ impl Loop {
         } else {
             0
         };
-        let actuator = Actuator::open(files, &info, classes).map_err(|error| error.to_string())?;
+        let actuator = Actuator::open(files, &info, classes, Instant::now)
+            .map_err(|error| error.to_string())?;
+        let trace = config.mba_trace.as_deref().map(Trace::create).transpose();
+        let trace =
+            trace.map_err(|error| format!("cannot write the file of --mba-trace: {error}"))?;
         let m = config.memory_bandwidth_bytes_per_s;
         let capacity = m.map(|m| m.bytes_per_s() as f64 / actuator.domains().len().max(1) as f64);
         Ok(Self {
@@ -100,6 +108,7 @@ impl Loop {
             cpus: config.nr_cpus.into(),
             entity: config.entity,
             state: reason,
+            trace,
         })
     }
 
@@ -190,6 +199,9 @@ struct Running<F: ResctrlFs, H: Hierarchy> {
     tasks: Vec<TaskSample>,
     looked: Option<Instant>,
     periods: u64,
+    own: u32,
+    began: Instant,
+    trace: Option<Trace>,
 }
 
 impl<H: Hierarchy> Running<KernelFs, H> {
@@ -210,6 +222,9 @@ impl<H: Hierarchy> Running<KernelFs, H> {
             tasks: Vec::new(),
             looked: None,
             periods: 0,
+            own: std::process::id(),
+            began: Instant::now(),
+            trace: ready.trace,
         }
     }
 }
@@ -251,13 +266,13 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         let Some(interval) = interval else {
             return;
         };
-        self.runnable = runnable(&before, &self.tasks, interval);
+        self.runnable = runnable(&before, &self.tasks, interval, self.own);
         let usages = entities::usages(
             self.entity,
             &before,
             &self.tasks,
             interval.as_secs_f64(),
-            std::process::id(),
+            self.own,
             &self.hierarchy,
         );
         let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
@@ -300,9 +315,9 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         let traffic: BTreeMap<GroupId, Vec<f64>> = ids
             .collect::<Vec<_>>()
             .into_iter()
-            .map(|id| (id, self.actuator.traffic(id, since)))
+            .map(|id| (id, self.actuator.traffic(id)))
             .collect();
-        let rest = self.actuator.rest(&traffic, since);
+        let rest = self.actuator.rest(&traffic);
         let domains = rest.iter().enumerate().map(|(index, rest)| Domain {
             bytes_per_s: rest + traffic.values().map(|rates| rates[index]).sum::<f64>(),
             capacity: self.capacity,
@@ -326,9 +341,24 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         let (plan, policy) = plan(&snapshot, &self.policy);
         self.policy = policy;
         self.periods += 1;
+        self.record(&snapshot, &plan);
         let new = self.report(&snapshot, &plan);
         *report.lock().unwrap_or_else(PoisonError::into_inner) = new;
         plan
+    }
+
+    /// Adds the period to the trace. A trace that cannot be written ends.
+    fn record(&mut self, snapshot: &Snapshot, plan: &Plan) {
+        let Some(trace) = &mut self.trace else {
+            return;
+        };
+        let members = self.members.iter();
+        let names: Vec<String> = members.map(|(key, m)| name(key, &m.usage)).collect();
+        let at_s = self.began.elapsed().as_secs_f64();
+        if let Err(error) = trace.add(at_s, &names, snapshot, plan) {
+            self.actuator.failure = Some(format!("cannot write the trace: {error}"));
+            self.trace = None;
+        }
     }
 
     fn report(&self, snapshot: &Snapshot, plan: &Plan) -> Mba {
@@ -395,13 +425,15 @@ fn name(key: &Key, usage: &Usage) -> String {
     }
 }
 
-/// Mean number of tasks that ran or waited for a CPU between two samples. Kernels that
-/// do not record waiting leave the number at the second sample.
-fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration) -> f64 {
+/// Mean number of tasks that ran or waited for a CPU between two samples. Kernel threads
+/// and process `own` do not count: they take little, and a task that waits for them counts
+/// anyway. Kernels that do not record waiting leave the number at the second sample.
+fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration, own: u32) -> f64 {
+    let counts = |task: &&TaskSample| !task.kthread && task.tgid != own;
     if now.iter().all(|task| task.wait_ns == 0) {
         let waits =
             |task: &&TaskSample| matches!(task.state, TaskState::Queued | TaskState::Running);
-        return now.iter().filter(waits).count() as f64;
+        return now.iter().filter(counts).filter(waits).count() as f64;
     }
     let before: BTreeMap<u32, u64> = before
         .iter()
@@ -411,7 +443,7 @@ fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration) -> f6
         Some(&before) => busy_ns(task).saturating_sub(before),
         None => 0,
     };
-    let sum: u64 = now.iter().map(busy).sum();
+    let sum: u64 = now.iter().filter(counts).map(busy).sum();
     sum as f64 / interval.as_nanos().max(1) as f64
 }
 

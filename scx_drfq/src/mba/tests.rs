@@ -1,12 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The loop on a model of the kernel's resctrl.
 
+use std::{cell::Cell, sync::LazyLock};
+
 use drfq_resctrl::{
     fake::{FakeKernel, Shape},
     reading::{Event, Reading},
 };
 
 use super::*;
+
+thread_local! {
+    /// Time of the machine since an arbitrary moment.
+    static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+fn clock() -> Instant {
+    *START + NOW.get()
+}
 
 /// A cgroup for each process, /P with cpu.weight 100 P.
 struct Cgroups;
@@ -51,7 +64,8 @@ impl<'a> Machine<'a> {
     fn new(kernel: &'a FakeKernel, hogs: u32) -> Self {
         let info = Info::read(&kernel, Vendor::Intel).unwrap();
         let classes = info.num_closids as usize - 1;
-        let actuator = Actuator::open(kernel, &info, classes).unwrap();
+        let actuator = Actuator::open(kernel, &info, classes, clock).unwrap();
+        NOW.set(Duration::ZERO);
         for pid in 1..=hogs {
             kernel.start_task(pid, None);
         }
@@ -73,6 +87,9 @@ impl<'a> Machine<'a> {
                 tasks: Vec::new(),
                 looked: None,
                 periods: 0,
+                own: u32::MAX,
+                began: Instant::now(),
+                trace: None,
             },
             report: Mutex::default(),
             hogs,
@@ -139,6 +156,7 @@ impl<'a> Machine<'a> {
             sums.fill(0.0);
             for _ in 0..LOOK_PERIODS {
                 let plan = self.running.step(PERIOD, &self.report);
+                NOW.set(NOW.get() + PERIOD);
                 for slot in 0..2 {
                     self.running.actuator.apply(&plan.classes, slot);
                     for (sum, got) in sums.iter_mut().zip(self.serve()) {
@@ -244,7 +262,7 @@ fn a_vanished_or_unmounted_resctrl_is_no_panic() {
 }
 
 #[test]
-fn runnable_tasks_are_those_that_ran_or_waited() {
+fn runnable_tasks_are_those_of_users_that_ran_or_waited() {
     let task = |pid, cpu_ms: u64, wait_ms: u64, state| TaskSample {
         pid,
         cpu_ns: cpu_ms * 1_000_000,
@@ -252,20 +270,28 @@ fn runnable_tasks_are_those_that_ran_or_waited() {
         state,
         ..TaskSample::default()
     };
+    const OWN: u32 = 9;
     let half = Duration::from_millis(500);
+    let mut kthread = task(8, 0, 0, TaskState::Queued);
+    kthread.kthread = true;
     let before = [
         task(1, 100, 100, TaskState::Queued),
         task(2, 0, 0, TaskState::Blocked),
+        task(OWN, 0, 0, TaskState::Blocked),
+        kthread.clone(),
     ];
+    kthread.wait_ns = 400_000_000;
     let now = [
         task(1, 400, 300, TaskState::Queued),
         task(2, 50, 0, TaskState::Blocked),
         task(3, 900, 900, TaskState::Queued), // new: its past is not of this interval
+        task(OWN, 200, 200, TaskState::Queued),
+        kthread,
     ];
-    assert!((runnable(&before, &now, half) - 1.1).abs() < 1e-9);
+    assert!((runnable(&before, &now, half, OWN) - 1.1).abs() < 1e-9);
     let unknown = [
         task(1, 400, 0, TaskState::Queued),
         task(2, 50, 0, TaskState::Blocked),
     ];
-    assert!((runnable(&before, &unknown, half) - 1.0).abs() < 1e-9);
+    assert!((runnable(&before, &unknown, half, OWN) - 1.0).abs() < 1e-9);
 }

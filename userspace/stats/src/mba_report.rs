@@ -22,7 +22,7 @@ pub struct Mba {
     pub bytes_per_s: f64,
     #[stat(desc = "traffic that counts as full (bytes per second)")]
     pub capacity_bytes_per_s: f64,
-    #[stat(desc = "mean number of tasks that ran or waited for a CPU")]
+    #[stat(desc = "mean number of users' tasks that ran or waited for a CPU")]
     pub runnable: f64,
     #[stat(desc = "groups that are monitored, heaviest first")]
     pub groups: Vec<MbaGroup>,
