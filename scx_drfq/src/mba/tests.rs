@@ -265,6 +265,7 @@ fn a_vanished_or_unmounted_resctrl_is_no_panic() {
 fn runnable_tasks_are_those_of_users_that_ran_or_waited() {
     let task = |pid, cpu_ms: u64, wait_ms: u64, state| TaskSample {
         pid,
+        tgid: pid,
         cpu_ns: cpu_ms * 1_000_000,
         wait_ns: wait_ms * 1_000_000,
         state,

@@ -44,8 +44,10 @@ const DEPRIVED: f64 = 0.03;
 /// A claim of more than this part of a group's traffic is tested.
 const CLAIM: f64 = 0.10;
 
-/// Periods after which a claim must have had an effect.
-const TEST_PERIODS: usize = 2;
+/// A claim is judged by what happened in at least MIN_TEST and at most TEST_PERIODS
+/// periods: the least in which the others gave up enough to tell.
+const MIN_TEST: usize = 2;
+const TEST_PERIODS: usize = 5;
 
 /// A claim succeeds if the group gained this part of its own traffic ...
 const GAINED_OWN: f64 = 0.02;
@@ -327,7 +329,7 @@ fn test_claims(parts: &[f64], records: &mut [Record], total: f64, full: bool) {
     let everything: f64 = records.iter().map(Record::mean).sum();
     let claimed: f64 = records
         .iter()
-        .filter_map(|record| Some(record.claim[0]?.more))
+        .filter_map(|record| Some(record.claim[TEST_PERIODS - MIN_TEST]?.more))
         .sum();
     for (record, &part) in records.iter_mut().zip(parts) {
         if lack(record, part, total) <= CLAIM {
@@ -343,7 +345,9 @@ fn test_claims(parts: &[f64], records: &mut [Record], total: f64, full: bool) {
             others: everything - own,
             more: part - own,
         };
-        match record.claim[0].map(|then| then.judge(&now, claimed)) {
+        let old_enough = record.claim[..=TEST_PERIODS - MIN_TEST].iter().rev();
+        let mut verdicts = old_enough.flatten().map(|then| then.judge(&now, claimed));
+        match verdicts.find(|verdict| *verdict != Verdict::Untested) {
             Some(Verdict::Refused) => {
                 record.satisfy();
                 continue;
@@ -357,12 +361,14 @@ fn test_claims(parts: &[f64], records: &mut [Record], total: f64, full: bool) {
 }
 
 /// Whether a claim was justified.
+#[derive(PartialEq)]
 enum Verdict {
     /// The group took what others gave up.
     Granted,
     /// It did not, so it has all that it wants.
     Refused,
-    /// The others gave up too little to tell, as throttles at their floor do.
+    /// The others gave up too little to tell it from noise, as throttles at their floor
+    /// do, and high levels where contention is the closer bound.
     Untested,
 }
 
@@ -372,12 +378,39 @@ impl Claim {
         let freed = (self.others - now.others).max(0.0);
         let share = freed * (self.more / claimed.max(self.more));
         let gained = now.own - self.own;
-        if share < GAINED_FREED * self.more {
+        if share < GAINED_FREED * self.more || GAINED_FREED * share < GAINED_OWN * self.own {
             Verdict::Untested
         } else if gained < (GAINED_OWN * self.own).max(GAINED_FREED * share) {
             Verdict::Refused
         } else {
             Verdict::Granted
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_refused_only_after_others_gave_up_more_than_noise() {
+        let then = Claim {
+            own: 0.29,
+            others: 0.71,
+            more: 0.045,
+        };
+        for (own, others, expected) in [
+            (0.290, 0.705, Verdict::Untested), // next to nothing was given up
+            (0.293, 0.690, Verdict::Untested), // a gain that noise could hide
+            (0.291, 0.670, Verdict::Refused),
+            (0.303, 0.670, Verdict::Granted),
+        ] {
+            let now = Claim {
+                own,
+                others,
+                ..then
+            };
+            assert!(then.judge(&now, then.more) == expected, "{now:?}");
         }
     }
 }
