@@ -131,8 +131,8 @@ def main():
     scx_drfq, seconds, loads, *modes = sys.argv[1:]
     write(f"{CGROUPS}/cgroup.subtree_control", "+cpu")
     mark = 0
-    for number, mode in enumerate(modes):
-        mode, _, own = mode.partition("=")
+    for number, wanted in enumerate(modes):
+        mode, _, own = wanted.partition("=")
         loads = own or loads
         print(mode, mark, loads, flush=True)
         ops, weights = zip(*(load.split(":") for load in loads.split(",")))
