@@ -16,7 +16,7 @@ use drfq_sense::{
     traffic_counters::TrafficCounters,
 };
 
-use crate::{kernel_btf::KernelBtf, preflight, privileges};
+use crate::{group_limits::GroupLimits, kernel_btf::KernelBtf, preflight, privileges};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,6 +60,7 @@ pub fn run(output: &mut impl Write) -> Result<bool> {
         Ok(topology) => findings.extend([cpus(&topology), pmu(&topology, &root)]),
         Err(error) => findings.push(Finding::new(Verdict::Fail, "CPUs", format!("{error:#}"))),
     }
+    findings.extend(group_limits(&root));
     findings.extend(resctrl(&Detection::new(&root)));
     write(output, &findings)?;
     Ok(findings
@@ -130,6 +131,11 @@ fn occupied(root: &Path) -> Option<Finding> {
             preflight::occupied(&name),
         )),
     }
+}
+
+fn group_limits(root: &Path) -> Option<Finding> {
+    let warning = GroupLimits::detect(root).warning()?;
+    Some(Finding::new(Verdict::Warn, "cgroups", warning))
 }
 
 fn privileged() -> Finding {

@@ -13,6 +13,7 @@ mod cli;
 mod client;
 mod config;
 mod doctor;
+mod group_limits;
 mod kernel_btf;
 mod link_summary;
 mod links;
