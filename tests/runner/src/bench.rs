@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What scheduling costs: perf's scheduler benchmarks, and the run time of the
-//! BPF programs, side by side in one session.
+//! What scheduling costs: perf's scheduler benchmarks, forks, wake-ups beside hogs, and the run
+//! time of the BPF programs, side by side in one session.
 
 use crate::bpf_programs::{self, BpfProgram};
 use crate::rows::{self, Provenance, Row};
@@ -13,14 +13,23 @@ use std::path::Path;
 use std::process::Command;
 
 /// Schedulers by their name in the rows.
-const SCHEDULERS: [(&str, SchedulerProgram); 3] = [
+const SCHEDULERS: [(&str, SchedulerProgram); 6] = [
     ("EEVDF", SchedulerProgram::Eevdf),
     ("scx_drfq", SchedulerProgram::ScxDrfq),
     ("scx_rusty", SchedulerProgram::ScxRusty),
+    ("scx_lavd", SchedulerProgram::ScxLavd),
+    ("scx_bpfland", SchedulerProgram::ScxBpfland),
+    ("scx_cosmos", SchedulerProgram::ScxCosmos),
 ];
 
 /// Round trips of `perf bench sched pipe`.
 const PIPE_LOOPS: u32 = 20_000;
+
+/// Processes that are forked, one after the other.
+const FORKS: u32 = 1_000;
+
+/// What an instruction takes on the VM's clock, ns (tests/vm/bench).
+const INSTRUCTION_NS: f64 = 4.0;
 
 const BPF_STATS_FILE: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
@@ -89,13 +98,26 @@ fn session(executables: &Executables, scheduler: SchedulerProgram, dir: &Path) -
     let before = bpf_programs::loaded();
     let log = dir.join("scheduler.log");
     let loaded = LoadedScheduler::start(executables, scheduler, &[], &log)?;
-    let pipe_us = pipe_s()? * 1e6 / f64::from(PIPE_LOOPS);
+    let switches = context_switches()?;
+    let pipe_s = pipe_s()?;
+    let switches = context_switches()? - switches;
+    let pipe_us = pipe_s * 1e6 / f64::from(PIPE_LOOPS);
+    let per_switch = pipe_s * 1e9 / INSTRUCTION_NS / switches as f64;
     let messaging_ms = messaging_s()? * 1e3;
+    let fork_us = perf("syscall", &["fork", "-l", &FORKS.to_string()])? * 1e6 / f64::from(FORKS);
     let bench = |what: &str, unit| (BENCH, what.to_string(), unit);
     let mut found = vec![
         (bench("sched pipe, one round trip", "us"), pipe_us),
+        (
+            bench("instructions per context switch in sched pipe", "1"),
+            per_switch,
+        ),
         (bench("sched messaging -g 4 -l 50", "ms"), messaging_ms),
+        (bench("syscall fork, one process", "us"), fork_us),
     ];
+    for (what, value) in wake_ups(&executables.ours, dir)? {
+        found.push((bench(what, "us"), value));
+    }
     if scheduler != SchedulerProgram::Eevdf {
         found.extend(bpf_time(&before)?);
     }
@@ -136,17 +158,61 @@ fn bpf_time(before: &BTreeMap<u32, BpfProgram>) -> Result<Found> {
 
 /// Seconds of the pipe benchmark.
 fn pipe_s() -> Result<f64> {
-    perf(&["pipe", "-l", &PIPE_LOOPS.to_string()])
+    perf("sched", &["pipe", "-l", &PIPE_LOOPS.to_string()])
 }
 
 fn messaging_s() -> Result<f64> {
-    perf(&["messaging", "-g", "4", "-l", "50"])
+    perf("sched", &["messaging", "-g", "4", "-l", "50"])
 }
 
-/// `perf bench --format=simple sched ...` prints the seconds it took.
-fn perf(args: &[&str]) -> Result<f64> {
+/// How late a sleeper of 1 ms runs and 5 ms sleeps wakes up beside three hogs: median and 99th
+/// percentile, us.
+fn wake_ups(ours: &Path, dir: &Path) -> Result<[(&'static str, f64); 2]> {
+    let load = ours.join("drfq-load");
+    let report = dir.join("wake-ups.json");
+    let start = |command: &mut Command| command.spawn().context("cannot start drfq-load");
+    let mut hogs = Vec::new();
+    for _ in 0..3 {
+        hogs.push(start(
+            Command::new(&load).args(["--duration-s=3.5", "hog"]),
+        )?);
+    }
+    let mut sleeper = start(
+        Command::new(&load)
+            .args(["--duration-s=3", "--json"])
+            .arg(&report)
+            .args(["sleeper", "--run-us=1000", "--sleep-us=5000"]),
+    )?;
+    sleeper.wait().context("drfq-load sleeper")?;
+    for mut hog in hogs {
+        hog.wait().context("drfq-load hog")?;
+    }
+    let text = std::fs::read_to_string(&report).context("the sleeper left no report")?;
+    let report: serde_json::Value = serde_json::from_str(&text).context("the sleeper's report")?;
+    let us = |name: &str| {
+        find_number(&report, name)
+            .map(|ns| ns / 1e3)
+            .with_context(|| format!("the sleeper's report has no {name}"))
+    };
+    Ok([
+        ("wake-up beside 3 hogs, median", us("p50_ns")?),
+        ("wake-up beside 3 hogs, 99th percentile", us("p99_ns")?),
+    ])
+}
+
+/// The number of this name, however deep in a report.
+fn find_number(value: &serde_json::Value, name: &str) -> Option<f64> {
+    let fields = value.as_object()?;
+    fields
+        .get(name)
+        .and_then(serde_json::Value::as_f64)
+        .or_else(|| fields.values().find_map(|value| find_number(value, name)))
+}
+
+/// `perf bench --format=simple SUITE ...` prints the seconds it took.
+fn perf(suite: &str, args: &[&str]) -> Result<f64> {
     let output = Command::new("perf")
-        .args(["bench", "--format=simple", "sched"])
+        .args(["bench", "--format=simple", suite])
         .args(args)
         .output()
         .context("cannot start perf: install linux-perf")?;

@@ -88,7 +88,7 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
     },
-    /// Run benchmarks under EEVDF, scx_drfq and scx_rusty by turns.
+    /// Run benchmarks under EEVDF, scx_drfq and its peers by turns.
     Bench {
         /// Repeats of each benchmark.
         #[arg(long, default_value_t = 5)]

@@ -98,8 +98,14 @@ pub enum SchedulerProgram {
     Eevdf,
     /// This project's.
     ScxDrfq,
-    /// A peer.
+    /// Peers.
     ScxRusty,
+    /// See tools/peers.
+    ScxLavd,
+    /// See tools/peers.
+    ScxBpfland,
+    /// See tools/peers.
+    ScxCosmos,
 }
 
 impl SchedulerProgram {

@@ -44,6 +44,9 @@ impl Executables {
             SchedulerProgram::Eevdf => None,
             SchedulerProgram::ScxDrfq => Some(self.ours.join("scx_drfq")),
             SchedulerProgram::ScxRusty => Some(self.peers.join("scx_rusty")),
+            SchedulerProgram::ScxLavd => Some(self.peers.join("scx_lavd")),
+            SchedulerProgram::ScxBpfland => Some(self.peers.join("scx_bpfland")),
+            SchedulerProgram::ScxCosmos => Some(self.peers.join("scx_cosmos")),
         }
     }
 
