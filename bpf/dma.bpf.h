@@ -22,20 +22,41 @@ static void dma_charge(struct task_struct *p, u64 bytes)
 	count(DRFQ_EV_DMA_CHARGED);
 }
 
+/* Returns whether @bio moves data to or from a device that is not stacked on others. */
+static __always_inline bool dma_moves_data(const struct bio *bio)
+{
+	u32 op = bio->bi_opf & 0xff;
+
+	return (op == REQ_OP_READ || op == REQ_OP_WRITE) &&
+	       !bio->bi_bdev->bd_disk->fops->submit_bio;
+}
+
 /*
- * A block request is queued; the current task submits it. Stacked devices (dm, md)
- * are skipped, because the device below them queues the same bytes again.
+ * A block request is queued; the current task submits it. Stacked devices (dm, md) are
+ * skipped. Most of them queue the same bytes again, in a new request for the device
+ * below. The others remap the request (drfq_bio_remap).
  */
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(drfq_bio_queue, struct bio *bio)
 {
-	u32 op = bio->bi_opf & 0xff;
+	if (dma_moves_data(bio))
+		dma_charge(bpf_get_current_task_btf(), bio->bi_iter.bi_size);
+	return 0;
+}
 
-	if (op != REQ_OP_READ && op != REQ_OP_WRITE)
+/*
+ * A request goes to another device. The kernel traces the queueing of a request once,
+ * and then sets a flag. So a request with the flag, which a stacked device sends to the
+ * one below (md raid0, NVMe multipath), is charged here. A partition is no such device:
+ * its requests are remapped from the partition itself.
+ */
+SEC("tp_btf/block_bio_remap")
+int BPF_PROG(drfq_bio_remap, struct bio *bio, u32 from)
+{
+	if (!(bio->bi_flags & bio_traced_flag) || bio->bi_bdev->bd_dev == from)
 		return 0;
-	if (bio->bi_bdev->bd_disk->fops->submit_bio)
-		return 0;
-	dma_charge(bpf_get_current_task_btf(), bio->bi_iter.bi_size);
+	if (dma_moves_data(bio))
+		dma_charge(bpf_get_current_task_btf(), bio->bi_iter.bi_size);
 	return 0;
 }
 

@@ -51,6 +51,9 @@ const volatile u32 register_shift = DRFQ_REGISTER_SHIFT;
 /* Bytes per event of the traffic counter; 0: there is no counter. */
 const volatile u32 pmu_event_bytes;
 
+/* The flag of a request whose queueing the kernel has traced; 0: not known. */
+const volatile u32 bio_traced_flag;
+
 /*
  * A pointer to conf without the volatile qualifier, for drfq.h. The asm statement
  * hides its origin: otherwise the compiler would use the initial values above.

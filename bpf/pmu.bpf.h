@@ -55,8 +55,9 @@ static u64 pmu_take_bytes(struct drfq_cpu *slot)
 
 	if (!pmu_event_bytes || !pmu_read(&value))
 		return 0;
-	/* What was counted before the scheduler was loaded belongs to no packet. */
-	if (!slot->base_enabled_ns) {
+	/* What was counted before the scheduler was loaded belongs to no packet. Nor
+	 * does what a counter has counted that the agent has put in a dead one's place. */
+	if (!slot->base_enabled_ns || value.enabled < slot->base_enabled_ns) {
 		pmu_set_base(slot, &value);
 		return 0;
 	}

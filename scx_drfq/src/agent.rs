@@ -219,6 +219,9 @@ fn serve(
             // An error means that the client has disconnected.
             let _ = samples.send(look(with_tasks).map_err(|error| format!("{error:#}")));
         }
+        if let Some(line) = scheduler.replace_dead_counters(&root())? {
+            say(&line);
+        }
         if next.is_some_and(|next| next <= Instant::now()) {
             let sample = look(false)?;
             let cur = system(facts, &prev.1, &sample);

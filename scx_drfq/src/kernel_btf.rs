@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use libbpf_rs::btf::{Btf, types::Enum};
+
 /// BTF (type information) of the running kernel, in which the loader looks up
 /// types and kernel functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,4 +30,16 @@ impl KernelBtf {
             names => Self::Malformed(names),
         }
     }
+}
+
+/// The flag of a block request whose queueing the kernel has traced. Its number differs between
+/// kernels, and its enum has no name, so BPF cannot find it by itself.
+pub fn bio_traced_flag() -> Option<u32> {
+    let btf = Btf::from_vmlinux().ok()?;
+    let values = btf.type_by_kind::<Enum<'_>>().find_map(|found| {
+        let mut members = found.iter();
+        let flag = members.find(|member| member.name.is_some_and(|n| n == "BIO_TRACE_COMPLETION"));
+        flag.map(|member| member.value)
+    });
+    1u32.checked_shl(values?.try_into().ok()?)
 }

@@ -4,9 +4,10 @@
 use std::{
     collections::HashSet,
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd, RawFd},
     path::Path,
     ptr,
+    sync::{Mutex, PoisonError},
 };
 
 use anyhow::{Context, Result, anyhow};
@@ -35,6 +36,7 @@ use crate::{
     },
     callbacks,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
+    kernel_btf::bio_traced_flag,
     preflight, tasks,
 };
 
@@ -53,8 +55,16 @@ pub struct Scheduler<'a> {
     nr_cpu_ids: usize,
     /// The CPUs that are online, and the last-level cache of each.
     cpu_llcs: Vec<(u32, u32)>,
-    /// Counters that stay open because the BPF programs read them.
-    _counters: TrafficCounters,
+    counters: Mutex<Counters>,
+}
+
+/// Counters that stay open because the BPF programs read them.
+struct Counters {
+    open: TrafficCounters,
+    /// How many reads had failed when they were last looked at.
+    read_errors: u64,
+    /// The user knows that one cannot be replaced.
+    told: bool,
 }
 
 /// What other threads may read of the running scheduler, and call in it.
@@ -107,9 +117,7 @@ impl<'a> Scheduler<'a> {
         leave_out_callbacks(&mut skel)?;
         let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
         for (cpu, fd) in counters.fds() {
-            let (key, value) = (cpu.to_ne_bytes(), fd.to_ne_bytes());
-            let added = skel.maps.pmu_events.update(&key, &value, MapFlags::ANY);
-            added.with_context(|| format!("cannot give the counter of CPU {cpu} to BPF"))?;
+            give_counter(&skel.maps.pmu_events, cpu, fd)?;
         }
         if let Some(data) = skel.maps.data_labels_data.as_deref() {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
@@ -125,8 +133,48 @@ impl<'a> Scheduler<'a> {
             skel,
             nr_cpu_ids: config.nr_cpu_ids as usize,
             cpu_llcs: online_llcs(config),
-            _counters: counters,
+            counters: Mutex::new(Counters {
+                open: counters,
+                read_errors: 0,
+                told: false,
+            }),
         })
+    }
+
+    /// Replaces the counters that the kernel has evicted, if reads have failed since the last call.
+    /// Returns what the user should know.
+    ///
+    /// # Errors
+    /// BPF does not get a new counter.
+    pub fn replace_dead_counters(&self, root: &Path) -> Result<Option<String>> {
+        let event = bpf_intf::drfq_event_DRFQ_EV_PMU_READ_ERRORS as usize;
+        let window = self.window()?;
+        let read_errors = window
+            .cpus
+            .iter()
+            .map(|cpu| volatile(&cpu.events[event]))
+            .sum();
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        if read_errors == counters.read_errors {
+            return Ok(None);
+        }
+        counters.read_errors = read_errors;
+        let (replaced, error) = counters.open.replace_dead(root);
+        for (cpu, fd) in &replaced {
+            give_counter(&self.skel.maps.pmu_events, *cpu, *fd)?;
+        }
+        let line = match error {
+            Some(error) if !counters.told => Some(format!(
+                "a CPU's traffic is no longer measured, because its counter was taken: {error}"
+            )),
+            None if !replaced.is_empty() => Some(format!(
+                "{} counters of memory traffic were taken by another user of the PMU, and opened again",
+                replaced.len()
+            )),
+            _ => None,
+        };
+        counters.told |= line.is_some() && replaced.is_empty();
+        Ok(line)
     }
 
     /// Whether the kernel has ended the scheduler.
@@ -220,6 +268,12 @@ impl<'a> Scheduler<'a> {
 fn online_llcs(config: &Config) -> Vec<(u32, u32)> {
     let llc = |cpu: u32| config.cpu_llc.get(cpu as usize).copied().unwrap_or(0);
     config.online.iter().map(|&cpu| (cpu, llc(cpu))).collect()
+}
+
+/// The BPF programs on `cpu` read the counter `fd` from now on.
+fn give_counter(map: &impl MapCore, cpu: u32, fd: RawFd) -> Result<()> {
+    let added = map.update(&cpu.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY);
+    added.with_context(|| format!("cannot give the counter of CPU {cpu} to BPF"))
 }
 
 /// Reads a value that BPF programs change at any time.
@@ -325,6 +379,11 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Resul
     rodata.register_shift = config.register_shift;
 
     skel.maps.pmu_events.set_max_entries(config.nr_cpu_ids)?;
+    let traced_flag = config.dma.then(bio_traced_flag).flatten();
+    rodata.bio_traced_flag = traced_flag.unwrap_or(0);
     skel.progs.drfq_bio_queue.set_autoload(config.dma);
+    skel.progs
+        .drfq_bio_remap
+        .set_autoload(traced_flag.is_some());
     Ok(())
 }

@@ -62,6 +62,7 @@ fn main() {
             "native/cgroup.c",
             "native/change.c",
             "native/count.c",
+            "native/replay.c",
             "native/view.c",
         ])
         .file("src/shim.c")

@@ -5,9 +5,7 @@
 /* Runs @change between a dequeue and a restore, as sched_change does (do_set_cpus_allowed(),
  * set_user_nice()). A running task is stopped and started from the caller's CPU. It
  * is restored to where it runs, without ops.enqueue. */
-static void change_task(struct machine *m, struct task_struct *p,
-			void (*change)(struct machine *m, struct task_struct *p, const void *to),
-			const void *to)
+void change_task(struct machine *m, struct task_struct *p, task_change *change, const void *to)
 {
 	bool queued = p->scx.flags & SCX_TASK_QUEUED, runs = m->rqs[p->cpu].curr == p;
 
@@ -24,11 +22,11 @@ static void change_task(struct machine *m, struct task_struct *p,
 	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
 	if (m->ops->runnable)
 		m->ops->runnable(p, 0);
-	p->se.exec_start = m->now_ns;
+	p->se.exec_start = task_clock(m, p->cpu);
 	m->ops->running(p);
 }
 
-static void change_cpus(struct machine *m, struct task_struct *p, const void *allowed)
+void change_cpus(struct machine *m, struct task_struct *p, const void *allowed)
 {
 	set_allowed(p, allowed, m->nr_cpus);
 	if (m->ops->set_cpumask)
@@ -79,7 +77,7 @@ void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
 	wakeup_preempt(m, p->cpu);
 }
 
-static void change_nice(struct machine *m, struct task_struct *p, const void *nice)
+void change_nice(struct machine *m, struct task_struct *p, const void *nice)
 {
 	p->static_prio = NICE_0_PRIO + *(const s32 *)nice;
 	m->ops->set_weight(p, 100);
@@ -96,7 +94,7 @@ void machine_set_rcu_nesting(struct task_struct *p, s32 nesting)
 	p->rcu_read_lock_nesting = nesting;
 }
 
-static void change_cgroup(struct machine *m, struct task_struct *p, const void *to)
+void change_cgroup(struct machine *m, struct task_struct *p, const void *to)
 {
 	struct cgroup *from = p->cgroup;
 

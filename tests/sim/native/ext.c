@@ -40,6 +40,8 @@ struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_n
 	m->rqs = calloc(m->nr_cpus, sizeof(*m->rqs));
 	m->llc_of_cpu = calloc(m->nr_cpus, sizeof(*m->llc_of_cpu));
 	m->timer_due_ns = NATIVE_NEVER;
+	m->next_draw = -1;
+	m->idle_hint = -1;
 	m->global.cpu = -1;
 	for (u32 cpu = 0; cpu < m->nr_cpus; cpu++) {
 		struct list_head *list = &m->rqs[cpu].kernel.scx.runnable_list;
@@ -187,10 +189,11 @@ void update_curr(struct machine *m, s32 cpu)
 	struct task_struct *p = m->rqs[cpu].curr;
 	u64 ran;
 
-	if (!p)
+	/* The clocks of two CPUs may differ a little, as the kernel's do. */
+	if (!p || (s64)(task_clock(m, cpu) - p->se.exec_start) <= 0)
 		return;
-	ran = m->now_ns - p->se.exec_start;
-	p->se.exec_start = m->now_ns;
+	ran = task_clock(m, cpu) - p->se.exec_start;
+	p->se.exec_start = task_clock(m, cpu);
 	p->se.sum_exec_runtime += ran;
 	p->scx.slice -= ran < p->scx.slice ? ran : p->scx.slice;
 }
@@ -399,7 +402,7 @@ static bool balance(struct machine *m, s32 cpu, struct task_struct *prev)
 }
 
 /* put_prev_task_scx() of a task that stays runnable. */
-static void put_prev(struct machine *m, struct task_struct *prev)
+void put_prev(struct machine *m, struct task_struct *prev)
 {
 	update_curr(m, prev->cpu);
 	m->ops->stopping(prev, true);
@@ -413,7 +416,7 @@ static void put_prev(struct machine *m, struct task_struct *prev)
 }
 
 /* scx_update_idle(): the mask first, so that what is queued from then on is seen. */
-static void set_idle(struct machine *m, s32 cpu, bool idle)
+void set_idle(struct machine *m, s32 cpu, bool idle)
 {
 	bool was = m->rqs[cpu].idle;
 
@@ -423,10 +426,10 @@ static void set_idle(struct machine *m, s32 cpu, bool idle)
 		m->ops->update_idle(cpu, idle);
 }
 
-static void set_next(struct machine *m, s32 cpu, struct task_struct *next)
+void set_next(struct machine *m, s32 cpu, struct task_struct *next)
 {
 	dsq_remove(next);
-	next->se.exec_start = m->now_ns;
+	next->se.exec_start = task_clock(m, cpu);
 	if (next->sched_info.last_queued)
 		next->sched_info.run_delay += m->now_ns - next->sched_info.last_queued;
 	next->sched_info.last_queued = 0;
@@ -441,7 +444,7 @@ void machine_adopt_running(struct machine *m, u64 now_ns, struct task_struct *p,
 {
 	machine_use(m, now_ns, other_cpu(m, cpu));
 	p->cpu = cpu;
-	p->se.exec_start = now_ns;
+	p->se.exec_start = task_clock(m, cpu);
 	p->scx.flags |= SCX_TASK_QUEUED;
 	p->scx.slice = SCX_SLICE_DFL;
 	p->scx.runnable_at = m->now_ns / m->jiffy_ns;

@@ -56,8 +56,12 @@ long native_perf_read(struct bpf_perf_event_value *value)
 {
 	struct machine *m = machine_in_use;
 
-	value->counter = m->rqs[m->this_cpu].traffic;
-	value->enabled = value->running = m->now_ns;
+	const struct cpu_rq *rq = &m->rqs[m->this_cpu];
+
+	if (rq->counter_dead)
+		return -EBUSY;
+	value->counter = rq->traffic - rq->counter_from;
+	value->enabled = value->running = m->now_ns - rq->counter_opened_ns;
 	return 0;
 }
 
@@ -82,6 +86,8 @@ u32 bpf_get_prandom_u32(void)
 {
 	u64 z = machine_in_use->random += 0x9e3779b97f4a7c15ULL;
 
+	if (machine_in_use->next_draw >= 0)
+		return (u32)machine_in_use->next_draw;
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
 	return (u32)((z ^ (z >> 31)) >> 32);
@@ -225,6 +231,12 @@ static bool core_idles(struct machine *m, s32 cpu)
 /* Claims a CPU of @allowed and of @llc (-1: any), if possible on a core that idles as a whole. */
 static s32 pick_idle(struct machine *m, const struct cpumask *allowed, s32 llc)
 {
+	s32 hint = m->idle_hint;
+
+	/* The kernel takes turns among equals. A replay knows whose turn it was. */
+	if (hint >= 0 && cpumask_has(allowed, hint) &&
+	    (llc < 0 || (s32)m->llc_of_cpu[hint] == llc) && claim_idle(m, hint))
+		return hint;
 	for (s32 whole = m->smt; whole >= 0; whole--) {
 		for (s32 cpu = 0; cpu < (s32)m->nr_cpus; cpu++) {
 			if (!cpumask_has(allowed, cpu) || (whole && !core_idles(m, cpu)) ||

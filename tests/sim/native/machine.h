@@ -88,6 +88,14 @@ void machine_cgroup_move(struct machine *m, u64 now_ns, struct task_struct *p, s
 
 /* Traffic (bytes) that the counter of @cpu counts from now on, in addition. */
 void machine_count_traffic(struct machine *m, s32 cpu, u64 bytes);
+/* The counter of @cpu dies, as a pinned one does that is evicted; another takes its place. */
+void machine_counter_dies(struct machine *m, s32 cpu);
+void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu);
+/* The running task of @cpu submits @bytes to a device; @layers stacked devices above it pass the
+ * request on. @in_place: they remap the request instead of making another one. @partition: the
+ * device is a partition. */
+void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
+		    bool partition);
 /* A device moves @bytes for a task. */
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes);
 void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight);

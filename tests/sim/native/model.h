@@ -23,6 +23,11 @@ struct cpu_rq {
 	/* A task of a higher class runs. */
 	bool taken;
 	u64 traffic;
+	/* The traffic counter: its start, and whether the kernel has evicted it. */
+	u64 counter_from, counter_opened_ns;
+	bool counter_dead;
+	/* Time that interrupts took, which no task is charged for. */
+	u64 stolen_ns;
 };
 
 struct array_map {
@@ -57,6 +62,10 @@ struct machine {
 	struct bpf_timer *timer;
 	u64 timer_due_ns;
 	u64 random;
+	/* The next draw, if a replay knows it; otherwise -1. */
+	s64 next_draw;
+	/* The idle CPU that a replay knows was chosen; otherwise -1. */
+	s32 idle_hint;
 	char *image; /* the scheduler's variables while another machine is in use */
 	char error[128];
 };
@@ -83,6 +92,14 @@ void update_curr(struct machine *m, s32 cpu);
 void enqueue_task(struct machine *m, struct task_struct *p, u64 enq_flags);
 void dequeue_task(struct machine *m, struct task_struct *p, u64 deq_flags);
 void wakeup_preempt(struct machine *m, s32 cpu);
+void put_prev(struct machine *m, struct task_struct *prev);
+void set_next(struct machine *m, s32 cpu, struct task_struct *next);
+void set_idle(struct machine *m, s32 cpu, bool idle);
+
+/* What sched_change does, by what is changed. */
+typedef void task_change(struct machine *m, struct task_struct *p, const void *to);
+void change_task(struct machine *m, struct task_struct *p, task_change *change, const void *to);
+task_change change_cpus, change_nice, change_cgroup;
 void set_allowed(struct task_struct *p, const struct cpumask *allowed, u32 nr_cpus);
 /* A CPU that is not @cpu, if there is one: callbacks that another task causes run there. */
 s32 other_cpu(struct machine *m, s32 cpu);
@@ -92,6 +109,12 @@ void cgroups_free(struct machine *m);
 static inline bool cpumask_has(const struct cpumask *mask, s32 cpu)
 {
 	return mask->bits[cpu / 64] >> (cpu % 64) & 1;
+}
+
+/* rq_clock_task(). */
+static inline u64 task_clock(const struct machine *m, s32 cpu)
+{
+	return m->now_ns - m->rqs[cpu].stolen_ns;
 }
 
 void cpumask_set(struct cpumask *mask, s32 cpu, bool value);

@@ -104,6 +104,7 @@ void scheduler_configure(const struct scheduler_options *options)
 	count_option(cpu_llc, sizeof(cpu_llc));
 	count_option(cpu_offline, sizeof(cpu_offline));
 	SET_OPTION(pmu_event_bytes, 1);
+	SET_OPTION(bio_traced_flag, NATIVE_BIO_TRACED);
 	SET_OPTION(drives_controller, options->drives_controller);
 	count_option(&verifier_zero, sizeof(verifier_zero));
 	system_vtime_ns.value = options->v_origin_ns;
@@ -122,6 +123,29 @@ void scheduler_task_set_weight(struct task_struct *p, u32 weight)
 	struct task_ctx *t = task_ctx_of(p);
 
 	task_set_weight(t, t->cgroup, weight);
+}
+
+void scheduler_task_set_start(struct task_struct *p, u64 start_ns)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	t->flow.cpu_vt = t->flow.mem_vt = start_ns;
+	scx_bpf_task_set_dsq_vtime(p, start_ns);
+}
+
+void scheduler_bio_queue(struct bio *bio)
+{
+	drfq_bio_queue(bio);
+}
+
+void scheduler_bio_remap(struct bio *bio, u32 from)
+{
+	drfq_bio_remap(bio, from);
+}
+
+u64 scheduler_slice_ns(void)
+{
+	return slice_ns;
 }
 
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes)

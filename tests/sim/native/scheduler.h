@@ -3,6 +3,8 @@
 #ifndef DRFQ_NATIVE_SCHEDULER_H
 #define DRFQ_NATIVE_SCHEDULER_H
 
+#include <scx/common.bpf.h>
+
 #include "intf.h"
 
 /* The options that the loader would write; bpf/options.bpf.h has their units. */
@@ -50,9 +52,15 @@ void scheduler_configure(const struct scheduler_options *options);
 /* Makes the thread group of @p the agent's. */
 void scheduler_set_agent(const struct task_struct *p);
 void scheduler_task_set_weight(struct task_struct *p, u32 weight);
+/* Sets S (ns of virtual time). */
+void scheduler_task_set_start(struct task_struct *p, u64 start_ns);
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
 void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);
 void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat);
+/* The kernel traces that @bio is queued, or remapped from device @from. */
+void scheduler_bio_queue(struct bio *bio);
+void scheduler_bio_remap(struct bio *bio, u32 from);
+u64 scheduler_slice_ns(void);
 u64 scheduler_v_ns(void);
 u64 scheduler_register_vtime(s32 cpu);
 u64 scheduler_slot_vtime_ns(s32 cpu);

@@ -67,7 +67,7 @@ pub(crate) struct Machine {
 }
 
 #[repr(C)]
-struct Task {
+pub(crate) struct Task {
     _opaque: [u8; 0],
 }
 
@@ -195,7 +195,7 @@ pub struct Kernel {
     _turn: Turn,
 }
 
-fn mask(allowed: CpuSet, nr_cpus: usize) -> [u64; MASK_WORDS] {
+pub(crate) fn mask(allowed: CpuSet, nr_cpus: usize) -> [u64; MASK_WORDS] {
     let mut words = [0; MASK_WORDS];
     for cpu in (0..nr_cpus).filter(|cpu| allowed.has(*cpu)) {
         words[cpu / 64] |= 1 << (cpu % 64);
@@ -240,6 +240,17 @@ impl Kernel {
     /// Runs `act` with the machine; other threads' kernels wait.
     pub(crate) fn with<T>(&self, act: impl FnOnce(*mut Machine) -> T) -> T {
         act(self.machine)
+    }
+
+    /// The task, for the C side.
+    pub(crate) fn task_pointer(&self, task: TaskId) -> *mut Task {
+        self.tasks[task]
+    }
+
+    /// The task's number.
+    pub(crate) fn number_of(&self, task: *const Task) -> TaskId {
+        // SAFETY: a task of this machine.
+        unsafe { machine_task_number(task) as TaskId }
     }
 
     /// Why the scheduler asked the kernel to end it.
@@ -363,8 +374,7 @@ impl Kernel {
         if next.is_null() {
             return None;
         }
-        // SAFETY: a task of this machine.
-        Some(unsafe { machine_task_number(next) } as TaskId)
+        Some(self.number_of(next))
     }
 
     /// A task of a higher class takes `cpu`.

@@ -38,6 +38,8 @@ pub struct TrafficCounters {
     /// One line about what is missing, if something is.
     pub degraded: Option<String>,
     counters: Vec<(u32, Counter)>,
+    /// What they count; none if there are none.
+    event: Option<PerfEvent>,
 }
 
 impl TrafficCounters {
@@ -66,6 +68,7 @@ impl TrafficCounters {
                 event_bytes,
                 degraded: None,
                 counters,
+                event: Some(event),
             }),
             Err(error) if source.event == EventChoice::Auto => Ok(Self::none(
                 "no PMU",
@@ -84,6 +87,23 @@ impl TrafficCounters {
             degraded,
             ..Self::default()
         }
+    }
+
+    /// Puts a new counter in the place of each one that the kernel has evicted from its PMU. An
+    /// evicted counter never counts again. Returns the new ones like [`Self::fds`], and why a
+    /// counter could not be opened.
+    pub fn replace_dead(&mut self, root: &Path) -> (Vec<(u32, RawFd)>, Option<String>) {
+        let Some(event) = &self.event else {
+            return (Vec::new(), None);
+        };
+        let (replaced, error) = replace_where(
+            &mut self.counters,
+            |counter| matches!(counter.read(), Err(error) if error.kind() == ErrorKind::UnexpectedEof),
+            |cpu| open_one(event, cpu, root),
+        );
+        let is_new = |cpu: &u32| replaced.contains(cpu);
+        let fds = self.fds().filter(|(cpu, _)| is_new(cpu)).collect();
+        (fds, error.map(|error| explain(event, &error)))
     }
 
     /// The (CPU, descriptor of its counter), valid as long as `self`.
@@ -130,6 +150,28 @@ fn open_all(event: &PerfEvent, cpus: &[u32], root: &Path) -> io::Result<Vec<(u32
     cpus.iter()
         .map(|&cpu| Ok((cpu, open_one(event, cpu, root)?)))
         .collect()
+}
+
+/// Opens the counters anew that are dead. Returns their CPUs, and the last error.
+fn replace_where<C>(
+    counters: &mut [(u32, C)],
+    mut is_dead: impl FnMut(&mut C) -> bool,
+    mut open: impl FnMut(u32) -> io::Result<C>,
+) -> (Vec<u32>, Option<io::Error>) {
+    let (mut replaced, mut last) = (Vec::new(), None);
+    for (cpu, counter) in counters {
+        if !is_dead(counter) {
+            continue;
+        }
+        match open(*cpu) {
+            Ok(new) => {
+                *counter = new;
+                replaced.push(*cpu);
+            }
+            Err(error) => last = Some(error),
+        }
+    }
+    (replaced, last)
 }
 
 /// A counter that is always active if the PMU has room for it. Otherwise it is
@@ -230,6 +272,23 @@ mod tests {
         assert_eq!(pmu_type(5, root.path()), Some(10));
         assert_eq!(pmu_type(6, root.path()), None);
         assert_eq!(pmu_type(0, Path::new("/nonexistent")), None);
+    }
+
+    #[test]
+    fn only_dead_counters_are_opened_again() {
+        // A counter is its generation; CPU 2 cannot be opened.
+        let mut counters = vec![(0, 1), (1, 0), (2, 0), (5, 0)];
+        let (replaced, error) = replace_where(
+            &mut counters,
+            |generation| *generation == 0,
+            |cpu| match cpu {
+                2 => Err(io::Error::from_raw_os_error(libc::ENODEV)),
+                _ => Ok(2),
+            },
+        );
+        assert_eq!(replaced, [1, 5]);
+        assert_eq!(counters, [(0, 1), (1, 2), (2, 0), (5, 2)]);
+        assert_eq!(error.unwrap().raw_os_error(), Some(libc::ENODEV));
     }
 
     #[test]

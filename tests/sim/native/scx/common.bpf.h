@@ -149,12 +149,17 @@ struct gendisk {
 };
 struct block_device {
 	struct gendisk *bd_disk;
+	u32 bd_dev;
 };
 struct bvec_iter {
 	u32 bi_size;
 };
+/* BIO_TRACE_COMPLETION, as a bit. */
+#define NATIVE_BIO_TRACED (1 << 6)
+
 struct bio {
 	u32 bi_opf;
+	unsigned short bi_flags;
 	struct block_device *bi_bdev;
 	struct bvec_iter bi_iter;
 };

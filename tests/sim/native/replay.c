@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Single steps of the kernel, for the replay of a recorded run: what the trace tells is done, in
+ * parts that the paths of ext.c join. What the scheduler decides is returned; where the kernel
+ * decided otherwise, the machine is brought to where the kernel was.
+ */
+#include "model.h"
+#include "replay.h"
+
+void replay_set_stolen(struct machine *m, s32 cpu, u64 ns)
+{
+	m->rqs[cpu].stolen_ns = ns;
+}
+
+void replay_set_draw(struct machine *m, s64 draw)
+{
+	m->next_draw = draw;
+}
+
+void replay_set_idle_hint(struct machine *m, s32 cpu)
+{
+	m->idle_hint = cpu;
+}
+
+void replay_set_identity(struct machine *m, struct task_struct *p, const struct replay_identity *id)
+{
+	load_globals(m);
+	p->static_prio = id->static_prio;
+	p->policy = id->policy;
+	p->flags = id->flags;
+	if (id->leader && id->leader != p) {
+		p->group_leader = id->leader;
+		p->tgid = id->leader->pid;
+	}
+	if (id->start_ns)
+		scheduler_task_set_start(p, id->start_ns);
+	m->ops->set_weight(p, 100);
+}
+
+s32 replay_select(struct machine *m, u64 now_ns, struct task_struct *p, s32 cpu, u64 wake_flags)
+{
+	machine_use(m, now_ns, cpu);
+	p->cpu = m->ops->select_cpu(p, p->cpu, wake_flags);
+	return p->cpu;
+}
+
+/* The kernel chose @cpu where the scheduler claimed another idle CPU. */
+static void replay_claim(struct machine *m, struct task_struct *p, s32 cpu)
+{
+	if (m->rqs[p->cpu].idle)
+		cpumask_set(&m->idle_mask, p->cpu, true);
+	cpumask_set(&m->idle_mask, cpu, false);
+}
+
+void replay_enqueue(struct machine *m, u64 now_ns, struct task_struct *p, s32 cpu, u64 enq_flags)
+{
+	machine_use(m, now_ns, cpu);
+	if (p->scx.flags & SCX_TASK_QUEUED)
+		return;
+	if (p->cpu != cpu && p->scx.ddsp_dsq_id == SCX_DSQ_LOCAL)
+		replay_claim(m, p, cpu);
+	p->cpu = cpu;
+	p->__state = 0;
+	enqueue_task(m, p, enq_flags);
+}
+
+void replay_dequeue(struct machine *m, u64 now_ns, struct task_struct *p)
+{
+	machine_use(m, now_ns, p->cpu);
+	if (!(p->scx.flags & SCX_TASK_QUEUED))
+		return;
+	dequeue_task(m, p, 0);
+	if (m->rqs[p->cpu].curr == p)
+		m->rqs[p->cpu].curr = NULL;
+}
+
+/* Takes @p from wherever it is, as far as a run queue is concerned. */
+static void replay_fetch(struct machine *m, struct task_struct *p)
+{
+	struct cpu_rq *rq = &m->rqs[p->cpu];
+
+	if (rq->curr == p) {
+		p->scx.slice = 0;
+		put_prev(m, p);
+		set_idle(m, p->cpu, true);
+	} else if (!(p->scx.flags & SCX_TASK_QUEUED)) {
+		enqueue_task(m, p, 0);
+	}
+}
+
+void replay_force(struct machine *m, u64 now_ns, s32 cpu, struct task_struct *p)
+{
+	struct cpu_rq *rq = &m->rqs[cpu];
+
+	machine_use(m, now_ns, cpu);
+	if (rq->curr && rq->curr != p) {
+		rq->curr->scx.slice = 0;
+		put_prev(m, rq->curr);
+	}
+	if (!p) {
+		set_idle(m, cpu, true);
+		return;
+	}
+	if (rq->curr == p)
+		return;
+	replay_fetch(m, p);
+	m->this_cpu = cpu;
+	if (rq->idle)
+		set_idle(m, cpu, false);
+	p->cpu = cpu;
+	p->scx.slice = scheduler_slice_ns();
+	set_next(m, cpu, p);
+}
+
+void replay_change_cpus(struct machine *m, u64 now_ns, struct task_struct *p,
+			const struct cpumask *allowed)
+{
+	machine_use(m, now_ns, p->cpu);
+	change_task(m, p, change_cpus, allowed);
+}
+
+void replay_exit(struct machine *m, u64 now_ns, struct task_struct *p)
+{
+	struct scx_exit_task_args args = {};
+
+	machine_use(m, now_ns, p->cpu);
+	p->flags |= PF_EXITING;
+	replay_dequeue(m, now_ns, p);
+	m->ops->disable(p);
+	m->ops->exit_task(p, &args);
+}
+
+u32 replay_nr_queued(const struct machine *m)
+{
+	u32 nr = 0;
+
+	for (u32 i = 0; i < m->nr_dsqs; i++)
+		nr += m->dsqs[i].nr;
+	return nr;
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Requests through stacked block devices, and traffic counters that die.
+
+use drfq_sim::devices::Way;
+use drfq_sim::{Config, MS, Sim, TaskSpec, Trace};
+
+/// One CPU. The engine does not know of these requests and counters, so it checks nothing.
+fn config() -> Config {
+    Config {
+        checked: false,
+        ..Config::new(1).memory(4_000_000_000)
+    }
+}
+
+/// A hog on one CPU submits 64 KiB in this way. Returns what it is charged for, bytes.
+fn charged(way: Way) -> u64 {
+    let hog = TaskSpec::new("hog", Trace::hog());
+    let mut sim = Sim::new(config(), vec![hog]);
+    sim.run_until(10 * MS);
+    sim.kernel().submit(0, 65536, way);
+    sim.run_until(30 * MS).tasks[0].dma_bytes
+}
+
+#[test]
+fn a_request_is_charged_once_however_devices_are_stacked() {
+    for layers in 0..3 {
+        for in_place in [false, true] {
+            for partition in [false, true] {
+                let way = Way {
+                    layers,
+                    in_place,
+                    partition,
+                };
+                assert_eq!(charged(way), 65536, "{way:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_counter_that_takes_a_dead_ones_place_charges_only_what_it_counts() {
+    let hog = TaskSpec::new("hog", Trace::memory_hog(1_000_000_000));
+    let mut sim = Sim::new(config(), vec![hog]);
+    sim.run_until(100 * MS);
+    sim.kernel().counter_dies(0);
+    let before = sim.run_until(200 * MS);
+    let charged = |sim: &mut Sim| sim.kernel().account(0).bytes;
+    let dead = charged(&mut sim);
+    let now_ns = before.now_ns;
+    sim.kernel().counter_opens(now_ns, 0);
+    sim.run_until(300 * MS);
+    let gained = charged(&mut sim) - dead;
+    // 100 ms at 1 GB/s; the ticks at both ends may be charged outside.
+    assert!((90_000_000..=105_000_000).contains(&gained), "{gained}");
+    assert!(sim.kernel().event_count("PMU_READ_ERRORS") > 10);
+}
