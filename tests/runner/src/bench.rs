@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// Schedulers by their name in the rows.
 const SCHEDULERS: [(&str, SchedulerProgram); 6] = [
@@ -104,7 +105,7 @@ fn session(executables: &Executables, scheduler: SchedulerProgram, dir: &Path) -
     let pipe_us = pipe_s * 1e6 / f64::from(PIPE_LOOPS);
     let per_switch = pipe_s * 1e9 / INSTRUCTION_NS / switches as f64;
     let messaging_ms = messaging_s()? * 1e3;
-    let fork_us = perf("syscall", &["fork", "-l", &FORKS.to_string()])? * 1e6 / f64::from(FORKS);
+    let fork_us = forks_s()? * 1e6 / f64::from(FORKS);
     let bench = |what: &str, unit| (BENCH, what.to_string(), unit);
     let mut found = vec![
         (bench("sched pipe, one round trip", "us"), pipe_us),
@@ -113,7 +114,7 @@ fn session(executables: &Executables, scheduler: SchedulerProgram, dir: &Path) -
             per_switch,
         ),
         (bench("sched messaging -g 4 -l 50", "ms"), messaging_ms),
-        (bench("syscall fork, one process", "us"), fork_us),
+        (bench("fork, exec and exit of one process", "us"), fork_us),
     ];
     for (what, value) in wake_ups(&executables.ours, dir)? {
         found.push((bench(what, "us"), value));
@@ -163,6 +164,15 @@ fn pipe_s() -> Result<f64> {
 
 fn messaging_s() -> Result<f64> {
     perf("sched", &["messaging", "-g", "4", "-l", "50"])
+}
+
+/// Seconds of [`FORKS`] short processes, one after the other.
+fn forks_s() -> Result<f64> {
+    let start = Instant::now();
+    for _ in 0..FORKS {
+        Command::new("true").status().context("cannot start true")?;
+    }
+    Ok(start.elapsed().as_secs_f64())
 }
 
 /// How late a sleeper of 1 ms runs and 5 ms sleeps wakes up beside three hogs: median and 99th
