@@ -2,24 +2,32 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A pairwise design: any two settings of the controller's load meet in some row.
 
-usage: pairwise.py [--rows N] [--seeds N] [--out FILE] COMMAND...
+usage: pairwise.py [--rows N] [--first N] [--last N] [--seeds N] [--out FILE] COMMAND...
 
 COMMAND is drfq-mc, with words before it if need be. Each row runs under FR-FCFS and under lowest virtual time first
 with admission by shares, row preparation and filling. The rows of the result (docs/results/README.md) go to FILE.
+
+An agent is due its weight's part of the total where its demand allows, else its demand beside the others. That demand is
+measured: the agent goes strictly first, with fixed virtual times. Beside a device, what the processes can use together
+is measured with the device strictly last.
 
 All times of the loop are a 128th of the scheduler's: a register's quantum is 33 us, and an update comes every 7.8 us. A
 run of 10 ms has as many quanta as one of 1.3 s.
 """
 
 import argparse
-import csv
 import datetime
 import itertools
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from measurements.rows import Row, write_rows
 
 FACTORS = {
     "agents": [2, 3, 4, 8],
@@ -58,10 +66,9 @@ window_ms = 1
 seeds = {seeds}
 """
 REPORT = "[report]\ncolumns = [{columns}]\n"
-FIGURES = ["share_error_percent", "total.bytes_per_ns", "read_wait_max_ns", "write_wait_max_ns"]
+FIGURES = ["total.bytes_per_ns", "read_wait_max_ns", "write_wait_max_ns"]
 SHIFT, M_BYTES_PER_NS, DURATION_MS = 15, 4, 10
 BASELINE_SEEDS = 2  # FR-FCFS varies by less than 1 % with the seed
-STATISTICS = ["median", "min", "max"]
 
 
 def pairs(row):
@@ -88,8 +95,11 @@ def design(count):
     return rows
 
 
-def agent(name, kind, lines, weight):
-    return f'[[agent]]\nname = "{name}"\n{kind}outstanding_lines = {lines}\nweight = {weight}\narray_kib = 4096\n'
+def agent(name, kind, lines, weight, vtime=1):
+    return (
+        f'[[agent]]\nname = "{name}"\n{kind}outstanding_lines = {lines}\nweight = {weight}\narray_kib = 4096\n'
+        f"vtime = {vtime}\n"
+    )
 
 
 def agents_of(row):
@@ -112,39 +122,98 @@ def run(command, text):
     return [float(c) for c in lines[1]]
 
 
-def alone(command, row, found):
-    """Bandwidth of each agent of a row alone (bytes/ns). found: keeps what was measured."""
-    result = []
-    for kind, lines, _ in agents_of(row):
-        key = (kind, lines, row["entries"])
-        if key not in found:
-            text = SHARED.format(
-                policy="lvtf", shift=SHIFT, entries=row["entries"], loop="false", warmup=0.2, duration=1, seeds=[1]
-            )
-            text += agent("a", kind, lines, 1) + REPORT.format(columns='"a.bytes_per_ns"')
-            found[key] = run(command, text)[-1]
-        result.append(found[key])
-    return result
+def text_of(row, policy, columns, vtimes=None, **times):
+    """An experiment. vtimes: the agents' fixed virtual times, without the loop."""
+    settings = {"warmup": 1, "duration": DURATION_MS, "seeds": [1], **times}
+    text = SHARED.format(
+        policy=policy, shift=SHIFT, entries=row["entries"], loop="true" if vtimes is None else "false", **settings
+    )
+    for i, (kind, lines, weight) in enumerate(agents_of(row)):
+        text += agent(f"a{i}", kind, lines, weight, 1 if vtimes is None else vtimes[i])
+    return text + REPORT.format(columns=", ".join(f'"{name}"' for name in columns))
+
+
+def rates(row):
+    return [f"a{i}.bytes_per_ns" for i in range(len(agents_of(row)))]
 
 
 def measure(command, row, policy, seeds):
-    names = [f"{figure}@{statistic}" for figure in FIGURES for statistic in STATISTICS]
-    seeds = list(range(1, seeds + 1))
-    text = SHARED.format(
-        policy=policy, shift=SHIFT, entries=row["entries"], loop="true", warmup=1, duration=DURATION_MS, seeds=seeds
-    )
-    for i, (kind, lines, weight) in enumerate(agents_of(row)):
-        text += agent(f"a{i}", kind, lines, weight)
-    text += REPORT.format(columns=", ".join(f'"{n}"' for n in names))
-    return dict(zip(names, run(command, text)[-len(names) :], strict=True))
+    """For each seed, the figures and the rates of the agents."""
+    names = FIGURES + rates(row)
+    runs = []
+    for seed in range(1, seeds + 1):
+        got = run(command, text_of(row, policy, names, seeds=[seed]))
+        runs.append(dict(zip(names, got[-len(names) :], strict=True)))
+    return runs
 
 
-def case_of(command, row, total, found):
-    """Whether each agent can use what is due to it."""
-    agents = agents_of(row)
-    weights = sum(weight for _, _, weight in agents)
-    able = all(a >= total * w / weights for a, (_, _, w) in zip(alone(command, row, found), agents, strict=True))
-    return "all can use their due share" if able else "one cannot use its due share"
+def over(values):
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def demands(command, row):
+    """What each agent moves when it goes strictly first (bytes/ns), and all processes when the device goes last."""
+    agents, first = agents_of(row), {}
+    times = {"warmup": 0.5, "duration": 2}
+    for i, (kind, lines, _) in enumerate(agents):
+        if (kind, lines) not in first:
+            vtimes = [1 if k == i else 2 for k in range(len(agents))]
+            first[kind, lines] = run(command, text_of(row, "lvtf", [f"a{i}.bytes_per_ns"], vtimes, **times))[-1]
+    together = float("inf")
+    if row["device"]:
+        vtimes = [1] * (len(agents) - 1) + [2]
+        together = sum(run(command, text_of(row, "lvtf", rates(row), vtimes, **times))[-len(agents) : -1])
+    return [first[kind, lines] for kind, lines, _ in agents], together
+
+
+def fill(total, weights, most):
+    """Shares by weight, none above its most; if all reach it, the rest is divided by weight."""
+    due, open_, left = [0.0] * len(weights), set(range(len(weights))), total
+    while open_:
+        level = left / sum(weights[i] for i in open_)
+        bound = [i for i in open_ if most[i] <= level * weights[i]]
+        if not bound or len(bound) == len(open_):
+            for i in open_:
+                due[i] = level * weights[i]
+            return due
+        for i in bound:
+            due[i] = most[i]
+            left -= most[i]
+            open_.remove(i)
+    return due
+
+
+def due_of(row, total, most, together):
+    """What each agent is due of a total. Beside a device, the processes are due no more than they can use together."""
+    weights = [weight for _, _, weight in agents_of(row)]
+    due = fill(total, weights, most)
+    if row["device"] and sum(due[:-1]) > together:
+        return [*fill(together, weights[:-1], most[:-1]), total - together]
+    return due
+
+
+def worst_error(got, due):
+    """The largest error of a share, percent."""
+    return 100 * max(abs(g / d - 1) for g, d in zip(got, due, strict=True))
+
+
+def by_weight(row, total):
+    weights = [weight for _, _, weight in agents_of(row)]
+    return [total * w / sum(weights) for w in weights]
+
+
+def errors_of(row, got, demand):
+    """Over the seeds: the worst error against what demand allows, and against the weights alone."""
+    due = [worst_error(g, due_of(row, sum(g), *demand)) for g in got]
+    plain = [worst_error(g, by_weight(row, sum(g))) for g in got]
+    return over(due), over(plain)
+
+
+def case_of(row, total, demand):
+    """Whether each agent can use its weight's part of the total."""
+    due = due_of(row, total, *demand)
+    able = all(d >= 0.99 * w for d, w in zip(due, by_weight(row, total), strict=True))
+    return "all can use their weight's part" if able else "one cannot use its weight's part"
 
 
 def what_of(row):
@@ -161,73 +230,56 @@ def quantum_percent(row, total):
     return 100 * (1 << SHIFT) * M_BYTES_PER_NS * weights / (total * DURATION_MS * 1e6)
 
 
-def result_rows(row, case, got, baseline, seeds, commit):
-    waits = {s: max(got[f"{q}_wait_max_ns@{s}"] for q in ("read", "write")) / 1e3 for s in STATISTICS}
+def result_rows(row, runs, demand, baseline, commit):
+    totals = over([r["total.bytes_per_ns"] for r in runs])
+    due, plain = errors_of(row, [[r[name] for name in rates(row)] for r in runs], demand)
     shown = [
-        ("worst share error, %", {s: got[f"share_error_percent@{s}"] for s in STATISTICS}),
-        (
-            "one quantum of weight 1, %",
-            dict.fromkeys(STATISTICS, quantum_percent(row, got["total.bytes_per_ns@median"])),
-        ),
-        ("total against FR-FCFS, %", {s: 100 * got[f"total.bytes_per_ns@{s}"] / baseline for s in STATISTICS}),
-        ("longest wait, us", waits),
+        ("worst share error, %", due),
+        ("worst error against weights, %", plain),
+        ("one quantum of weight 1, %", dict.fromkeys(totals, quantum_percent(row, totals["median"]))),
+        ("total against FR-FCFS, %", {s: 100 * v / baseline for s, v in totals.items()}),
+        ("longest wait, us", over([max(r["read_wait_max_ns"], r["write_wait_max_ns"]) / 1e3 for r in runs])),
     ]
+    case = case_of(row, totals["median"], demand)
     for variant, v in shown:
-        yield {
-            "series": "controller-design", "case": case, "what": what_of(row), "variant": variant,
-            "unit": "see column", "value": f"{v['median']:.3g}", "statistic": "median",
+        fields = dict.fromkeys(Row.__dataclass_fields__, "")
+        fields |= {
+            "series": "controller-design", "case": case, "what": what_of(row),
+            "variant": variant, "unit": "see column", "value": f"{v['median']:.3g}", "statistic": "median",
             "spread": f"{(v['max'] - v['min']) / 2:.3g}", "spread_kind": "half range",
-            "least": f"{v['min']:.3g}", "greatest": f"{v['max']:.3g}", "n": seeds,
+            "least": f"{v['min']:.3g}", "greatest": f"{v['max']:.3g}", "n": str(len(runs)),
             "commit": commit, "date": datetime.date.today().isoformat(),
         }  # fmt: skip
-
-
-COLUMNS = [
-    "series",
-    "case",
-    "what",
-    "variant",
-    "unit",
-    "value",
-    "statistic",
-    "spread",
-    "spread_kind",
-    "least",
-    "greatest",
-    "n",
-    "expected",
-    "at_most",
-    "error_median_pct",
-    "error_worst_pct",
-    "verdict",
-    "commit",
-    "date",
-]
+        yield Row(**fields)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--rows", type=int, default=60)
+    parser.add_argument("--first", type=int, default=1, help="begin with this row of the design (1)")
+    parser.add_argument("--last", type=int, help="end with this row (the design's last)")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--out", default="controller-design.csv")
+    parser.add_argument("--out", type=Path, default=Path("controller-design.csv"))
     parser.add_argument("command", nargs="+", metavar="COMMAND")
     o = parser.parse_args()
     here = os.path.dirname(os.path.abspath(__file__))
     commit = subprocess.run(
         ["git", "-C", here, "rev-parse", "--short=7", "HEAD"], check=True, capture_output=True, text=True
     ).stdout.strip()
-    with open(o.out, "w", encoding="ascii", newline="") as f:
-        writer = csv.DictWriter(f, COLUMNS, restval="", lineterminator="\n")
-        writer.writeheader()
-        found = {}
-        for i, row in enumerate(design(o.rows)):
-            got = measure(o.command, row, "lvtf", o.seeds)
-            total = "total.bytes_per_ns@median"
-            baseline = measure(o.command, row, "frfcfs", min(o.seeds, BASELINE_SEEDS))[total]
-            case = case_of(o.command, row, got[total], found)
-            writer.writerows(result_rows(row, case, got, baseline, o.seeds, commit))
-            f.flush()
-            print(f"{i + 1} of {o.rows}: {what_of(row)}: {got['share_error_percent@median']:.2f} %", file=sys.stderr)
+    rows = []
+    for i, row in enumerate(design(o.rows)):
+        if not o.first <= i + 1 <= (o.last or o.rows):
+            continue
+        runs = measure(o.command, row, "lvtf", o.seeds)
+        base = measure(o.command, row, "frfcfs", min(o.seeds, BASELINE_SEEDS))
+        baseline = statistics.median(r["total.bytes_per_ns"] for r in base)
+        found = list(result_rows(row, runs, demands(o.command, row), baseline, commit))
+        rows += found
+        write_rows(o.out, rows)
+        print(
+            f"{i + 1} of {o.rows}: {what_of(row)}: {found[0].value} %, against weights {found[1].value} %",
+            file=sys.stderr,
+        )
 
 
 if __name__ == "__main__":
