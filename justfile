@@ -69,6 +69,11 @@ test-cpp *args: setup
 mc *args:
     @'{{justfile_directory()}}/gem5-backend/mc' '{{target}}/gem5-backend' "$@"
 
+# Run a set of benchmarks of the thesis: its figures beside ours; just set N --on model|machine (--help)
+[no-exit-message]
+set *args:
+    @tools/set "$@"
+
 # Run an experiment on gem5, or serve the controller's protocol from it; needs DRFQ_GEM5 (just gem5 --help)
 [no-cd]
 gem5 *args:

@@ -204,7 +204,10 @@ def by_weight(row, total):
 
 def errors_of(row, got, demand):
     """Over the seeds: the worst error against what demand allows, and against the weights alone."""
-    due = [worst_error(g, due_of(row, sum(g), *demand)) for g in got]
+    most, together = demand
+    # What the processes did move together, they can move.
+    able = [max(together, sum(g[:-1])) for g in got]
+    due = [worst_error(g, due_of(row, sum(g), most, a)) for g, a in zip(got, able, strict=True)]
     plain = [worst_error(g, by_weight(row, sum(g))) for g in got]
     return over(due), over(plain)
 
