@@ -33,23 +33,24 @@ class Descriptions(unittest.TestCase):
                     self.assertEqual(len(figure["thesis"]), len(description["rows"]))
 
 
-class Verdicts(unittest.TestCase):
-    TABLE = "# Title\n\n| s | e@min | e |\n|---|---:|---:|\n| 1 | 2.000 | -0.900 |\n| 2 | 1.000 | 0.500 |\n"
-    SET = {
-        "rows": ["1:1", "1:2"],
-        "figure": [
-            {"column": "e@min", "judged": "least", "thesis": [1.5, 1.5]},
-            {"column": "e", "judged": "error", "thesis": [0.96, 0.48]},
-        ],
-    }
+TABLE = "# Title\n\n| s | e@min | e |\n|---|---:|---:|\n| 1 | 2.000 | -0.900 |\n| 2 | 1.000 | 0.500 |\n"
+SET = {
+    "rows": ["1:1", "1:2"],
+    "figure": [
+        {"column": "e@min", "judged": "least", "thesis": [1.5, 1.5]},
+        {"column": "e", "judged": "error", "thesis": [0.96, 0.48]},
+    ],
+}
 
+
+class Verdicts(unittest.TestCase):
     def test_a_figure_below_the_least_or_farther_from_zero_is_missed(self):
-        verdicts = [one[-1] for one in command.judge(self.SET, command.table(self.TABLE))]
+        verdicts = [one[-1] for one in command.judge(SET, command.table(TABLE))]
         self.assertEqual(verdicts, ["held", "missed", "held", "missed"])
 
     def test_rows_that_do_not_match_are_an_error(self):
         with self.assertRaises(ValueError):
-            list(command.judge(self.SET, command.table(self.TABLE)[:1]))
+            list(command.judge(SET, command.table(TABLE)[:1]))
 
 
 if __name__ == "__main__":
