@@ -10,6 +10,10 @@ struct task_ctx {
 	u32 flags; /* enum drfq_task_flags */
 	/* The task's own weight. flow.weight is the effective one. */
 	u32 weight;
+	/* What a rule gives it; 0: no rule does. Not 0 in rule_changed: its next charge
+	 * must take that over. */
+	u32 rule_weight;
+	u32 rule_changed;
 	/* Node index of its cgroup; 0 is the root group. */
 	u32 cgroup;
 	/* Its id in the memory controller, never 0. */

@@ -173,7 +173,8 @@ void BPF_STRUCT_OPS(drfq_cgroup_exit, struct cgroup *cgrp)
 	node->used = false;
 }
 
-void BPF_STRUCT_OPS(drfq_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+/* Changes the weight of @cgrp (1/DRFQ_WEIGHT_ONE), and what counts of it above. */
+static void cgroup_change_weight(struct cgroup *cgrp, u32 weight)
 {
 	u32 index = cgroup_index_of(cgrp), counted;
 	struct cgroup_node *node = cgroup_node_at(index);
@@ -182,12 +183,17 @@ void BPF_STRUCT_OPS(drfq_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 	if (!node || !cgroup_owns_node(cgrp, index))
 		return;
 	bpf_spin_lock(&node->lock);
-	node->weight = cgroup_scale(weight);
+	node->weight = weight;
 	counted = node->active > 0 ? node->weight : 0;
 	delta = (s64)counted - node->counted;
 	node->counted = counted;
 	bpf_spin_unlock(&node->lock);
 	cgroup_add_active(node->parent, delta);
+}
+
+void BPF_STRUCT_OPS(drfq_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	cgroup_change_weight(cgrp, cgroup_scale(weight));
 }
 
 #endif /* DRFQ_CGROUP_BPF_H */

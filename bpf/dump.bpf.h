@@ -41,6 +41,8 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 		stat.flags |= DRFQ_TASK_BLOCKED;
 	if (task_is_kthread(p))
 		stat.flags |= DRFQ_TASK_KTHREAD;
+	if (t->rule_weight)
+		stat.flags |= DRFQ_TASK_RULED;
 	stat.nice = p->static_prio - PRIO_OF_NICE_0;
 	stat.nr_cpus_allowed = p->nr_cpus_allowed;
 	stat.cpu_ns = p->se.sum_exec_runtime;

@@ -28,6 +28,16 @@ static u64 fork_uncharged_bus_ns(const struct task_ctx *t, u64 run_ns)
 	return last_run_ns ? run_ns * t->last_bus_ns / last_run_ns : 0;
 }
 
+/* A task that the current task forks follows the same rule until the agent looks. */
+static void fork_inherit_rule(struct task_ctx *child)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
+
+	if (t)
+		child->rule_weight = t->rule_weight;
+}
+
 /*
  * Initializes the account @child of a task that the current task forks. It starts at
  * the parent's S and bus_vt, charged up to now, or at V and B if those are later. The

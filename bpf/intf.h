@@ -165,6 +165,7 @@ enum drfq_task_flags {
 	DRFQ_TASK_INDEBTED = 1 << 4, /* a device moved bytes for it while it was blocked */
 	DRFQ_TASK_ACTIVE = 1 << 5, /* its weight counts in its cgroup */
 	DRFQ_TASK_SYNC = 1 << 6, /* its waker is about to block (SCX_WAKE_SYNC) */
+	DRFQ_TASK_RULED = 1 << 7, /* a rule gives its weight; only in drfq_task_stat */
 };
 
 /*
@@ -184,6 +185,19 @@ struct drfq_traffic_arg {
 	u32 pid; /* thread id */
 	u32 moved_by_cpu; /* 0: a device moved the bytes; not 0: a CPU did */
 	u64 bytes;
+};
+
+/* Argument of the SYSCALL program drfq_set_task_weight. */
+struct drfq_task_weight_arg {
+	u32 pid; /* thread id */
+	u32 weight; /* 1/DRFQ_WEIGHT_ONE; 0: by its nice value */
+};
+
+/* Argument of the SYSCALL program drfq_set_cgroup_weight. */
+struct drfq_cgroup_weight_arg {
+	u64 id; /* inode number of the cgroup's directory */
+	u32 weight; /* 1/DRFQ_WEIGHT_ONE, which is cpu.weight 100 */
+	u32 reserved;
 };
 
 #endif /* DRFQ_INTF_H */

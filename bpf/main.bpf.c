@@ -44,6 +44,7 @@
 #include "timer.bpf.h"
 #include "dma.bpf.h"
 #include "fork.bpf.h"
+#include "rule.bpf.h"
 #include "dump.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -392,7 +393,7 @@ void BPF_STRUCT_OPS(drfq_set_weight, struct task_struct *p, u32 weight)
 	struct task_ctx *t = task_ctx_of(p);
 
 	if (t)
-		task_set_weight(t, t->cgroup, task_weight(p));
+		task_set_weight(t, t->cgroup, task_own_weight(p, t));
 }
 
 void BPF_STRUCT_OPS(drfq_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
@@ -418,7 +419,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_i
 	t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
-	t->weight = task_weight(p);
+	if (args->fork)
+		fork_inherit_rule(t);
+	t->weight = task_own_weight(p, t);
 	t->hw_id = DRFQ_HW_ID_SHARED;
 	if (args->fork)
 		fork_init(t);

@@ -84,6 +84,14 @@ static __always_inline void task_update_weight(struct task_ctx *t)
 	t->flow.weight = t->cgroup ? cgroup_effective_weight(t->cgroup, t->weight) : t->weight;
 }
 
+/* Returns the weight of @p by a rule or else by its nice value (1/DRFQ_WEIGHT_ONE). */
+static u32 task_own_weight(const struct task_struct *p, const struct task_ctx *t)
+{
+	u32 weight = READ_ONCE(t->rule_weight);
+
+	return weight ? weight : task_weight(p);
+}
+
 /* Changes the task's own weight (1/DRFQ_WEIGHT_ONE) or its cgroup (node index). */
 static void task_set_weight(struct task_ctx *t, u32 cgroup, u32 weight)
 {
@@ -95,6 +103,17 @@ static void task_set_weight(struct task_ctx *t, u32 cgroup, u32 weight)
 	if (active)
 		task_activate(t);
 	task_update_weight(t);
+}
+
+/* Brings all weights up to date, before a charge. */
+static __always_inline void task_follow_rule(const struct task_struct *p, struct task_ctx *t)
+{
+	if (!READ_ONCE(t->rule_changed)) {
+		task_update_weight(t);
+		return;
+	}
+	WRITE_ONCE(t->rule_changed, 0);
+	task_set_weight(t, t->cgroup, task_own_weight(p, t));
 }
 
 /*
@@ -113,7 +132,7 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 	t->charged_ns += run_ns;
 	t->bytes += bytes;
 	bytes += task_take_mc_bytes(t);
-	task_update_weight(t);
+	task_follow_rule(p, t);
 	t->last_run_ns = run_ns;
 	t->last_bus_ns = flow_charge(&t->flow, run_ns, bytes, waiting);
 	if (blocks)
@@ -165,7 +184,7 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 {
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->whole_llcs = queue_whole_llcs(p->cpus_ptr);
-	task_set_weight(t, task_cgroup_index(p), task_weight(p));
+	task_set_weight(t, task_cgroup_index(p), task_own_weight(p, t));
 	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), 0, false);
 }
 

@@ -25,6 +25,24 @@ void machine_cgroup_set_weight(struct machine *m, struct cgroup *cgrp, u32 weigh
 	m->ops->cgroup_set_weight(cgrp, weight);
 }
 
+/* The id of a group is its address here. */
+struct cgroup *bpf_cgroup_from_id(u64 id)
+{
+	return (struct cgroup *)id;
+}
+
+void machine_rule_cgroup(struct machine *m, struct cgroup *cgrp, u32 weight)
+{
+	machine_use(m, m->now_ns, 0);
+	scheduler_rule_cgroup(cgrp, weight);
+}
+
+void machine_rule_task(struct machine *m, struct task_struct *p, u32 weight)
+{
+	machine_use(m, m->now_ns, 0);
+	scheduler_rule_task(p, weight);
+}
+
 void cgroups_free(struct machine *m)
 {
 	for (u32 i = 0; i < m->nr_groups; i++) {

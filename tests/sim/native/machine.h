@@ -83,6 +83,9 @@ void machine_set_rcu_nesting(struct task_struct *p, s32 nesting);
 /* A cgroup with this cpu.weight below @parent (NULL: the root group); tasks start in the root. */
 struct cgroup *machine_cgroup_new(struct machine *m, struct cgroup *parent, u32 weight);
 void machine_cgroup_set_weight(struct machine *m, struct cgroup *cgrp, u32 weight);
+/* The agent's rules give a weight (1/DRFQ_WEIGHT_ONE). */
+void machine_rule_cgroup(struct machine *m, struct cgroup *cgrp, u32 weight);
+void machine_rule_task(struct machine *m, struct task_struct *p, u32 weight);
 /* A task in any state moves to another group. */
 void machine_cgroup_move(struct machine *m, u64 now_ns, struct task_struct *p, struct cgroup *to);
 

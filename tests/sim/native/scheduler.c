@@ -148,6 +148,20 @@ u64 scheduler_slice_ns(void)
 	return slice_ns;
 }
 
+void scheduler_rule_task(struct task_struct *p, u32 weight)
+{
+	struct drfq_task_weight_arg arg = {.pid = (u32)p->pid, .weight = weight};
+
+	drfq_set_task_weight(&arg);
+}
+
+void scheduler_rule_cgroup(struct cgroup *cgrp, u32 weight)
+{
+	struct drfq_cgroup_weight_arg arg = {.id = (u64)cgrp, .weight = weight};
+
+	drfq_set_cgroup_weight(&arg);
+}
+
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes)
 {
 	struct drfq_traffic_arg arg = {.pid = (u32)p->pid, .bytes = bytes};

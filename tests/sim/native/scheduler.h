@@ -54,6 +54,9 @@ void scheduler_set_agent(const struct task_struct *p);
 void scheduler_task_set_weight(struct task_struct *p, u32 weight);
 /* Sets S (ns of virtual time). */
 void scheduler_task_set_start(struct task_struct *p, u64 start_ns);
+/* What the agent's rules do; @weight in 1/DRFQ_WEIGHT_ONE. */
+void scheduler_rule_task(struct task_struct *p, u32 weight);
+void scheduler_rule_cgroup(struct cgroup *cgrp, u32 weight);
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
 void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);
 void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat);

@@ -108,6 +108,8 @@ unsafe extern "C" {
     fn machine_set_rcu_nesting(p: *mut Task, nesting: i32);
     fn machine_cgroup_new(m: *mut Machine, parent: *mut Cgroup, weight: u32) -> *mut Cgroup;
     fn machine_cgroup_set_weight(m: *mut Machine, cgroup: *mut Cgroup, weight: u32);
+    fn machine_rule_cgroup(m: *mut Machine, cgroup: *mut Cgroup, weight: u32);
+    fn machine_rule_task(m: *mut Machine, p: *mut Task, weight: u32);
     fn machine_cgroup_move(m: *mut Machine, now_ns: u64, p: *mut Task, to: *mut Cgroup);
     fn machine_task_wait_ns(m: *mut Machine, now_ns: u64, p: *mut Task) -> u64;
     fn machine_count_traffic(m: *mut Machine, cpu: i32, bytes: u64);
@@ -450,6 +452,21 @@ impl Kernel {
         let group = self.groups[group];
         // SAFETY: machine and group live.
         self.with(|m| unsafe { machine_cgroup_set_weight(m, group, weight) });
+    }
+
+    /// A rule of the agent gives a group this weight, in units of 1 / `DRFQ_WEIGHT_ONE`.
+    pub fn rule_cgroup(&mut self, group: CgroupId, weight: u32) {
+        let group = self.groups[group];
+        // SAFETY: machine and group live.
+        self.with(|m| unsafe { machine_rule_cgroup(m, group, weight) });
+    }
+
+    /// A rule of the agent gives a task this weight, in units of 1 / `DRFQ_WEIGHT_ONE`; 0: that
+    /// of its nice value again.
+    pub fn rule_task(&mut self, task: TaskId, weight: u32) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_rule_task(m, p, weight) });
     }
 
     /// Writes the task to `cgroup.procs`.

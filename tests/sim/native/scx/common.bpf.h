@@ -317,6 +317,7 @@ bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);
 u32 bpf_cpumask_first(const struct cpumask *mask);
 struct cgroup *scx_bpf_task_cgroup(struct task_struct *p);
 struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, s32 level);
+struct cgroup *bpf_cgroup_from_id(u64 id);
 void bpf_cgroup_release(struct cgroup *cgrp);
 
 s32 scx_bpf_create_dsq(u64 dsq_id, s32 node);
