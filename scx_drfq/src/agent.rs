@@ -6,11 +6,8 @@
 use std::{
     io::{self, Write},
     mem::MaybeUninit,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::{Duration, Instant},
+    sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use anyhow::{Context, Result};
@@ -22,7 +19,6 @@ use drfq_sense::{
     traffic_counters::{TrafficCounters, needs_sys_admin},
 };
 use drfq_stats::{
-    interval::system,
     mba_report::Mba,
     sample::{Facts, Sample},
 };
@@ -32,15 +28,17 @@ use libbpf_rs::{PrintLevel, set_print};
 use crate::{
     bandwidth::Bandwidth,
     bpf_skel::types::drfq_label,
-    cli::Run,
-    client,
     config::Config,
     links::{self, Counted, Links},
-    loader::Scheduler,
-    mba,
-    options::Options,
-    preflight, privileges, server,
+    loader::{Loading, Scheduler},
+    mba, metrics,
+    periodic::Periodic,
+    preflight, privileges,
+    rule_weights::RuleWeights,
+    server,
     server::SocketFile,
+    settings::Settings,
+    signals::Signals,
 };
 
 /// How often the agent checks whether the kernel or the user has ended the
@@ -51,7 +49,8 @@ const POLL: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// The scheduler cannot run here, or the kernel ended it because of a fault.
-pub fn run(options: &Options, run: &Run) -> Result<()> {
+pub fn run(mut settings: Settings) -> Result<()> {
+    let options = settings.cli.options.clone();
     preflight::check(&root())?;
     // Before privileges are dropped and threads are started.
     let guard = match options.mba {
@@ -61,18 +60,18 @@ pub fn run(options: &Options, run: &Run) -> Result<()> {
     let counts = options.perf_event != EventChoice::None;
     let pagemap = links::open_pagemap(options.controller.as_ref());
     privileges::confine(counts && needs_sys_admin(&root()))?;
-    listen_to_libbpf(run.verbose);
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
-    ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed))
-        .context("cannot handle signals")?;
+    listen_to_libbpf(settings.cli.run.verbose);
+    let signals = Signals::listen(settings.file.is_some()).context("cannot handle signals")?;
 
     let config = options.resolve(&Topology::read(&root())?)?;
+    let metrics = settings.cli.run.metrics.as_ref();
+    let _metrics = metrics.map(metrics::Server::launch).transpose()?;
     let mut links = Links::open(&config, pagemap, say)?;
     let mut socket = None;
     loop {
-        let again = run_once(options, run, &stop, guard.as_ref(), &mut links, &mut socket)?;
-        if stop.load(Ordering::Relaxed) || !again {
+        let guard = guard.as_ref();
+        let again = run_once(&mut settings, &signals, guard, &mut links, &mut socket)?;
+        if signals.stop() || !again {
             return Ok(());
         }
         say("CPUs were added or removed; loading the scheduler again");
@@ -85,7 +84,8 @@ fn listen_to_libbpf(verbose: bool) {
     } else {
         log::LevelFilter::Warn
     };
-    env_logger::Builder::new().filter_level(level).init();
+    let mut builder = env_logger::Builder::new();
+    builder.filter_level(level).parse_default_env().init();
     if verbose {
         scx_utils::init_libbpf_logging(Some(PrintLevel::Debug));
     } else {
@@ -96,16 +96,15 @@ fn listen_to_libbpf(verbose: bool) {
 
 /// Schedules until something ends it. Returns whether to load the scheduler again.
 fn run_once(
-    options: &Options,
-    run: &Run,
-    stop: &AtomicBool,
+    settings: &mut Settings,
+    signals: &Signals,
     guard: Option<&Result<mba::guard::Guard, String>>,
     links: &mut Links,
     socket: &mut Option<SocketFile>,
 ) -> Result<bool> {
     let root = root();
     let topology = Topology::read(&root)?;
-    let config = options.resolve(&topology)?;
+    let config = settings.cli.options.resolve(&topology)?;
     let mut counters = TrafficCounters::open(&config.traffic, &topology, &root)?;
     // Without a PMU, tasks are charged what the controller counts.
     let by_controller = config.controller.is_some() && counters.event_bytes == 0;
@@ -116,9 +115,14 @@ fn run_once(
     let mut degraded = degradations(&counters, &Detection::new(&root));
     let mut facts = facts(&config, &counters);
     facts.mem_measured |= by_controller;
+    facts.run_id = settings.cli.run.run_id.unwrap_or(0);
     let mut storage = MaybeUninit::uninit();
     let announce = |labels: &[drfq_label]| links.announce(labels, say);
-    let scheduler = Scheduler::load(&config, counters, &mut storage, &root, announce)?;
+    let loading = Loading {
+        libbpf: settings.cli.libbpf.options(),
+        exit_dump_len: settings.cli.run.exit_dump_len,
+    };
+    let scheduler = Scheduler::load(&config, &loading, counters, &mut storage, &root, announce)?;
 
     // The kernel notices a change of CPUs only once the scheduler is being loaded,
     // so we check for earlier changes ourselves.
@@ -146,7 +150,7 @@ fn run_once(
     };
     let work = || {
         links.beside(window, &config, by_controller, |counted| {
-            serve(&seen, counted, &server, run, loaded, stop)
+            serve(&seen, counted, &server, settings, loaded, signals)
         })
     };
     match ready {
@@ -154,7 +158,7 @@ fn run_once(
         None => work(),
     }?;
     let again = scheduler.finish()?.should_restart();
-    if stop.load(Ordering::Relaxed) {
+    if signals.stop() {
         say("stopped; the kernel's own scheduler runs again");
     }
     Ok(again)
@@ -195,13 +199,12 @@ fn serve(
     seen: &Seen,
     counted: &Counted,
     server: &server::Server,
-    run: &Run,
+    settings: &mut Settings,
     loaded: Sample,
-    stop: &AtomicBool,
+    signals: &Signals,
 ) -> Result<()> {
     let (samples, requests) = server.channels();
     let (scheduler, facts) = (seen.scheduler, seen.facts);
-    let interval = run.stats.map(|seconds| seconds.0);
     let look = |with_tasks| -> Result<Sample> {
         let mut sample = scheduler.sample(with_tasks)?;
         counted.add_to(&mut sample);
@@ -211,10 +214,15 @@ fn serve(
             .clone_from(&mba.unwrap_or_else(PoisonError::into_inner));
         Ok(sample)
     };
-    let mut prev = (system(facts, &loaded, &loaded), loaded);
-    let mut next = interval.map(|interval| Instant::now() + interval);
-    while !stop.load(Ordering::Relaxed) && !scheduler.exited() {
-        let wait = next.map_or(POLL, |next| next.saturating_duration_since(Instant::now()));
+    let mut periodic = Periodic::new(&settings.cli.run, facts, loaded);
+    let mut weights = RuleWeights::new(scheduler.window()?, &root());
+    while !signals.stop() && !scheduler.exited() {
+        if signals.take_reload() {
+            reload(settings);
+            weights.hurry();
+        }
+        weights.follow(&settings.rules, say);
+        let wait = periodic.as_ref().map_or(POLL, Periodic::wait);
         if let Ok(with_tasks) = requests.recv_timeout(wait.min(POLL)) {
             // An error means that the client has disconnected.
             let _ = samples.send(look(with_tasks).map_err(|error| format!("{error:#}")));
@@ -222,20 +230,35 @@ fn serve(
         if let Some(line) = scheduler.replace_dead_counters(&root())? {
             say(&line);
         }
-        if next.is_some_and(|next| next <= Instant::now()) {
-            let sample = look(false)?;
-            let cur = system(facts, &prev.1, &sample);
-            writeln!(io::stdout(), "{}", client::line(&prev.0, &cur))?;
-            prev = (cur, sample);
-            next = interval.map(|interval| Instant::now() + interval);
+        if let Some(due) = periodic.as_mut().filter(|due| due.wait().is_zero()) {
+            let sample = look(due.needs_tasks())?;
+            // The scheduler stays whatever happens to the reader of its output.
+            if let Err(error) = due.print(facts, sample, &mut io::stdout()) {
+                say(&format!(
+                    "{error:#}; no more are printed, scheduling goes on"
+                ));
+                periodic = None;
+            }
         }
     }
     Ok(())
 }
 
+/// Reads the rules again, and says what came of it.
+fn reload(settings: &mut Settings) {
+    match settings.reload() {
+        Ok(()) => say(&format!(
+            "read the configuration again: {}",
+            number(settings.rules.len() as u32, "rule")
+        )),
+        Err(reason) => say(&format!("not reloaded: {reason}")),
+    }
+}
+
 fn facts(config: &Config, counters: &TrafficCounters) -> Facts {
     Facts {
         loaded_at_ns: 0,
+        run_id: 0,
         nr_cpus: config.nr_cpus,
         mem_bytes_per_s: config
             .memory_bandwidth_bytes_per_s
@@ -275,8 +298,12 @@ fn summary(config: &Config, facts: &Facts) -> String {
     } else {
         ""
     };
+    let run = match facts.run_id {
+        0 => String::new(),
+        id => format!(", run {id}"),
+    };
     format!(
-        "{VERSION}: {}, {}, slice {} us, {}, {} weights; memory traffic: {}{stand_in}, {bandwidth}",
+        "{VERSION}{run}: {}, {}, slice {} us, {}, {} weights; memory traffic: {}{stand_in}, {bandwidth}",
         number(config.nr_cpus, "CPU"),
         number(config.nr_llcs, "queue"),
         config.slice_ns / 1000,

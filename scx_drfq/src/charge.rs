@@ -16,7 +16,7 @@ use libbpf_rs::{
 };
 
 use crate::{
-    bpf_intf::{drfq_hw_id_arg, drfq_traffic_arg},
+    bpf_intf::{drfq_cgroup_weight_arg, drfq_hw_id_arg, drfq_task_weight_arg, drfq_traffic_arg},
     cli::CHARGE_MAX,
 };
 
@@ -112,7 +112,33 @@ pub fn set_hw_id(program: BorrowedFd, pid: u32, hw_id: u32) -> io::Result<bool> 
     call(program, drfq_hw_id_arg { pid, hw_id })
 }
 
-/// Runs a SYSCALL program about one task. Returns whether the task exists.
+/// Gives the task `pid` a weight (1/WEIGHT_ONE) through the program
+/// drfq_set_task_weight; 0: that of its nice value. Returns whether the task exists.
+///
+/// # Errors
+/// The kernel or the program refused.
+pub fn set_task_weight(program: BorrowedFd, pid: u32, weight: u32) -> io::Result<bool> {
+    call(program, drfq_task_weight_arg { pid, weight })
+}
+
+/// Gives a cgroup a weight (1/WEIGHT_ONE, which is cpu.weight 100) through the program
+/// drfq_set_cgroup_weight. Returns whether the cgroup exists.
+///
+/// # Errors
+/// The kernel or the program refused.
+pub fn set_cgroup_weight(program: BorrowedFd, id: u64, weight: u32) -> io::Result<bool> {
+    let reserved = 0;
+    call(
+        program,
+        drfq_cgroup_weight_arg {
+            id,
+            weight,
+            reserved,
+        },
+    )
+}
+
+/// Runs a SYSCALL program about one task or cgroup. Returns whether it exists.
 fn call<Argument>(program: BorrowedFd, mut argument: Argument) -> io::Result<bool> {
     let mut opts = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as _,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command line. `crate::options` has the options of the scheduler itself.
 
-use std::{str::FromStr, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use drfq_version::VERSION;
+use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
-use crate::options::Options;
+use crate::{export::Format, local_time::TimeOfDay, metrics::Address, options::Options};
 
 /// Shares CPU time and memory bandwidth by dominant resource fair queueing.
 ///
@@ -26,11 +28,53 @@ pub struct Cli {
 
     #[command(flatten, next_help_heading = "Scheduler options")]
     pub options: Options,
+
+    #[command(flatten)]
+    pub libbpf: Libbpf,
+}
+
+/// libbpf's options, which all scx schedulers have. They are for experts, so the help
+/// leaves them out.
+#[derive(Args, Debug)]
+#[allow(missing_docs)]
+pub struct Libbpf {
+    #[arg(long, hide = true)]
+    pub relaxed_maps: Option<bool>,
+    #[arg(long, hide = true)]
+    pub pin_root_path: Option<String>,
+    #[arg(long, hide = true)]
+    pub kconfig: Option<String>,
+    #[arg(long, hide = true)]
+    pub btf_custom_path: Option<String>,
+    #[arg(long, hide = true)]
+    pub bpf_token_path: Option<String>,
+}
+
+impl Libbpf {
+    /// In the form that libbpf's binding takes.
+    pub fn options(&self) -> LibbpfOpts {
+        LibbpfOpts {
+            relaxed_maps: self.relaxed_maps,
+            pin_root_path: self.pin_root_path.clone(),
+            kconfig: self.kconfig.clone(),
+            btf_custom_path: self.btf_custom_path.clone(),
+            bpf_token_path: self.bpf_token_path.clone(),
+        }
+    }
 }
 
 /// Options of the command itself.
 #[derive(Args, Debug)]
 pub struct Run {
+    /// Read options and rules from this TOML file; SIGHUP reads its rules again
+    /// [default: /etc/scx_drfq.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Print all options and rules as a configuration file, and exit; needs no privileges
+    #[arg(long, conflicts_with = "dry_run")]
+    pub print_config: bool,
+
     /// Print the values that would be loaded, as TOML, and exit; needs no privileges
     #[arg(long)]
     pub dry_run: bool,
@@ -44,13 +88,32 @@ pub struct Run {
     #[arg(long, value_name = "SEC", conflicts_with_all = ["dry_run", "stats"])]
     pub monitor: Option<Seconds>,
 
+    /// With --stats or --monitor: print all statistics as JSON, an object per line
+    #[arg(long, conflicts_with = "dry_run")]
+    pub json: bool,
+
+    /// Serve statistics as OpenMetrics at this address, under /metrics: ADDRESS:PORT, or
+    /// unix:PATH for this user alone
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<Address>,
+
     /// Describe all statistics, and exit
     #[arg(long, exclusive = true)]
     pub help_stats: bool,
 
-    /// Show the messages of libbpf and the BPF verifier
+    /// Show the messages of libbpf and the BPF verifier; RUST_LOG chooses others, such
+    /// as info
     #[arg(short, long)]
     pub verbose: bool,
+
+    /// A number that tells this run from others in its messages and statistics
+    #[arg(long, value_name = "N")]
+    pub run_id: Option<u64>,
+
+    /// Length of the kernel's dump when it ends the scheduler [bytes, 1024 to 16777216;
+    /// default: the kernel's, 32768]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1024..=1 << 24))]
+    pub exit_dump_len: Option<u32>,
 }
 
 /// Commands that do not schedule.
@@ -64,9 +127,31 @@ pub enum Command {
     /// got, what holds it back, and what to type to change it
     Explain(Explain),
 
+    /// Record the running scx_drfq in a file
+    Record(Record),
+
+    /// Make a page of a recording, or tell what happened at a time
+    Report(Report),
+
+    /// Write a recording to standard output as CSV, JSON lines or a trace
+    Export(Export),
+
     /// Check whether scx_drfq can run here, one line per requirement; the exit
     /// status is 0 if it can
     Doctor,
+
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+
+    /// Write the manual pages
+    #[command(hide = true)]
+    ManPages {
+        /// Where to
+        directory: PathBuf,
+    },
 
     /// Charge a task for memory traffic that the kernel does not report, such as
     /// that of a driver in user space
@@ -89,6 +174,15 @@ pub struct Top {
     #[arg(long, value_name = "SEC")]
     pub duration: Option<Seconds>,
 
+    /// Show this recording instead of the running scheduler, at the speed at which it was
+    /// made
+    #[arg(long, value_name = "FILE")]
+    pub replay: Option<PathBuf>,
+
+    /// With --replay: begin at this time [local time, such as 03:12 or 2026-11-22T03:12:30]
+    #[arg(long, value_name = "TIME", requires = "replay")]
+    pub at: Option<TimeOfDay>,
+
     /// Number of tasks in a printed table [1 to 10000]
     #[arg(long, value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -106,6 +200,80 @@ pub struct Explain {
     /// The interval that is explained [seconds, 0.1 to 3600]
     #[arg(long, value_name = "SEC", default_value = "1")]
     pub interval: Seconds,
+}
+
+/// Options of `record`.
+#[derive(Args, Debug)]
+pub struct Record {
+    /// The file; a recording that exists is continued
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Time between two snapshots [seconds, 0.1 to 3600]
+    #[arg(long, value_name = "SEC", default_value = "1")]
+    pub interval: Seconds,
+
+    /// End after this time [seconds, 0.1 to 3600; default: run until Ctrl-C]
+    #[arg(long, value_name = "SEC")]
+    pub duration: Option<Seconds>,
+
+    /// Largest size of the file [bytes, optionally with k, M or G, 64k to 1000G]. If it is
+    /// reached, the older half keeps one snapshot in sixty, and then the oldest go
+    #[arg(long, value_name = "BYTES", default_value = "100M")]
+    pub max_size: Size,
+}
+
+/// Options of `report`.
+#[derive(Args, Debug)]
+pub struct Report {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Where to write the page [default: print what changed as text]
+    #[arg(short, long, value_name = "HTML")]
+    pub output: Option<PathBuf>,
+
+    /// Tell what changed at this time [local time, such as 03:12 or 2026-11-22T03:12:30;
+    /// default: compare the two halves]
+    #[arg(long, value_name = "TIME")]
+    pub at: Option<TimeOfDay>,
+}
+
+/// Options of `export`.
+#[derive(Args, Debug)]
+pub struct Export {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// The format
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    pub format: Format,
+}
+
+/// A size of a file (bytes).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (digits, factor) = match text.char_indices().last() {
+            Some((at, 'k' | 'K')) => (&text[..at], 1000),
+            Some((at, 'M')) => (&text[..at], 1_000_000),
+            Some((at, 'G')) => (&text[..at], 1_000_000_000),
+            _ => (text, 1),
+        };
+        let plain = digits.chars().all(|c| c.is_ascii_digit());
+        let bytes = digits.parse::<u64>().ok().filter(|_| plain);
+        let bytes = bytes.and_then(|number| number.checked_mul(factor));
+        bytes
+            .filter(|bytes| (64_000..=1_000_000_000_000).contains(bytes))
+            .map(Self)
+            .ok_or("expected a size between 64k and 1000G, such as 100M".into())
+    }
 }
 
 /// The largest charge (bytes).
@@ -166,6 +334,25 @@ mod tests {
         assert_eq!("0.5".parse(), Ok(Seconds(Duration::from_millis(500))));
         for text in ["0", "-1", "0.05", "3601", "inf", "nan", "", "1s"] {
             assert!(text.parse::<Seconds>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_size_outside_its_bounds_is_refused() {
+        assert_eq!("64k".parse(), Ok(Size(64_000)));
+        assert_eq!("1000G".parse(), Ok(Size(1_000_000_000_000)));
+        for text in [
+            "",
+            "k",
+            "63k",
+            "1001G",
+            "-1M",
+            "1.5M",
+            "99999999999999999999G",
+            "+5M",
+            "½M",
+        ] {
+            assert!(text.parse::<Size>().is_err(), "{text}");
         }
     }
 

@@ -16,7 +16,7 @@ use drfq_stats::{
 use scx_stats::StatsClient;
 use serde::de::DeserializeOwned;
 
-use crate::{link_summary::link_summaries, server::SOCKET};
+use crate::{json_lines, link_summary::link_summaries, server::SOCKET};
 
 /// How long an answer may take (ms). The agent answers within its poll interval.
 const TIMEOUT_MS: u64 = 10_000;
@@ -96,23 +96,35 @@ impl Client {
     }
 }
 
-/// Prints a line of statistics at each interval until interrupted.
+/// Prints a line of statistics at each interval until interrupted; with `json`, an
+/// object of all statistics.
 ///
 /// # Errors
 /// No scheduler is running, or it has ended.
-pub fn monitor(interval: Duration) -> Result<()> {
+pub fn monitor(interval: Duration, json: bool) -> Result<()> {
+    let look = |client: &mut Client| match json {
+        true => client.tasks(usize::MAX),
+        false => client.system().map(|system| Tasks {
+            system,
+            ..Tasks::default()
+        }),
+    };
     let mut client = Client::connect()?;
-    let mut prev = client.system()?;
+    let mut prev = look(&mut client)?;
     loop {
         sleep(interval);
-        match client.system() {
+        match look(&mut client) {
             Ok(cur) => {
-                writeln!(io::stdout(), "{}", line(&prev, &cur))?;
+                let line = match json {
+                    true => json_lines::line(json_lines::now_ns(), &cur)?,
+                    false => line(&prev.system, &cur.system),
+                };
+                writeln!(io::stdout(), "{line}")?;
                 prev = cur;
             }
             Err(_) => {
                 client = Client::reconnect()?;
-                prev = client.system()?;
+                prev = look(&mut client)?;
             }
         }
     }

@@ -67,6 +67,15 @@ struct Counters {
     told: bool,
 }
 
+/// How libbpf and the kernel load the programs.
+#[derive(Clone, Debug, Default)]
+pub struct Loading {
+    /// libbpf's options.
+    pub libbpf: LibbpfOpts,
+    /// Length of the kernel's dump (bytes); none: the kernel's default.
+    pub exit_dump_len: Option<u32>,
+}
+
 /// What other threads may read of the running scheduler, and call in it.
 #[derive(Clone, Copy)]
 pub struct Window<'a> {
@@ -80,6 +89,9 @@ pub struct Window<'a> {
     pub charge: BorrowedFd<'a>,
     /// Program that gives a task its hardware id.
     pub set_hw_id: BorrowedFd<'a>,
+    /// Programs that give tasks and cgroups the weights of rules.
+    pub set_task_weight: BorrowedFd<'a>,
+    pub set_cgroup_weight: BorrowedFd<'a>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -90,12 +102,13 @@ impl<'a> Scheduler<'a> {
     /// The kernel refused. If the reason is known, the error says what to do.
     pub fn load(
         config: &Config,
+        loading: &Loading,
         counters: TrafficCounters,
         storage: &'a mut MaybeUninit<OpenObject>,
         root: &Path,
         announce: impl FnOnce(&[drfq_label]),
     ) -> Result<Self> {
-        let result = Self::try_load(config, counters, storage, announce);
+        let result = Self::try_load(config, loading, counters, storage, announce);
         result.map_err(|error| match preflight::explain_refusal(root) {
             Some(reason) => anyhow!(reason),
             None => error.context(
@@ -107,14 +120,16 @@ impl<'a> Scheduler<'a> {
 
     fn try_load(
         config: &Config,
+        loading: &Loading,
         counters: TrafficCounters,
         storage: &'a mut MaybeUninit<OpenObject>,
         announce: impl FnOnce(&[drfq_label]),
     ) -> Result<Self> {
-        let open_opts = LibbpfOpts::default().into_bpf_open_opts();
+        let open_opts = loading.libbpf.clone().into_bpf_open_opts();
         let mut skel = scx_ops_open!(BpfSkelBuilder::default(), storage, drfq_ops, open_opts)?;
         configure(&mut skel, config, counters.event_bytes)?;
         leave_out_callbacks(&mut skel)?;
+        skel.struct_ops.drfq_ops_mut().exit_dump_len = loading.exit_dump_len.unwrap_or(0);
         let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
         for (cpu, fd) in counters.fds() {
             give_counter(&skel.maps.pmu_events, cpu, fd)?;
@@ -211,6 +226,8 @@ impl<'a> Scheduler<'a> {
             tasks: tasks.context("no task iterator")?.as_fd(),
             charge: self.skel.progs.drfq_charge_mem.as_fd(),
             set_hw_id: self.skel.progs.drfq_set_hw_id.as_fd(),
+            set_task_weight: self.skel.progs.drfq_set_task_weight.as_fd(),
+            set_cgroup_weight: self.skel.progs.drfq_set_cgroup_weight.as_fd(),
         })
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The command `scx_drfq`. Its exit status is 0 after success, 1 if the machine or
-//! the kernel refused, and 2 after an error in the command line. Each error is one
-//! line.
+//! the kernel refused, and 2 after an error in the command line or the configuration
+//! file. Each error is one line.
 
 mod agent;
 mod bandwidth;
@@ -13,31 +13,43 @@ mod cli;
 mod client;
 mod config;
 mod doctor;
+mod export;
 mod group_limits;
+mod json_lines;
 mod kernel_btf;
 mod link_summary;
 mod links;
 mod loader;
+mod local_time;
+mod manual;
 mod mba;
+mod metrics;
 mod options;
+mod periodic;
 mod preflight;
 mod privileges;
+mod record;
+mod report;
+mod rule_weights;
 mod server;
+mod settings;
+mod signals;
 mod tasks;
 mod top;
 
 use std::{
+    env,
     io::{self, ErrorKind, Write},
     process::ExitCode,
 };
 
 use anyhow::Result;
-use clap::Parser;
 use drfq_sense::{root, topology::Topology};
 
 use crate::{
-    cli::{Cli, Command},
+    cli::Command,
     config::Config,
+    settings::{Refusal, Settings},
 };
 
 /// Why the command failed.
@@ -55,13 +67,13 @@ impl From<anyhow::Error> for Failure {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let settings = match Settings::read(env::args_os()) {
+        Ok(settings) => settings,
         // --help and --version.
-        Err(text) if !text.use_stderr() => return print(&text.to_string()),
-        Err(error) => return fail(2, &cli::one_line(&error)),
+        Err(Refusal::CommandLine(text)) if !text.use_stderr() => return print(&text.to_string()),
+        Err(refusal) => return fail(2, &refusal.text()),
     };
-    match run(&cli) {
+    match run(settings) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(Failure::Usage(text)) => fail(2, &text),
@@ -71,28 +83,44 @@ fn main() -> ExitCode {
 }
 
 /// Runs a command. Returns whether its checks succeeded.
-fn run(cli: &Cli) -> Result<bool, Failure> {
+fn run(settings: Settings) -> Result<bool, Failure> {
+    let cli = &settings.cli;
+    if cli.run.json && cli.run.stats.is_none() && cli.run.monitor.is_none() {
+        return Err(Failure::Usage(
+            "--json needs --stats SEC or --monitor SEC; add one of the two".into(),
+        ));
+    }
     match &cli.command {
         Some(Command::Top(options)) => top::run(options)?,
         Some(Command::Explain(options)) => top::explain_entity(options)?,
+        Some(Command::Record(options)) => record::run(options)?,
+        Some(Command::Report(options)) => report::run(options)?,
+        Some(Command::Export(options)) => export::run(options)?,
+        Some(Command::Completions { shell }) => manual::completions(*shell)?,
+        Some(Command::ManPages { directory }) => manual::pages(directory)?,
         Some(Command::Doctor) => return Ok(doctor::run(&mut io::stdout())?),
         Some(Command::ChargeTraffic(charge)) => charge::run(charge.pid, charge.bytes)?,
         None if cli.run.help_stats => server::describe(&mut io::stdout())?,
         None => match cli.run.monitor {
-            Some(interval) => client::monitor(interval.0)?,
-            None => schedule(cli)?,
+            Some(interval) => client::monitor(interval.0, cli.run.json)?,
+            None => schedule(settings)?,
         },
     }
     Ok(true)
 }
 
-fn schedule(cli: &Cli) -> Result<(), Failure> {
+fn schedule(settings: Settings) -> Result<(), Failure> {
+    let cli = &settings.cli;
     let resolve = || -> Result<Config, Failure> {
         let topology = Topology::read(&root())?;
         let resolved = cli.options.resolve(&topology);
         resolved.map_err(|error| Failure::Usage(error.to_string()))
     };
     let config = resolve()?;
+    if cli.run.print_config {
+        settings::print(&settings, &mut io::stdout()).map_err(anyhow::Error::from)?;
+        return Ok(());
+    }
     if cli.run.dry_run {
         let text = toml::to_string(&config).map_err(anyhow::Error::from)?;
         io::stdout()
@@ -100,7 +128,7 @@ fn schedule(cli: &Cli) -> Result<(), Failure> {
             .map_err(anyhow::Error::from)?;
         return Ok(());
     }
-    agent::run(&cli.options, &cli.run)?;
+    agent::run(settings)?;
     Ok(())
 }
 

@@ -119,8 +119,15 @@ fn target(
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeMap, os::unix::net::UnixStream};
+
     use drfq_stats::{events::EVENTS, sample::TaskSample};
-    use scx_stats::StatsClient;
+    use proptest::{
+        arbitrary::any,
+        strategy::{Strategy, ValueTree},
+        test_runner::TestRunner,
+    };
+    use scx_stats::{StatsClient, StatsMeta};
 
     use super::*;
 
@@ -146,12 +153,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stats");
         let facts = Facts {
-            loaded_at_ns: 0,
             nr_cpus: 1,
-            mem_bytes_per_s: None,
             mem_source: "none".into(),
-            mem_stand_in: false,
-            mem_measured: false,
+            ..Facts::default()
         };
         let server = Server::new(data(&facts, &sample(0)))
             .set_path(&path)
@@ -193,6 +197,48 @@ mod tests {
         assert!(format!("{error:#}").contains("out of order"), "{error:#}");
         let bad = arguments(&[("target", "tasks"), ("limit", "many")]);
         assert!(client.request::<Tasks>("stats", bad).is_err());
+    }
+
+    #[test]
+    fn the_family_s_client_reads_the_description_and_nonsense_ends_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stats");
+        let server = Server::new(data(&Facts::default(), &sample(0)))
+            .set_path(&path)
+            .launch()
+            .unwrap();
+        let (samples, requests) = server.channels();
+        std::thread::spawn(move || {
+            while requests.recv().is_ok() {
+                samples.send(Ok(sample(1000))).unwrap();
+            }
+        });
+        let mut random = TestRunner::deterministic();
+        for _ in 0..300 {
+            let bytes = any::<Vec<u8>>().new_tree(&mut random).unwrap().current();
+            let mut stream = UnixStream::connect(&path).unwrap();
+            let target = b"{\"req\":\"stats\",\"args\":{\"target\":\"tasks\",\"limit\":\"";
+            // The server may close the connection after the first line.
+            let _ = stream.write_all(&bytes);
+            let _ = stream.write_all(b"\n");
+            let _ = stream.write_all(&[target, bytes.as_slice(), b"\"}}\n"].concat());
+        }
+        let client = StatsClient::new().set_path(&path);
+        let mut client = client.connect(Some(10_000)).unwrap();
+        let meta: BTreeMap<String, StatsMeta> = client.request("stats_meta", vec![]).unwrap();
+        for name in [
+            "System",
+            "Tasks",
+            "Task",
+            "Cpu",
+            "Controller",
+            "Mba",
+            "MbaGroup",
+        ] {
+            assert!(meta.contains_key(name), "{name}");
+        }
+        assert!(meta["System"].attrs.top.is_some());
+        assert!(client.request::<System>("stats", vec![]).is_ok());
     }
 
     #[test]

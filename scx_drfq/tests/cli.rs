@@ -96,12 +96,39 @@ fn a_bad_command_line_exits_2_with_one_line() {
 }
 
 #[test]
+fn a_bad_option_of_an_interface_exits_2_with_one_line() {
+    for (arguments, reason) in [
+        ("--json", "--json needs --stats SEC or --monitor SEC"),
+        ("--json --dry-run", "cannot be used with"),
+        ("--metrics 9877", "ADDRESS:PORT"),
+        ("--metrics unix:", "path is missing"),
+        (
+            "--config /nonexistent --dry-run",
+            "cannot read the configuration",
+        ),
+        ("--config /dev --dry-run", "cannot read the configuration"),
+        ("--print-config --dry-run", "cannot be used with"),
+        ("--exit-dump-len 5", "1024..=16777216"),
+        ("--relaxed-maps maybe", "true, false"),
+        ("record", "<FILE>"),
+        ("record r --max-size 1k", "between 64k and 1000G"),
+        ("report r --at noon", "03:12"),
+        ("export r --format xml", "jsonl"),
+        ("top --at 03:12", "--replay"),
+        ("completions tcsh", "zsh"),
+    ] {
+        println!("{arguments}");
+        assert_refused(&run(arguments), 2, reason);
+    }
+}
+
+#[test]
 fn a_client_without_a_scheduler_exits_1() {
     if Path::new("/var/run/scx/root/stats").exists() {
         println!("skipped: a scheduler serves statistics on this machine");
         return;
     }
-    for arguments in ["top", "top --plain", "--monitor 1"] {
+    for arguments in ["top", "top --plain", "--monitor 1", "--monitor 1 --json"] {
         assert_refused(&run(arguments), 1, "no scx_drfq is running");
     }
 }
@@ -217,6 +244,45 @@ fn a_dry_run_prints_what_would_be_loaded() {
 }
 
 #[test]
+fn the_configuration_in_effect_is_printed_and_can_be_read_again() {
+    let root = fake_root(&CPUS);
+    let file = root.path().join("drfq.toml");
+    fs::write(
+        &file,
+        "slice-us = 2000\n[[rule]]\ncommand = \"mbw\"\nweight = 2\n",
+    )
+    .unwrap();
+    let print = |file: &Path, more: &str| {
+        let arguments = format!("--config {} --print-config {more}", file.display());
+        let output = run_on(root.path(), &arguments);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        stdout(&output)
+    };
+    let text = print(&file, "--cap-slices 7");
+    assert!(text.contains("slice-us = 2000 # ") && text.contains("cap-slices = 7 # the command"));
+    let again = root.path().join("again.toml");
+    fs::write(&again, &text).unwrap();
+    let values = |text: &str| text.parse::<toml::Table>().unwrap();
+    assert_eq!(values(&print(&again, "")), values(&text));
+}
+
+#[test]
+fn a_file_that_is_no_recording_exits_1() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r");
+    fs::write(&file, "text").unwrap();
+    for command in ["report", "export", "top --replay"] {
+        let output = run(&format!("{command} {}", file.display()));
+        assert_refused(&output, 1, "is no recording");
+    }
+    assert_refused(&run("export /nonexistent"), 1, "cannot read /nonexistent");
+}
+
+#[test]
 fn help_and_version_exit_0_without_errors() {
     for (arguments, word) in [
         ("--help", "--memory-bandwidth"),
@@ -252,7 +318,14 @@ fn doctor_prints_one_line_for_each_requirement() {
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    for arguments in ["--help", "--help-stats", "--dry-run", "doctor"] {
+    for arguments in [
+        "--help",
+        "--help-stats",
+        "--dry-run",
+        "--print-config",
+        "completions bash",
+        "doctor",
+    ] {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         let mut command = Command::new(BINARY);

@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `scx_drfq top` and `scx_drfq explain`: what runs, against its fair share.
 
-mod live;
+pub mod live;
 mod screen;
 mod settings;
 mod table;
 
 use std::{
     io::{self, IsTerminal, Write},
+    path::Path,
     thread::sleep,
 };
 
 use anyhow::{Result, anyhow};
+use drfq_recording::reader::{Reader, Replay};
 use drfq_view::{entity, explain::explain, history::History, source::Source};
 
 use self::live::Live;
-use crate::cli::{Explain, Top};
+use crate::{
+    cli::{Explain, Top},
+    local_time::TimeOfDay,
+    report::tell_loss,
+};
 
 /// Shows reports until the user or the duration ends it.
 ///
@@ -28,6 +34,14 @@ pub fn run(options: &Top) -> Result<()> {
     } else {
         usize::MAX
     };
+    if let Some(path) = &options.replay {
+        let replay = open_replay(path, options.at)?;
+        return if plain {
+            print(replay)
+        } else {
+            screen::run(replay)
+        };
+    }
     let source = Live::open(
         options.interval.0,
         options.duration.map(|time| time.0),
@@ -38,6 +52,18 @@ pub fn run(options: &Top) -> Result<()> {
     } else {
         screen::run(source)
     }
+}
+
+/// A recording as a source, from the first snapshot or from a time on.
+fn open_replay(path: &Path, at: Option<TimeOfDay>) -> Result<Replay> {
+    let reader = Reader::open(path)?;
+    tell_loss(&reader);
+    let span = reader.times();
+    let mut replay = Replay::new(reader)?;
+    if let Some(at) = at {
+        replay.seek(at.within(span)?)?;
+    }
+    Ok(replay)
 }
 
 fn print(mut source: impl Source) -> Result<()> {

@@ -27,6 +27,7 @@ pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
         nr_cpus: facts.nr_cpus,
         busy_cpus: cur.busy_cpus,
         uptime_ns: cur.at_ns.saturating_sub(facts.loaded_at_ns),
+        run_id: facts.run_id,
         vtime_ns: cur.vtime_ns,
         vtime_advance_ns: cur.vtime_ns.wrapping_sub(prev.vtime_ns),
         mem_bytes_per_s: facts.mem_bytes_per_s.unwrap_or(0),
@@ -68,12 +69,7 @@ pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks 
         .map(|(used, fair)| used.report(fair, capacity, prev, cur))
         .collect();
     let nr_tasks = list.len() as u64;
-    list.sort_by(|a, b| {
-        b.dominant_pct
-            .total_cmp(&a.dominant_pct)
-            .then(a.lag_ns.cmp(&b.lag_ns))
-            .then(a.pid.cmp(&b.pid))
-    });
+    heaviest_first(&mut list);
     list.truncate(limit);
     Tasks {
         system: system(facts, prev, cur),
@@ -104,6 +100,16 @@ fn cpus(prev: &Sample, cur: &Sample) -> Vec<Cpu> {
         steals: now.steals,
     };
     cur.cpus.iter().map(report).collect()
+}
+
+/// Puts tasks in the order in which they are served: largest dominant share first.
+pub fn heaviest_first(tasks: &mut [Task]) {
+    tasks.sort_by(|a, b| {
+        b.dominant_pct
+            .total_cmp(&a.dominant_pct)
+            .then(a.lag_ns.cmp(&b.lag_ns))
+            .then(a.pid.cmp(&b.pid))
+    });
 }
 
 /// Length of the interval (ns), at least 1 so that rates are finite.

@@ -24,6 +24,8 @@ pub struct System {
     pub busy_cpus: u32,
     #[stat(desc = "time since the scheduler was loaded (ns)")]
     pub uptime_ns: u64,
+    #[stat(desc = "what --run-id gave; 0: nothing")]
+    pub run_id: u64,
     #[stat(desc = "V: system virtual time (ns)")]
     pub vtime_ns: u64,
     #[stat(desc = "advance of V over the interval (ns)")]

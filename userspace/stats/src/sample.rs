@@ -115,10 +115,12 @@ pub struct Sample {
 }
 
 /// Facts that do not change while the scheduler is loaded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// When the scheduler was loaded, CLOCK_MONOTONIC (ns).
     pub loaded_at_ns: u64,
+    /// What the user called this run; 0: nothing.
+    pub run_id: u64,
     /// c.
     pub nr_cpus: u32,
     /// m (bytes per second); none if unknown, so memory traffic is not charged.

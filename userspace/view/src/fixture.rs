@@ -288,6 +288,7 @@ fn mba() -> Mba {
 
 fn facts() -> Facts {
     Facts {
+        run_id: 0,
         loaded_at_ns: 0,
         nr_cpus: 8,
         mem_bytes_per_s: Some(40_000_000_000),

@@ -7,6 +7,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn facts() -> Facts {
     Facts {
+        run_id: 0,
         loaded_at_ns: 0,
         nr_cpus: 2,
         mem_bytes_per_s: Some(1000),

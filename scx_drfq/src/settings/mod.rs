@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The command line and the configuration file as one. The command line wins.
+
+mod file;
+mod print;
+pub mod rules;
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use clap::{
+    Arg, ArgMatches, CommandFactory, FromArgMatches, error::ErrorKind, parser::ValueSource,
+};
+
+pub use print::print;
+
+use crate::{
+    cli::{self, Cli},
+    settings::{
+        file::{Entry, File},
+        rules::Rule,
+    },
+};
+
+/// The file that is read if it exists and --config names no other.
+pub const DEFAULT_FILE: &str = "/etc/scx_drfq.toml";
+
+/// What a file cannot ask for, because it is not a property of the scheduler.
+const COMMAND_LINE_ONLY: [&str; 7] = [
+    "config",
+    "dry-run",
+    "help",
+    "help-stats",
+    "monitor",
+    "print-config",
+    "version",
+];
+
+/// What the user asked for.
+pub struct Settings {
+    /// The command line, with what the file adds to it.
+    pub cli: Cli,
+    /// The rules of the file, first match first.
+    pub rules: Vec<Rule>,
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+    /// The values of all options, and where they come from.
+    values: Vec<Value>,
+    /// The command line without the file.
+    arguments: Vec<OsString>,
+}
+
+/// Why there are no settings.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The command line is wrong, or asks for help.
+    CommandLine(clap::Error),
+    /// The file is wrong; in one line.
+    File(String),
+}
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Value {
+    /// Its name without dashes.
+    name: String,
+    /// Its words; none if it is not set.
+    text: Option<String>,
+    source: Source,
+    /// Whether it takes no value.
+    flag: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Default,
+    File,
+    CommandLine,
+}
+
+impl Settings {
+    /// Reads the command line, and the file if the command schedules.
+    ///
+    /// # Errors
+    /// One of them is wrong.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, Refusal> {
+        Self::read_with(arguments.into_iter().collect(), Path::new(DEFAULT_FILE))
+    }
+
+    fn read_with(arguments: Vec<OsString>, default: &Path) -> Result<Self, Refusal> {
+        let given = parse(&arguments)?;
+        let cli = Cli::from_arg_matches(&given).map_err(Refusal::CommandLine)?;
+        let schedules = cli.command.is_none() && !cli.run.help_stats && cli.run.monitor.is_none();
+        let path = match &cli.run.config {
+            Some(path) => Some(path.clone()),
+            None => Some(default.to_owned()).filter(|path| schedules && path.exists()),
+        };
+        let file = match &path {
+            Some(path) => File::read(path).map_err(Refusal::File)?,
+            None => File::default(),
+        };
+        let matches = merge(&arguments, &given, &file)?;
+        let cli = Cli::from_arg_matches(&matches).map_err(Refusal::CommandLine)?;
+        Ok(Self {
+            values: values(&given, &matches),
+            rules: file.rules,
+            file: path,
+            cli,
+            arguments,
+        })
+    }
+
+    /// Reads the file again. Only rules may change while the scheduler is loaded.
+    ///
+    /// # Errors
+    /// There is no file, it is wrong, or it changes an option; in one line. Nothing
+    /// has changed then.
+    pub fn reload(&mut self) -> Result<(), String> {
+        let Some(path) = &self.file else {
+            return Err("no configuration file was read at the start".into());
+        };
+        // Without the file its rules would seem to be taken back.
+        File::read(path)?;
+        let new =
+            Self::read_with(self.arguments.clone(), path).map_err(|refusal| refusal.text())?;
+        let differ: Vec<String> = self
+            .values
+            .iter()
+            .zip(&new.values)
+            .filter(|(old, new)| old.text != new.text)
+            .map(|(old, _)| old.name.clone())
+            .collect();
+        if !differ.is_empty() {
+            return Err(format!(
+                "{}: {} cannot change while the scheduler is loaded; restart scx_drfq, or undo \
+                 the change; the old configuration stays",
+                path.display(),
+                differ.join(", "),
+            ));
+        }
+        self.rules = new.rules;
+        Ok(())
+    }
+}
+
+impl Refusal {
+    /// The reason in one line.
+    pub fn text(&self) -> String {
+        match self {
+            Self::CommandLine(error) => cli::one_line(error),
+            Self::File(text) => text.clone(),
+        }
+    }
+}
+
+fn parse(arguments: &[OsString]) -> Result<ArgMatches, Refusal> {
+    Cli::command()
+        .try_get_matches_from(arguments)
+        .map_err(Refusal::CommandLine)
+}
+
+/// Parses the command line after the entries of the file that it neither repeats nor
+/// contradicts.
+fn merge(arguments: &[OsString], given: &ArgMatches, file: &File) -> Result<ArgMatches, Refusal> {
+    let mut command = Cli::command();
+    command.build();
+    let on_command_line =
+        |arg: &Arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let contradicts = |arg: &Arg| {
+        let mut others = command
+            .get_arguments()
+            .filter(|other| on_command_line(other));
+        let conflicts = command.get_arg_conflicts_with(arg);
+        conflicts.iter().any(|other| on_command_line(other))
+            || others.any(|other| command.get_arg_conflicts_with(other).contains(&arg))
+    };
+    let mut words: Vec<OsString> = arguments.first().cloned().into_iter().collect();
+    for entry in &file.entries {
+        let arg = option(&command, entry, file)?;
+        check_alone(entry, arg, file)?;
+        if !on_command_line(arg) && !contradicts(arg) {
+            words.extend(entry.word(takes_value(arg)));
+        }
+    }
+    words.extend(arguments.iter().skip(1).cloned());
+    Cli::command().try_get_matches_from(words).map_err(|error| {
+        // The command line alone is right, so the file is involved.
+        Refusal::File(format!("{}: {}", file.name, cli::one_line(&error)))
+    })
+}
+
+/// The option of an entry.
+fn option<'a>(command: &'a clap::Command, entry: &Entry, file: &File) -> Result<&'a Arg, Refusal> {
+    let named = |arg: &&Arg| arg.get_long() == Some(&entry.name);
+    let wrong = |what: String| Err(Refusal::File(file.wrong(entry.line, &what)));
+    let name = &entry.name;
+    let Some(arg) = command.get_arguments().find(named) else {
+        return wrong(format!(
+            "there is no option {name:?}; scx_drfq --print-config lists all"
+        ));
+    };
+    if COMMAND_LINE_ONLY.contains(&name.as_str()) {
+        return wrong(format!(
+            "{name} works on the command line only; remove it here"
+        ));
+    }
+    if !entry.fits(takes_value(arg)) {
+        return wrong(format!("{name} is switched on by true and off by false"));
+    }
+    Ok(arg)
+}
+
+fn takes_value(arg: &Arg) -> bool {
+    arg.get_action().takes_values()
+}
+
+/// Checks the value of an entry by itself, so that an error has a line.
+fn check_alone(entry: &Entry, arg: &Arg, file: &File) -> Result<(), Refusal> {
+    let Some(word) = entry.word(takes_value(arg)) else {
+        return Ok(());
+    };
+    match Cli::command().try_get_matches_from([OsString::from("scx_drfq"), word]) {
+        // Options that it needs may stand elsewhere.
+        Err(error) if error.kind() != ErrorKind::MissingRequiredArgument => Err(Refusal::File(
+            file.wrong(entry.line, &cli::one_line(&error)),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// All options that have a long name, in the order of the help.
+fn values(given: &ArgMatches, matches: &ArgMatches) -> Vec<Value> {
+    let command = Cli::command();
+    let value = |arg: &Arg| {
+        let (id, flag) = (arg.get_id().as_str(), !takes_value(arg));
+        let source = |matches: &ArgMatches| matches.value_source(id);
+        let words = matches.get_raw(id).map(|words| {
+            let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+            words.join(" ")
+        });
+        Some(Value {
+            name: arg.get_long()?.to_owned(),
+            text: words.filter(|_| source(matches).is_some()),
+            source: match (source(given), source(matches)) {
+                (Some(ValueSource::CommandLine), _) => Source::CommandLine,
+                (_, Some(ValueSource::CommandLine)) => Source::File,
+                _ => Source::Default,
+            },
+            flag,
+        })
+    };
+    command.get_arguments().filter_map(value).collect()
+}
+
+#[cfg(test)]
+mod tests;

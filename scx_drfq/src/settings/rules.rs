@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Rules that give weights to cgroups and commands.
+
+use drfq_stats::interval::WEIGHT_ONE;
+
+/// The smallest and the largest weight: cpu.weight 1 and 10000.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
+
+/// A rule. The first that matches holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// What it is for.
+    pub target: Target,
+    /// w; 1 is nice 0 of a task and cpu.weight 100 of a cgroup.
+    pub weight: f64,
+}
+
+/// What a rule is for. In a pattern, `*` stands for any characters and `?` for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Cgroups, by their path below the mount point, which begins with `/`.
+    Cgroup(String),
+    /// Tasks, by their name (at most 15 characters).
+    Command(String),
+}
+
+impl Target {
+    /// The target of a pattern.
+    ///
+    /// # Errors
+    /// The pattern matches nothing; the reason.
+    pub fn new(cgroup: bool, pattern: &str) -> Result<Self, String> {
+        /// Characters of a task's name that the kernel keeps.
+        const NAME: usize = 15;
+        let path = pattern.trim_end_matches('/');
+        if cgroup {
+            if !path.starts_with('/') {
+                return Err(format!(
+                    "cgroup {pattern:?} needs a path such as \"/system.slice/nginx.service\"; \
+                     the root cgroup has no weight"
+                ));
+            }
+            return Ok(Self::Cgroup(path.into()));
+        }
+        let characters = pattern.chars().filter(|&c| c != '*').count();
+        if pattern.is_empty() || characters > NAME {
+            return Err(format!(
+                "command {pattern:?} needs 1 to {NAME} characters, which is what the kernel keeps \
+                 of a name; end a longer one with *"
+            ));
+        }
+        Ok(Self::Command(pattern.into()))
+    }
+}
+
+impl Rule {
+    /// A weight, if it is within the bounds.
+    pub fn weight(number: f64) -> Option<f64> {
+        WEIGHTS.contains(&number).then_some(number)
+    }
+}
+
+/// The weight (1/WEIGHT_ONE) that rules give to a task's name.
+pub fn for_command(rules: &[Rule], name: &str) -> Option<u32> {
+    rules.iter().find_map(|rule| match &rule.target {
+        Target::Command(pattern) if matches(pattern, name) => Some(fixed(rule.weight)),
+        _ => None,
+    })
+}
+
+/// The weight (1/WEIGHT_ONE) that rules give to a cgroup's path.
+pub fn for_cgroup(rules: &[Rule], path: &str) -> Option<u32> {
+    rules.iter().find_map(|rule| match &rule.target {
+        Target::Cgroup(pattern) if matches(pattern, path) => Some(fixed(rule.weight)),
+        _ => None,
+    })
+}
+
+/// A weight in the unit of the scheduler.
+pub fn fixed(weight: f64) -> u32 {
+    (weight * f64::from(WEIGHT_ONE)).round() as u32
+}
+
+/// Whether a pattern matches a whole text, in time of at most their product.
+fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    // After the last star, and where its text ends so far.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                p += 1;
+                star = Some((p, t));
+            }
+            Some(&c) if c == '?' || c == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => match &mut star {
+                Some((after, end)) => {
+                    *end += 1;
+                    (p, t) = (*after, *end);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&c| c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_and_question_marks_stand_for_characters() {
+        for (pattern, text, expected) in [
+            ("mbw", "mbw", true),
+            ("mbw", "mbw2", false),
+            ("mbw*", "mbw", true),
+            ("mbw*", "mbw2", true),
+            ("*", "", true),
+            ("m?w", "mbw", true),
+            ("m?w", "mw", false),
+            ("*.service", "/a/b.service", true),
+            ("/a/*/c", "/a/b/b/c", true),
+            ("/a/*/c", "/a/c", false),
+            ("a*b*c", "a1b2b3c", true),
+            ("a*b*c", "a1b2b3", false),
+            ("", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn many_stars_take_little_time() {
+        let (pattern, text) = ("a*".repeat(500) + "b", "a".repeat(5000));
+        assert!(!matches(&pattern, &text));
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_holds() {
+        let rule = |cgroup, pattern, weight| Rule {
+            target: Target::new(cgroup, pattern).unwrap(),
+            weight,
+        };
+        let rules = [
+            rule(false, "mbw", 2.0),
+            rule(false, "mb*", 0.5),
+            rule(true, "/a", 3.0),
+        ];
+        assert_eq!(for_command(&rules, "mbw"), Some(2 * WEIGHT_ONE));
+        assert_eq!(for_command(&rules, "mbx"), Some(WEIGHT_ONE / 2));
+        assert_eq!(for_command(&rules, "/a"), None);
+        assert_eq!(for_cgroup(&rules, "/a"), Some(3 * WEIGHT_ONE));
+        assert_eq!(for_cgroup(&rules, "/a/b"), None);
+    }
+}

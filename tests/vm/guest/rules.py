@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rules of a configuration file give weights, and SIGHUP changes them. Bad output does not end the scheduler.
+
+The statistics tell the effective weights, which are counts, not times. As root in the VM: rules.py SCX_DRFQ
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+
+from scheduler import STATS, spin, state, stats, tasks, wait
+
+CONFIG = pathlib.Path("/tmp/drfq.toml")
+LOG = pathlib.Path("/tmp/drfq.log")
+GROUP = pathlib.Path("/sys/fs/cgroup/ruled")
+
+
+def configure(*rules, slice_us=2000):
+    text = f"slice-us = {slice_us}\n"
+    for key, pattern, weight in rules:
+        text += f"[[rule]]\n{key} = '{pattern}'\nweight = {weight}\n"
+    CONFIG.write_text(text, encoding="ascii")
+
+
+def weight_is(pid, expected):
+    """Waits until the scheduler gives a task this effective weight."""
+
+    def true():
+        found = tasks([pid])
+        return found and abs(found[0]["weight"] - expected) < 0.01
+
+    wait(f"weight {expected} of task {pid}, now {tasks([pid])}", true)
+
+
+def said(text):
+    wait(f"the message {text!r}", lambda: text in LOG.read_text(encoding="utf-8"))
+
+
+def die_in_the_middle():
+    """Clients that leave without reading their answers, or ask nonsense."""
+    for request in (b'{"req": "stats", "args": {"target": "tasks"}}\n', b"nonsense\n", b"\xff\x00", b"{" * 10000):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(STATS)
+            connection.sendall(request)
+
+
+spinner = spin(1, "python3", "-c", "while True: pass")[0]
+shell = spin(1)[0]
+grouped = spin(2)
+mounted = GROUP.parent.joinpath("cgroup.controllers").exists()
+if not mounted:
+    subprocess.run(["mount", "-t", "cgroup2", "none", str(GROUP.parent)], check=True)
+GROUP.parent.joinpath("cgroup.subtree_control").write_text("+cpu", encoding="ascii")
+GROUP.mkdir()
+for process in grouped:
+    GROUP.joinpath("cgroup.procs").write_text(str(process.pid), encoding="ascii")
+
+configure(("command", "python*", 3), ("cgroup", "/ruled", 4))
+with LOG.open("w") as log, open("/dev/full", "w", encoding="ascii") as full:
+    agent = subprocess.Popen(
+        [sys.argv[1], "--config", str(CONFIG), "--perf-event", "none", "--stats", "0.1", "--json", "--run-id", "7"],
+        stdout=full,
+        stderr=log,
+    )
+wait("the scheduler", lambda: stats() and agent.poll() is None)
+said("no more are printed, scheduling goes on")
+assert stats()["system"]["run_id"] == 7
+weight_is(spinner.pid, 3)
+weight_is(shell.pid, 1)
+weight_is(grouped[0].pid, 2)
+
+configure(("command", "sh", 0.5), slice_us=2000)
+agent.send_signal(signal.SIGHUP)
+said("read the configuration again: 1 rule")
+weight_is(spinner.pid, 1)
+weight_is(shell.pid, 0.5)
+# The group of two has its cpu.weight again: 100.
+weight_is(grouped[0].pid, 0.5)
+
+configure(("command", "sh", 2), slice_us=3000)
+agent.send_signal(signal.SIGHUP)
+said("slice-us cannot change while the scheduler is loaded")
+weight_is(shell.pid, 0.5)
+
+die_in_the_middle()
+subprocess.run([sys.argv[1], "top", "--plain", "--duration", "1"], stdout=subprocess.DEVNULL, check=True)
+line = subprocess.Popen([sys.argv[1], "--monitor", "0.1", "--json"], stdout=subprocess.PIPE)
+answer = json.loads(line.stdout.readline())
+line.stdout.close()
+assert answer["schema"] == 1 and answer["system"]["run_id"] == 7, answer
+# Its reader has gone, which is no error.
+assert line.wait(30) == 0
+assert agent.poll() is None and state() == "enabled"
+agent.terminate()
+assert agent.wait(30) == 0, LOG.read_text(encoding="utf-8")
+for process in (spinner, shell, *grouped):
+    process.kill()
+    os.waitpid(process.pid, 0)
+print("ok: rules, reload, bad output")

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Recordings: a file of snapshots that is only appended to.
+//!
+//! The file begins with `MAGIC`. Frames follow, each with its length and a checksum.
+//! A frame holds a snapshot, or what differs from the frame before it. So a file that
+//! ends anywhere can be read up to there. docs/reference/recordings.md has the format.
+
+pub mod delta;
+pub mod frame;
+pub mod reader;
+mod value;
+pub mod writer;
+
+/// The first bytes of a recording; the last one is the version of the format.
+pub const MAGIC: [u8; 8] = *b"DRFQREC\x01";
+
+/// Frames from one that holds a whole snapshot to the next.
+pub const KEY_INTERVAL: u32 = 60;
