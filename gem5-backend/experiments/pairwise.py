@@ -8,8 +8,8 @@ COMMAND is drfq-mc, with words before it if need be. Each row runs under FR-FCFS
 with admission by shares, row preparation and filling. The rows of the result (docs/results/README.md) go to FILE.
 
 An agent is due its weight's part of the total where its demand allows, else its demand beside the others. That demand
-is measured: the agent goes strictly first, with fixed virtual times. Beside a device, what the processes can use together
-is measured with the device strictly last.
+is measured: the agent goes strictly first, with fixed virtual times. Beside a device, what the processes can use
+together is measured with the device strictly last.
 
 All times of the loop are a 128th of the scheduler's: a register's quantum is 33 us, and an update comes every 7.8 us. A
 run of 10 ms has as many quanta as one of 1.3 s.
