@@ -57,7 +57,7 @@ pub struct Account {
 }
 
 #[repr(C)]
-struct Cgroup {
+pub(crate) struct Cgroup {
     _opaque: [u8; 0],
 }
 
@@ -108,8 +108,6 @@ unsafe extern "C" {
     fn machine_set_rcu_nesting(p: *mut Task, nesting: i32);
     fn machine_cgroup_new(m: *mut Machine, parent: *mut Cgroup, weight: u32) -> *mut Cgroup;
     fn machine_cgroup_set_weight(m: *mut Machine, cgroup: *mut Cgroup, weight: u32);
-    fn machine_rule_cgroup(m: *mut Machine, cgroup: *mut Cgroup, weight: u32);
-    fn machine_rule_task(m: *mut Machine, p: *mut Task, weight: u32);
     fn machine_cgroup_move(m: *mut Machine, now_ns: u64, p: *mut Task, to: *mut Cgroup);
     fn machine_task_wait_ns(m: *mut Machine, now_ns: u64, p: *mut Task) -> u64;
     fn machine_count_traffic(m: *mut Machine, cpu: i32, bytes: u64);
@@ -190,8 +188,8 @@ pub type CgroupId = usize;
 #[derive(Debug)]
 pub struct Kernel {
     machine: *mut Machine,
-    tasks: Vec<*mut Task>,
-    groups: Vec<*mut Cgroup>,
+    pub(crate) tasks: Vec<*mut Task>,
+    pub(crate) groups: Vec<*mut Cgroup>,
     nr_cpus: usize,
     /// Dropped last.
     _turn: Turn,
@@ -452,21 +450,6 @@ impl Kernel {
         let group = self.groups[group];
         // SAFETY: machine and group live.
         self.with(|m| unsafe { machine_cgroup_set_weight(m, group, weight) });
-    }
-
-    /// A rule of the agent gives a group this weight, in units of 1 / `DRFQ_WEIGHT_ONE`.
-    pub fn rule_cgroup(&mut self, group: CgroupId, weight: u32) {
-        let group = self.groups[group];
-        // SAFETY: machine and group live.
-        self.with(|m| unsafe { machine_rule_cgroup(m, group, weight) });
-    }
-
-    /// A rule of the agent gives a task this weight, in units of 1 / `DRFQ_WEIGHT_ONE`; 0: that
-    /// of its nice value again.
-    pub fn rule_task(&mut self, task: TaskId, weight: u32) {
-        let p = self.tasks[task];
-        // SAFETY: machine and task live.
-        self.with(|m| unsafe { machine_rule_task(m, p, weight) });
     }
 
     /// Writes the task to `cgroup.procs`.

@@ -23,6 +23,7 @@ pub mod outside;
 pub mod reference;
 pub mod replay;
 pub mod report;
+mod rules;
 pub mod scale;
 pub mod task;
 pub mod trace;
