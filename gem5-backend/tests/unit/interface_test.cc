@@ -103,7 +103,7 @@ TEST(Interface, RecordsHaveTheBytesOfVersion1) {
             "1817161514131211"
             "2827262524232221"
             "3837363534333231");
-  EXPECT_EQ(hex<wire::kBatchRecordBytes>(wire::BatchRecord{2, 3, 0x40008, 5}),
+  EXPECT_EQ(hex<wire::kBatchRecordBytes>(wire::BatchRecord{2, 3, 0, 0x40008, 5}),
             "0200"
             "0300"
             "00000000"
