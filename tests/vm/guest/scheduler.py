@@ -46,6 +46,17 @@ def each(pids, field):
     return len(listed) == len(pids) and all(task[field] > 0 for task in listed)
 
 
+def ever(pids, field):
+    """A condition for `wait`: `field` of each task has been above 0 at some time, not necessarily at the same."""
+    missing = set(pids)
+
+    def look():
+        missing.difference_update(task["pid"] for task in tasks(pids) if task[field] > 0)
+        return not missing
+
+    return look
+
+
 def state():
     with open("/sys/kernel/sched_ext/state", encoding="ascii") as file:
         return file.read().strip()
