@@ -18,11 +18,17 @@ fn assert_ratio(shares: &[f64], expected: f64) {
     assert!((ratio / expected - 1.0).abs() < 0.02, "{shares:?}");
 }
 
-#[test]
-fn a_task_has_the_weight_of_its_rule_until_the_rule_is_gone() {
+/// Weight 1, and two hogs of that weight that have shared a CPU for a second.
+fn two_equal_hogs() -> (u32, Sim) {
     let one = weight_one();
     let mut sim = Sim::new(Config::new(1), hogs(&[one, one]));
     sim.run_until(SEC);
+    (one, sim)
+}
+
+#[test]
+fn a_task_has_the_weight_of_its_rule_until_the_rule_is_gone() {
+    let (one, mut sim) = two_equal_hogs();
     sim.act(|kernel, _| kernel.rule_task(0, 3 * one));
     assert_ratio(&shares(&mut sim, 2, 42), 3.0);
     sim.act(|kernel, now_ns| kernel.renice(now_ns, 0, 19));
@@ -36,9 +42,7 @@ fn a_task_has_the_weight_of_its_rule_until_the_rule_is_gone() {
 
 #[test]
 fn a_rule_of_a_task_counts_in_its_group() {
-    let one = weight_one();
-    let mut sim = Sim::new(Config::new(1), hogs(&[one, one]));
-    sim.run_until(SEC);
+    let (one, mut sim) = two_equal_hogs();
     sim.act(|kernel, now_ns| {
         let group = kernel.cgroup_new(None, 100);
         kernel.cgroup_move(now_ns, 0, group);
@@ -50,9 +54,7 @@ fn a_rule_of_a_task_counts_in_its_group() {
 
 #[test]
 fn a_group_has_the_weight_of_its_rule() {
-    let one = weight_one();
-    let mut sim = Sim::new(Config::new(1), hogs(&[one, one]));
-    sim.run_until(SEC);
+    let (one, mut sim) = two_equal_hogs();
     sim.act(|kernel, now_ns| {
         let group = kernel.cgroup_new(None, 100);
         kernel.cgroup_move(now_ns, 0, group);

@@ -17,7 +17,7 @@ from scheduler import spin, start, stats
 
 REQUESTS = 8
 PAUSE_S = 3.0
-# A budget of 5 % of a CPU: who wants more waits 19 times as long as it runs.
+# The agent has a budget of 5 % of a CPU. If it wants more, it waits 19 times as long as it runs.
 BUDGET_WAIT = 19
 # A run begins after the packet that its CPU serves. The slice of that packet may have begun anew.
 PACKETS_BEFORE = 2
