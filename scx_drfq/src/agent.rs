@@ -28,7 +28,7 @@ use libbpf_rs::{PrintLevel, set_print};
 use crate::{
     bandwidth::Bandwidth,
     bpf_skel::types::drfq_label,
-    config::Config,
+    config::{Config, MbaMode},
     links::{self, Counted, Links},
     loader::{Loading, Scheduler},
     mba, metrics,
@@ -54,7 +54,7 @@ pub fn run(mut settings: Settings) -> Result<()> {
     preflight::check(&root())?;
     // Before privileges are dropped and threads are started.
     let guard = match options.mba {
-        mba::Mode::Off => None,
+        MbaMode::Off => None,
         _ => Some(mba::guard::Guard::open(&root())),
     };
     let counts = options.perf_event != EventChoice::None;
@@ -179,7 +179,7 @@ fn open_mba(
             Some(format!("memory bandwidth is not shared: {reason}")),
         ),
         Ok(ready) => {
-            let asked = ready.state() == "on" || config.mba == mba::Mode::Observe;
+            let asked = ready.state() == "on" || config.mba == MbaMode::Observe;
             let warning =
                 (!asked).then(|| format!("--mba on does not throttle: {}", ready.state()));
             (Some(ready), warning)

@@ -3,12 +3,12 @@
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use drfq_version::VERSION;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
-use crate::{export::Format, local_time::TimeOfDay, metrics::Address, options::Options};
+use crate::{local_time::TimeOfDay, metrics::Address, options::Options};
 
 /// Shares CPU time and memory bandwidth by dominant resource fair queueing.
 ///
@@ -238,6 +238,17 @@ pub struct Report {
     /// default: compare the two halves]
     #[arg(long, value_name = "TIME")]
     pub at: Option<TimeOfDay>,
+}
+
+/// What `export` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A row for each task and time, with a head
+    Csv,
+    /// An object per line, as --json prints them
+    Jsonl,
+    /// The trace events of Chrome, which ui.perfetto.dev opens
+    Perfetto,
 }
 
 /// Options of `export`.

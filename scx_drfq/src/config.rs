@@ -9,16 +9,38 @@ use drfq_controller_link::target::Target;
 use drfq_sense::perf_event::TrafficSource;
 use serde::Serialize;
 
-use crate::{
-    bandwidth::Bandwidth,
-    mba::{Mode, entities::Entity},
-};
+use crate::bandwidth::Bandwidth;
 
 /// delta of dovetailing DRFQ, which has no bound (DRFQ_DELTA_NONE_NS).
 pub const DELTA_NONE_NS: u64 = 1 << 62;
 
 /// K of 4.10 that no debt exceeds, so that delayed wake-up is off.
 pub const HOLD_NEVER_NS: u64 = 1 << 62;
+
+/// Whether memory bandwidth is shared by throttling (MBA).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MbaMode {
+    /// Leave resctrl alone
+    Off,
+    /// Monitor groups, and throttle none
+    Observe,
+    /// Throttle; only monitor where another program has classes
+    On,
+}
+
+/// What shares memory bandwidth as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Entity {
+    /// A thread, with its weight in CPU time
+    Task,
+    /// A process, with the largest weight of its threads
+    Process,
+    /// A cgroup, by cpu.weight along its path; a process of the root cgroup is one by
+    /// itself
+    Cgroup,
+}
 
 /// How the two virtual times of a task combine (thesis 2.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -115,7 +137,7 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Target>,
     /// Whether memory bandwidth is shared by throttling.
-    pub mba: Mode,
+    pub mba: MbaMode,
     /// Where the loop records each period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mba_trace: Option<PathBuf>,

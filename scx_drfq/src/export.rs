@@ -7,24 +7,15 @@ use std::{
 };
 
 use anyhow::Result;
-use clap::ValueEnum;
 use drfq_recording::reader::Reader;
 use drfq_stats::report::Task;
 use drfq_view::snapshot::Snapshot;
 use serde_json::{Value, json};
 
-use crate::{cli::Export, json_lines};
-
-/// A format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A row for each task and time, with a head
-    Csv,
-    /// An object per line, as --json prints them
-    Jsonl,
-    /// The trace events of Chrome, which ui.perfetto.dev opens
-    Perfetto,
-}
+use crate::{
+    cli::{Export, Format},
+    json_lines,
+};
 
 /// Writes a recording to standard output.
 ///

@@ -15,8 +15,7 @@ use drfq_sense::{
 
 use crate::{
     bandwidth::Bandwidth,
-    config::{Charging, Config, DELTA_NONE_NS, HOLD_NEVER_NS, Variant, Weights},
-    mba::{Mode, entities::Entity},
+    config::{Charging, Config, DELTA_NONE_NS, Entity, HOLD_NEVER_NS, MbaMode, Variant, Weights},
 };
 
 /// The number of CPUs that the thesis' constants are for. A slice of virtual time
@@ -151,8 +150,8 @@ pub struct Options {
     pub shadow: Option<Target>,
 
     /// Share memory bandwidth by throttling (MBA) while memory is saturated
-    #[arg(long, value_enum, default_value_t = Mode::Off)]
-    pub mba: Mode,
+    #[arg(long, value_enum, default_value_t = MbaMode::Off)]
+    pub mba: MbaMode,
 
     /// Record what the loop of --mba measures and plans: a line of JSON per period
     #[arg(long, value_name = "FILE")]
@@ -402,7 +401,7 @@ mod tests {
             ("--perf-event raw:0x4844", |c| {
                 c.traffic.event_bytes.is_none()
             }),
-            ("--mba on", |c| c.mba == Mode::On),
+            ("--mba on", |c| c.mba == MbaMode::On),
             ("--controller mmio:auto", |c| {
                 c.controller == Some(Target::MmioAuto) && c.controller_interval_ns == 1_000_000
             }),

@@ -7,25 +7,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::ValueEnum;
 use drfq_stats::{interval::WEIGHT_ONE, sample::TaskSample};
-use serde::Serialize;
+
+use crate::config::Entity;
 
 /// cpu.weight of a cgroup that has no such file.
 const WEIGHT_DEFAULT: f64 = 100.0;
-
-/// What shares memory bandwidth as one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Entity {
-    /// A thread, with its weight in CPU time
-    Task,
-    /// A process, with the largest weight of its threads
-    Process,
-    /// A cgroup, by cpu.weight along its path; a process of the root cgroup is one by
-    /// itself
-    Cgroup,
-}
 
 /// The name of an entity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

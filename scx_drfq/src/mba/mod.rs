@@ -19,7 +19,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use clap::ValueEnum;
 use drfq_policy::{
     drf::{Domain, Group, GroupId, Plan, Snapshot, State, curve::Curve, plan},
     fair_share::Capacity,
@@ -33,15 +32,18 @@ use drfq_stats::{
     mba_report::{Mba, MbaGroup},
     sample::{TaskSample, TaskState},
 };
-use serde::Serialize;
 
 use self::{
     actuator::Actuator,
-    entities::{Entity, Hierarchy, Kernel, Key, Usage},
+    entities::{Hierarchy, Kernel, Key, Usage},
     guard::Guard,
     trace::Trace,
 };
-use crate::{config::Config, loader::Window, tasks};
+use crate::{
+    config::{Config, Entity, MbaMode},
+    loader::Window,
+    tasks,
+};
 
 /// A period of the policy, and its slots.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -53,21 +55,9 @@ const LOOK_PERIODS: u64 = 5;
 /// The most groups that are monitored. Each costs a read of a counter per period.
 const GROUPS_MAX: usize = 32;
 
-/// Whether the loop acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Leave resctrl alone
-    Off,
-    /// Monitor groups, and throttle none
-    Observe,
-    /// Throttle; only monitor where another program has classes
-    On,
-}
-
 /// A loop that is ready to run.
-pub struct Loop {
-    actuator: Actuator<KernelFs>,
+pub struct Loop<F: ResctrlFs = KernelFs> {
+    actuator: Actuator<F>,
     curve: Option<Curve>,
     capacity: Option<f64>,
     cpus: f64,
@@ -160,8 +150,8 @@ fn foreign_classes(files: &KernelFs) -> usize {
 }
 
 /// Whether to throttle, and the words for the statistics.
-fn mode(wanted: Mode, guard: &Guard, info: &Info, foreign: usize) -> (bool, String) {
-    let reason = if wanted != Mode::On {
+fn mode(wanted: MbaMode, guard: &Guard, info: &Info, foreign: usize) -> (bool, String) {
+    let reason = if wanted != MbaMode::On {
         "observe".into()
     } else if foreign > 0 {
         format!("observe: another program uses resctrl ({foreign} groups)")
@@ -204,8 +194,8 @@ struct Running<F: ResctrlFs, H: Hierarchy> {
     trace: Option<Trace>,
 }
 
-impl<H: Hierarchy> Running<KernelFs, H> {
-    fn new(ready: Loop, hierarchy: H) -> Self {
+impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
+    fn new(ready: Loop<F>, hierarchy: H) -> Self {
         Self {
             actuator: ready.actuator,
             hierarchy,
@@ -227,9 +217,7 @@ impl<H: Hierarchy> Running<KernelFs, H> {
             trace: ready.trace,
         }
     }
-}
 
-impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
     fn run(
         mut self,
         stop: &AtomicBool,

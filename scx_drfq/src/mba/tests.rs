@@ -69,28 +69,21 @@ impl<'a> Machine<'a> {
         for pid in 1..=hogs {
             kernel.start_task(pid, None);
         }
+        let ready = Loop {
+            curve: actuator::curve(&info, None),
+            actuator,
+            capacity: Some(1e9),
+            cpus: 8.0,
+            entity: Entity::Cgroup,
+            state: "on".into(),
+            trace: None,
+        };
+        let mut running = Running::new(ready, Cgroups);
+        // The hogs' pids are small, as this process' may be.
+        running.own = u32::MAX;
         Self {
             kernel,
-            running: Running {
-                curve: actuator::curve(&info, None),
-                actuator,
-                hierarchy: Cgroups,
-                capacity: Some(1e9),
-                cpus: 8.0,
-                entity: Entity::Cgroup,
-                state: "on".into(),
-                members: BTreeMap::new(),
-                next_id: 0,
-                policy: State::default(),
-                runnable: 0.0,
-                foreign: 0,
-                tasks: Vec::new(),
-                looked: None,
-                periods: 0,
-                own: u32::MAX,
-                began: Instant::now(),
-                trace: None,
-            },
+            running,
             report: Mutex::default(),
             hogs,
             moved: BTreeMap::new(),

@@ -3,7 +3,7 @@
 
 use std::fmt::{Display, Write};
 
-use drfq_stats::{controller_report::Controller, report::System};
+use drfq_stats::{controller_report::Controller, mba_report::MbaGroup, report::System};
 use drfq_version::VERSION;
 
 use super::totals::{Totals, Used};
@@ -62,44 +62,97 @@ pub fn metrics(system: &System, totals: &Totals) -> String {
     text + "# EOF\n"
 }
 
+/// A metric that a value of `T` has.
+struct Metric<T> {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: fn(&T) -> f64,
+}
+
+impl<T> Metric<T> {
+    /// Adds the family with a series for each row, which is a label's value and what it labels.
+    fn add_to<'r>(
+        &self,
+        out: &mut String,
+        label: Option<&str>,
+        rows: impl Iterator<Item = (&'r str, &'r T)>,
+    ) where
+        T: 'r,
+    {
+        let mut family = Family::new(out, self.name, self.kind, self.help);
+        for (row, of) in rows {
+            family.add(label.map(|label| (label, row)), (self.value)(of));
+        }
+    }
+}
+
+macro_rules! metrics {
+    ($table:ident: $type:ty; $($name:literal $kind:ident $help:literal $value:expr;)+) => {
+        const $table: &[Metric<$type>] = &[$(Metric {
+            name: concat!("drfq_", $name),
+            kind: stringify!($kind),
+            help: $help,
+            value: $value,
+        }),+];
+    };
+}
+
+metrics! { MACHINE: System;
+    "cpus" gauge "CPUs that the scheduler manages." |system| system.nr_cpus.into();
+    "busy_cpus" gauge "CPUs that run a packet now." |system| system.busy_cpus.into();
+    "uptime_seconds" gauge "Time since the scheduler was loaded." |system| seconds(system.uptime_ns);
+    "memory_bandwidth" gauge "Bandwidth of memory that is charged (bytes per second); 0: unknown."
+        |system| system.mem_bytes_per_s as f64;
+    "memory_measured" gauge "1 if memory traffic of tasks is measured."
+        |system| system.mem_measured.into();
+    "memory_stand_in" gauge "1 if a software event stands in for memory traffic."
+        |system| system.mem_stand_in.into();
+    "mba_domains" gauge "Domains of memory bandwidth." |system| system.mba.domains.into();
+    "mba_saturated" gauge "Domains whose memory is saturated."
+        |system| system.mba.saturated.into();
+    "mba_acting" gauge "Domains in which throttles move." |system| system.mba.acting.into();
+}
+
+metrics! { CGROUP: Used;
+    "cgroup_cpu_seconds" counter "CPU time that was charged." |used| seconds(used.cpu_ns);
+    "cgroup_wait_seconds" counter "Time that tasks waited for a CPU." |used| seconds(used.wait_ns);
+    "cgroup_held_seconds" counter "Time that delayed wake-up held tasks."
+        |used| seconds(used.held_ns);
+    "cgroup_memory_bytes" counter "Memory traffic that was charged, DMA included."
+        |used| used.bytes as f64;
+    "cgroup_dma_bytes" counter "Part of that traffic that DMA moved."
+        |used| used.dma_bytes as f64;
+    "cgroup_tasks" gauge "Tasks." |used| used.tasks as f64;
+    "cgroup_fair_cpus" gauge "CPUs in the ideal fair allocation since the last scrape."
+        |used| used.fair_cpus;
+}
+
+metrics! { LINK: Controller;
+    "link_connected" gauge "1 if the memory controller is connected."
+        |link| link.connected.into();
+    "link_bytes" counter "Traffic that the controller counted." |link| link.bytes as f64;
+    "link_unattributed_bytes" counter "Part of that traffic that is attributed to no task."
+        |link| link.unattributed_bytes as f64;
+    "link_polls" counter "Polls of the registers." |link| link.polls as f64;
+    "link_losses" counter "Times that the connection was lost." |link| link.losses as f64;
+}
+
+metrics! { GROUP: MbaGroup;
+    "mba_group_bytes" counter "Traffic of a group since it is monitored."
+        |group| group.bytes as f64;
+    "mba_group_level_ratio" gauge "Part of its bandwidth that the throttle leaves a group."
+        |group| group.level_pct / 100.0;
+}
+
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
 fn machine(out: &mut String, system: &System) {
-    let mut gauge = |name, help: &str, value: f64| {
-        Family::new(out, name, "gauge", help).add(None, value);
-    };
-    gauge(
-        "drfq_cpus",
-        "CPUs that the scheduler manages.",
-        system.nr_cpus.into(),
-    );
-    gauge(
-        "drfq_busy_cpus",
-        "CPUs that run a packet now.",
-        system.busy_cpus.into(),
-    );
-    gauge(
-        "drfq_uptime_seconds",
-        "Time since the scheduler was loaded.",
-        seconds(system.uptime_ns),
-    );
-    gauge(
-        "drfq_memory_bandwidth",
-        "Bandwidth of memory that is charged (bytes per second); 0: unknown.",
-        system.mem_bytes_per_s as f64,
-    );
-    gauge(
-        "drfq_memory_measured",
-        "1 if memory traffic of tasks is measured.",
-        system.mem_measured.into(),
-    );
-    gauge(
-        "drfq_memory_stand_in",
-        "1 if a software event stands in for memory traffic.",
-        system.mem_stand_in.into(),
-    );
+    for metric in MACHINE {
+        metric.add_to(out, None, std::iter::once(("", system)));
+    }
     let help = "Events of the scheduler since it was loaded; scx_drfq --help-stats describes them.";
     let mut family = Family::new(out, "drfq_events", "counter", help);
     for (event, count) in &system.events {
@@ -108,128 +161,37 @@ fn machine(out: &mut String, system: &System) {
 }
 
 fn cgroups(out: &mut String, totals: &Totals) {
-    type Value = fn(&Used) -> f64;
-    let families: [(&'static str, &str, &str, Value); 7] = [
-        (
-            "drfq_cgroup_cpu_seconds",
-            "counter",
-            "CPU time that was charged.",
-            |used| seconds(used.cpu_ns),
-        ),
-        (
-            "drfq_cgroup_wait_seconds",
-            "counter",
-            "Time that tasks waited for a CPU.",
-            |used| seconds(used.wait_ns),
-        ),
-        (
-            "drfq_cgroup_held_seconds",
-            "counter",
-            "Time that delayed wake-up held tasks.",
-            |used| seconds(used.held_ns),
-        ),
-        (
-            "drfq_cgroup_memory_bytes",
-            "counter",
-            "Memory traffic that was charged, DMA included.",
-            |used| used.bytes as f64,
-        ),
-        (
-            "drfq_cgroup_dma_bytes",
-            "counter",
-            "Part of that traffic that DMA moved.",
-            |used| used.dma_bytes as f64,
-        ),
-        ("drfq_cgroup_tasks", "gauge", "Tasks.", |used| {
-            used.tasks as f64
-        }),
-        (
-            "drfq_cgroup_fair_cpus",
-            "gauge",
-            "CPUs in the ideal fair allocation since the last scrape.",
-            |used| used.fair_cpus,
-        ),
-    ];
-    for (name, kind, help, value) in families {
-        let mut family = Family::new(out, name, kind, help);
-        for (cgroup, used) in &totals.cgroups {
-            family.add(Some(("cgroup", cgroup)), value(used));
-        }
+    for metric in CGROUP {
+        let rows = totals.cgroups.iter();
+        metric.add_to(
+            out,
+            Some("cgroup"),
+            rows.map(|(name, used)| (&**name, used)),
+        );
     }
 }
 
 fn links(out: &mut String, system: &System) {
-    type Value = fn(&Controller) -> u64;
-    let families: [(&'static str, &str, &str, Value); 5] = [
-        (
-            "drfq_link_connected",
-            "gauge",
-            "1 if the memory controller is connected.",
-            |link| link.connected.into(),
-        ),
-        (
-            "drfq_link_bytes",
-            "counter",
-            "Traffic that the controller counted.",
-            |link| link.bytes,
-        ),
-        (
-            "drfq_link_unattributed_bytes",
-            "counter",
-            "Part of that traffic that is attributed to no task.",
-            |link| link.unattributed_bytes,
-        ),
-        (
-            "drfq_link_polls",
-            "counter",
-            "Polls of the registers.",
-            |link| link.polls,
-        ),
-        (
-            "drfq_link_losses",
-            "counter",
-            "Times that the connection was lost.",
-            |link| link.losses,
-        ),
+    let links = [
+        ("controller", &system.controller),
+        ("shadow", &system.shadow),
     ];
-    for (name, kind, help, value) in families {
-        let mut family = Family::new(out, name, kind, help);
-        family.add(Some(("link", "controller")), value(&system.controller));
-        family.add(Some(("link", "shadow")), value(&system.shadow));
+    for metric in LINK {
+        metric.add_to(out, Some("link"), links.into_iter());
     }
 }
 
 fn groups(out: &mut String, system: &System) {
-    let mba = &system.mba;
-    let mut gauge = |name, help: &str, value: f64| {
-        Family::new(out, name, "gauge", help).add(None, value);
-    };
-    gauge(
-        "drfq_mba_domains",
-        "Domains of memory bandwidth.",
-        mba.domains.into(),
-    );
-    gauge(
-        "drfq_mba_saturated",
-        "Domains whose memory is saturated.",
-        mba.saturated.into(),
-    );
-    gauge(
-        "drfq_mba_acting",
-        "Domains in which throttles move.",
-        mba.acting.into(),
-    );
-    let heaviest = &mba.groups[..mba.groups.len().min(GROUPS_MAX)];
-    let help = "Traffic of a group since it is monitored.";
-    let mut family = Family::new(out, "drfq_mba_group_bytes", "counter", help);
+    let all = &system.mba.groups;
+    // A name that two groups share is told once.
     let mut seen = std::collections::BTreeSet::new();
-    for group in heaviest.iter().filter(|group| seen.insert(&group.name)) {
-        family.add(Some(("group", &group.name)), group.bytes);
-    }
-    let help = "Part of its bandwidth that the throttle leaves a group.";
-    let mut family = Family::new(out, "drfq_mba_group_level_ratio", "gauge", help);
-    for group in heaviest.iter().filter(|group| seen.remove(&group.name)) {
-        family.add(Some(("group", &group.name)), group.level_pct / 100.0);
+    let told: Vec<(&str, &MbaGroup)> = all[..all.len().min(GROUPS_MAX)]
+        .iter()
+        .filter(|group| seen.insert(&group.name))
+        .map(|group| (group.name.as_str(), group))
+        .collect();
+    for metric in GROUP {
+        metric.add_to(out, Some("group"), told.iter().copied());
     }
 }
 

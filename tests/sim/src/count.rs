@@ -23,8 +23,8 @@ pub enum Entry {
 /// The operations (`enum count_kind`), with their names in tables.
 pub const KINDS: [(Kind, &str); 11] = [
     (Kind::Calls, "callbacks"),
-    (Kind::RemoteLoads, "loads, other slots"),
-    (Kind::RemoteStores, "stores, other slots"),
+    (Kind::RemoteLoads, "loads of other slots"),
+    (Kind::RemoteStores, "stores to other slots"),
     (Kind::SharedLoads, "loads, shared"),
     (Kind::SharedStores, "stores, shared"),
     (Kind::LineMoves, "line moves"),

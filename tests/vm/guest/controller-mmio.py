@@ -7,7 +7,7 @@ As root in the modelled machine, from the repository: controller-mmio.py SCX_DRF
 import signal
 import sys
 
-from scheduler import PATIENCE_S, each, spin, start, stats, tasks, wait
+from scheduler import PATIENCE_S, each, show, spin, start, stats, tasks, wait
 
 SCX_DRFQ = sys.argv[1]
 
@@ -20,21 +20,7 @@ def main():
     wait("the copiers' traffic is counted", lambda: each(pids[:2], "controller_bytes"))
     wait("the copiers are charged for it", lambda: each(pids[:2], "bytes"))
     wait("some traffic", lambda: sum(task["controller_bytes"] for task in tasks(pids[:2])) > 20_000_000)
-    for task in tasks(pids):
-        print(
-            {
-                key: task[key]
-                for key in (
-                    "pid",
-                    "comm",
-                    "bytes",
-                    "controller_bytes",
-                    "controller_bytes_per_s",
-                    "cpu_pct",
-                    "dominant_pct",
-                )
-            }
-        )
+    show(pids, "bytes", "controller_bytes", "controller_bytes_per_s", "cpu_pct", "dominant_pct")
     moved = {task["pid"]: task["controller_bytes"] for task in tasks(pids)}
     print(stats()["system"]["controller"])
     assert moved.get(pids[2], 0) < min(moved[pids[0]], moved[pids[1]]), "the spinner moves less than a copier"

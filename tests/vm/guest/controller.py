@@ -12,7 +12,7 @@ import sys
 
 sys.path.insert(0, "gem5-backend/tests/conformance")
 from conformance import OK, PEEK, PID_CORE, READER, WRITER, Client
-from scheduler import PATIENCE_S, each, ever, spin, start, state, stats, tasks, wait
+from scheduler import PATIENCE_S, each, ever, show, spin, start, state, stats, tasks, wait
 
 SCX_DRFQ, DRFQ_MC = sys.argv[1:]
 DIRECTORY = "/tmp/controller"
@@ -46,20 +46,8 @@ def check_charges(hogs):
     # A task that was not charged since the last request wants nothing.
     wait("the model is asked for it", ever(hogs, "shadow_demand_bytes_per_s"))
     wait("the model gives them something", lambda: each(hogs, "shadow_bytes_per_s"))
+    show(hogs, "bytes", "controller_bytes", "shadow_demand_bytes_per_s", "shadow_bytes_per_s", "mem_bytes_per_s")
     for task in tasks(hogs):
-        print(
-            {
-                key: task[key]
-                for key in (
-                    "pid",
-                    "bytes",
-                    "controller_bytes",
-                    "shadow_demand_bytes_per_s",
-                    "shadow_bytes_per_s",
-                    "mem_bytes_per_s",
-                )
-            }
-        )
         # The controller is the only source of traffic here, and counts before the agent charges.
         later = {late["pid"]: late for late in tasks(hogs)}[task["pid"]]
         assert task["bytes"] <= later["controller_bytes"], (task, later)

@@ -8,14 +8,12 @@ Each window is one line of ground truth. tests/vm/mbw_shares.py reads them in th
 import signal
 import subprocess
 import sys
-import time
 
-from scheduler import PATIENCE_S, start, stats, wait
+from scheduler import PATIENCE_S, report_windows, start, stats, wait
 
 SCX_DRFQ, *OPTIONS = sys.argv[1:]
 # By equation 4.9 the weight is 1 + nice: 1:1, 1:2, 2:3, 3:4.
 NICES = ((0, 0), (0, 1), (1, 2), (2, 3))
-WINDOWS, WINDOW_S, WARM_UP_S = 5, 0.4, 0.6
 MIB = "4"
 # Without CAP_SYS_ADMIN the agent cannot learn where the labels are.
 UNPRIVILEGED = ("setpriv", "--bounding-set=-sys_admin")
@@ -34,10 +32,7 @@ def main():
                 for cpu, nice in zip((1, 2), nices)
             ]
             wait("both run", lambda: sum(task["comm"] == "mbw" for task in stats()["tasks"]) == 2)
-            time.sleep(WARM_UP_S)
-            for _ in range(WINDOWS + 1):
-                subprocess.run(["report_ground_truth"], check=True)
-                time.sleep(WINDOW_S)
+            report_windows()
             for process in load:
                 process.kill()
                 process.wait()

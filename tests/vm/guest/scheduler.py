@@ -79,3 +79,17 @@ def spin(count, *command):
     """Starts `count` processes that run until they are killed."""
     command = command or ("sh", "-c", "while :; do :; done")
     return [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
+
+
+def show(pids, *fields):
+    """Prints these statistics of the tasks."""
+    for task in tasks(pids):
+        print({field: task[field] for field in ("pid", "comm", *fields)}, flush=True)
+
+
+def report_windows():
+    """After a warm-up, has the machine report its ground truth at the ends of 5 windows, a line each."""
+    time.sleep(0.6)
+    for _ in range(5 + 1):
+        subprocess.run(["report_ground_truth"], check=True)
+        time.sleep(0.4)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from scheduler import PATIENCE_S, start, stats, wait
+from scheduler import PATIENCE_S, report_windows, start, stats, wait
 
 DISK = "/dev/nvme0n1"
 MIB = 1 << 20
@@ -36,7 +36,6 @@ PATHS = (
 CHARGE_BYTES = 4 * MIB
 # By equation 4.9 the weight is 1 + nice: mbw to reader 1:1, 1:2, 2:1, 1:3.
 NICES = ((0, 0), (0, 1), (1, 0), (0, 2))
-WINDOWS, WINDOW_S, WARM_UP_S = 5, 0.4, 0.6
 
 
 def fio(name, *options, **keywords):
@@ -119,10 +118,7 @@ def shares(scx_drfq):
             words = ["taskset", "-c", "2", "nice", "-n", str(pair[1]), *reader]
             loads.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             wait("the reader", lambda: any(task["dma_bytes"] > MIB for task in stats()["tasks"]))
-        time.sleep(WARM_UP_S)
-        for _ in range(WINDOWS + 1):
-            subprocess.run(["report_ground_truth"], check=True)
-            time.sleep(WINDOW_S)
+        report_windows()
         for process in loads:
             process.kill()
             process.wait()

@@ -5,6 +5,8 @@
 //! A frame holds a snapshot, or what differs from the frame before it. So a file that
 //! ends anywhere can be read up to there. docs/reference/recordings.md has the format.
 
+use std::io::{self, Read};
+
 pub mod delta;
 pub mod frame;
 pub mod reader;
@@ -16,3 +18,10 @@ pub const MAGIC: [u8; 8] = *b"DRFQREC\x01";
 
 /// Frames from one that holds a whole snapshot to the next.
 pub const KEY_INTERVAL: u32 = 60;
+
+/// Reads up to as many bytes as `MAGIC` has; fewer where the file ends.
+fn read_magic(input: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut magic = Vec::new();
+    input.take(MAGIC.len() as u64).read_to_end(&mut magic)?;
+    Ok(magic)
+}

@@ -3,7 +3,7 @@
 
 use std::{
     fs::File,
-    io::{BufReader, Read, Seek, SeekFrom},
+    io::{BufReader, Seek, SeekFrom},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     MAGIC, delta,
     frame::{self, Kind},
-    value,
+    read_magic, value,
 };
 
 /// The snapshots of a recording.
@@ -50,11 +50,7 @@ impl Reader {
         let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
         let length = file.metadata()?.len();
         let mut input = BufReader::new(file);
-        let mut magic = Vec::new();
-        input
-            .by_ref()
-            .take(MAGIC.len() as u64)
-            .read_to_end(&mut magic)?;
+        let magic = read_magic(&mut input)?;
         ensure!(
             magic == MAGIC,
             "{name} is no recording of this version; scx_drfq record FILE makes one"

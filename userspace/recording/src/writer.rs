@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write},
+    io::{BufReader, BufWriter, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     KEY_INTERVAL, MAGIC, delta,
     frame::{self, Kind},
-    value,
+    read_magic, value,
 };
 
 /// A recording that grows.
@@ -188,11 +188,7 @@ impl Writer {
 /// The length of the readable part of a recording; none if the file is another kind.
 fn whole_bytes(file: &mut File) -> std::io::Result<Option<u64>> {
     let mut input = BufReader::new(file);
-    let mut magic = Vec::new();
-    input
-        .by_ref()
-        .take(MAGIC.len() as u64)
-        .read_to_end(&mut magic)?;
+    let magic = read_magic(&mut input)?;
     if magic != MAGIC {
         // A crash may have cut the magic itself.
         return Ok(MAGIC.starts_with(&magic).then_some(0));

@@ -19,186 +19,73 @@ const SECOND_NS: u64 = 1_000_000_000;
 const BEGIN_UNIX_NS: u64 = 1_772_421_120 * SECOND_NS;
 const DOCKER: &str = "/docker/4f1d6c0b9a7e835219cc04d7be6f31a85d20e7f9b3486a1c5d9e0f7283b46c1a";
 
-/// What a task does: thread and process id, name, user, cgroup, weight, state, and the
-/// parts of a second that it runs and waits, and its traffic by CPU and DMA (GB/s).
-type Load = (
-    u32,
-    u32,
-    &'static str,
-    &'static str,
-    &'static str,
-    f64,
-    TaskState,
-    [f64; 4],
-);
+/// What a task does.
+struct Load {
+    pid: u32,
+    tgid: u32,
+    comm: &'static str,
+    user: &'static str,
+    cgroup: &'static str,
+    weight: f64,
+    state: TaskState,
+    /// Parts of a second that it runs and waits, and its traffic by CPU and DMA (GB/s).
+    rates: [f64; 4],
+}
 
-const QUEUED: TaskState = TaskState::Queued;
-const RUNNING: TaskState = TaskState::Running;
-const BLOCKED: TaskState = TaskState::Blocked;
-const HELD: TaskState = TaskState::Held;
+macro_rules! loads {
+    ($($pid:literal $tgid:literal $comm:literal $user:literal $cgroup:ident $weight:literal
+       $state:ident $cpu:literal $wait:literal $gbps:literal $dma:literal;)+) => {
+        const LOADS: &[Load] = &[$(Load {
+            pid: $pid,
+            tgid: $tgid,
+            comm: $comm,
+            user: $user,
+            cgroup: $cgroup,
+            weight: $weight,
+            state: TaskState::$state,
+            rates: [$cpu, $wait, $gbps, $dma],
+        }),+];
+    };
+}
+
 const WEB: &str = "/system.slice/web.service";
 const DB: &str = "/system.slice/postgresql.service";
 const SHELL: &str = "/user.slice/user-1000.slice/session-3.scope";
+const KERNEL: &str = "/";
 
-const LOADS: &[Load] = &[
-    (
-        901,
-        901,
-        "analytics",
-        "spark",
-        DOCKER,
-        0.25,
-        RUNNING,
-        [0.86, 0.14, 7.9, 0.0],
-    ),
-    (
-        902,
-        901,
-        "analytics",
-        "spark",
-        DOCKER,
-        0.25,
-        RUNNING,
-        [0.85, 0.15, 7.8, 0.0],
-    ),
-    (
-        903,
-        901,
-        "analytics",
-        "spark",
-        DOCKER,
-        0.25,
-        QUEUED,
-        [0.86, 0.14, 7.9, 0.0],
-    ),
-    (
-        904,
-        901,
-        "analytics",
-        "spark",
-        DOCKER,
-        0.25,
-        RUNNING,
-        [0.84, 0.16, 7.7, 0.0],
-    ),
-    (
-        310,
-        310,
-        "nginx",
-        "www-data",
-        WEB,
-        2.0,
-        BLOCKED,
-        [0.21, 0.02, 0.3, 0.1],
-    ),
-    (
-        311,
-        311,
-        "nginx",
-        "www-data",
-        WEB,
-        2.0,
-        RUNNING,
-        [0.24, 0.02, 0.3, 0.1],
-    ),
-    (
-        420,
-        420,
-        "postgres",
-        "postgres",
-        DB,
-        1.0,
-        HELD,
-        [0.35, 0.05, 1.2, 2.1],
-    ),
-    (
-        421,
-        421,
-        "postgres",
-        "postgres",
-        DB,
-        1.0,
-        BLOCKED,
-        [0.12, 0.02, 0.4, 0.3],
-    ),
-    (
-        1501,
-        1501,
-        "cc1plus",
-        "ada",
-        SHELL,
-        1.0,
-        RUNNING,
-        [0.71, 0.29, 0.5, 0.0],
-    ),
-    (
-        1502,
-        1502,
-        "cc1plus",
-        "ada",
-        SHELL,
-        1.0,
-        QUEUED,
-        [0.70, 0.30, 0.5, 0.0],
-    ),
-    (
-        1503,
-        1503,
-        "cc1plus",
-        "ada",
-        SHELL,
-        1.0,
-        RUNNING,
-        [0.72, 0.28, 0.4, 0.0],
-    ),
-    (
-        1504,
-        1504,
-        "cc1plus",
-        "ada",
-        SHELL,
-        1.0,
-        RUNNING,
-        [0.70, 0.30, 0.5, 0.0],
-    ),
-    (
-        1510,
-        1510,
-        "make",
-        "ada",
-        SHELL,
-        1.0,
-        BLOCKED,
-        [0.01, 0.0, 0.0, 0.0],
-    ),
-    (
-        17,
-        17,
-        "ksoftirqd/1",
-        "root",
-        "/",
-        1.0,
-        BLOCKED,
-        [0.02, 0.0, 0.0, 0.0],
-    ),
-    (
-        2,
-        2,
-        "kthreadd",
-        "root",
-        "/",
-        1.0,
-        BLOCKED,
-        [0.0, 0.0, 0.0, 0.0],
-    ),
-];
+// Thread, process, name, user, cgroup, weight, state; CPU, wait, GB/s by CPU and by DMA.
+loads! {
+    901 901 "analytics" "spark" DOCKER 0.25 Running 0.86 0.14 7.9 0.0;
+    902 901 "analytics" "spark" DOCKER 0.25 Running 0.85 0.15 7.8 0.0;
+    903 901 "analytics" "spark" DOCKER 0.25 Queued 0.86 0.14 7.9 0.0;
+    904 901 "analytics" "spark" DOCKER 0.25 Running 0.84 0.16 7.7 0.0;
+    310 310 "nginx" "www-data" WEB 2.0 Blocked 0.21 0.02 0.3 0.1;
+    311 311 "nginx" "www-data" WEB 2.0 Running 0.24 0.02 0.3 0.1;
+    420 420 "postgres" "postgres" DB 1.0 Held 0.35 0.05 1.2 2.1;
+    421 421 "postgres" "postgres" DB 1.0 Blocked 0.12 0.02 0.4 0.3;
+    1501 1501 "cc1plus" "ada" SHELL 1.0 Running 0.71 0.29 0.5 0.0;
+    1502 1502 "cc1plus" "ada" SHELL 1.0 Queued 0.70 0.30 0.5 0.0;
+    1503 1503 "cc1plus" "ada" SHELL 1.0 Running 0.72 0.28 0.4 0.0;
+    1504 1504 "cc1plus" "ada" SHELL 1.0 Running 0.70 0.30 0.5 0.0;
+    1510 1510 "make" "ada" SHELL 1.0 Blocked 0.01 0.0 0.0 0.0;
+    17 17 "ksoftirqd/1" "root" KERNEL 1.0 Blocked 0.02 0.0 0.0 0.0;
+    2 2 "kthreadd" "root" KERNEL 1.0 Blocked 0.0 0.0 0.0 0.0;
+}
 
 fn is_kernels(load: &Load) -> bool {
-    load.4 == "/"
+    load.cgroup == KERNEL
 }
 
 fn task(load: &Load, at_ns: u64) -> TaskSample {
-    let (pid, tgid, comm, _, _, weight, state, [cpu, wait, gbps, dma]) = *load;
+    let Load {
+        pid,
+        tgid,
+        comm,
+        weight,
+        state,
+        rates: [cpu, wait, gbps, dma],
+        ..
+    } = *load;
     // A slow wave, so that histories have a shape.
     let phase = at_ns as f64 / 9e9 + f64::from(pid);
     let wave = 0.06e9 * phase.sin();
@@ -314,11 +201,11 @@ pub fn snapshot(second: u64) -> Snapshot {
     };
     for load in LOADS.iter().filter(|load| !is_kernels(load)) {
         let process = Process {
-            name: load.2.into(),
-            user: load.3.into(),
-            cgroup: load.4.into(),
+            name: load.comm.into(),
+            user: load.user.into(),
+            cgroup: load.cgroup.into(),
         };
-        snapshot.processes.insert(load.1, Arc::new(process));
+        snapshot.processes.insert(load.tgid, Arc::new(process));
     }
     for (path, weight) in [
         ("/docker", Some(100)),
