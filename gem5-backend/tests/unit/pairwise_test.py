@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Tests of the design of loads, and of its measure of fairness: pairwise_test.py DRFQ_MC EXPERIMENTS."""
+
+import sys
+import unittest
+
+MC, EXPERIMENTS = sys.argv[1:3]
+sys.path.insert(0, EXPERIMENTS)
+import pairwise  # noqa: E402
+
+
+def error(rates, weights, strict):
+    return pairwise.worst_error(rates, weights, pairwise.levels_of(rates, weights, 0.01), strict)
+
+
+class Fairness(unittest.TestCase):
+    def test_shares_by_weight_have_no_error(self):
+        self.assertAlmostEqual(error([1, 2, 4], [1, 2, 4], None), 0)
+
+    def test_one_that_can_use_no_more_has_no_error(self):
+        self.assertAlmostEqual(error([1.5, 1.5, 1], [1, 1, 4], [9, 9, 1]), 0)
+
+    def test_one_that_could_use_more_has_an_error(self):
+        self.assertAlmostEqual(error([1.5, 1.5, 1], [1, 1, 4], [9, 9, 2]), 1)
+
+    def test_a_winner_by_more_than_a_level_is_an_error_of_the_losers(self):
+        self.assertAlmostEqual(error([1, 1, 2], [1, 1, 1], [1.3, 1.3, 2]), 0.3)
+
+
+class Design(unittest.TestCase):
+    def test_60_rows_hold_every_pair_of_settings(self):
+        met = set().union(*(pairwise.pairs(row) for row in pairwise.design(60)))
+        values = [len(v) for v in pairwise.FACTORS.values()]
+        self.assertEqual(len(met), (sum(values) ** 2 - sum(v * v for v in values)) // 2)
+
+
+class Model(unittest.TestCase):
+    row = {"agents": 2, "weight": 4, "lines": 32, "entries": 64, "kind": "reads", "device": False}
+
+    def error_of(self, policy):
+        pairwise.DURATION_MS = 10
+        rates = pairwise.measure([MC], self.row, policy, 1)[1]
+        return pairwise.max_min_error([MC], self.row, 1, rates)[0]
+
+    def test_lowest_virtual_time_first_is_fair(self):
+        self.assertLess(self.error_of("lvtf"), pairwise.quantum(self.row, 4))
+
+    def test_fr_fcfs_ignores_the_weights_and_is_found_unfair(self):
+        self.assertGreater(self.error_of("frfcfs"), 0.5)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
