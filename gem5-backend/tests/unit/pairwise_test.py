@@ -35,16 +35,17 @@ class Design(unittest.TestCase):
         self.assertEqual(len(met), (sum(values) ** 2 - sum(v * v for v in values)) // 2)
 
 
-class Model(unittest.TestCase):
-    row = {"agents": 2, "weight": 4, "lines": 32, "entries": 64, "kind": "reads", "device": False}
+ROW = {"agents": 2, "weight": 4, "lines": 32, "entries": 64, "kind": "reads", "device": False}
 
+
+class Model(unittest.TestCase):
     def error_of(self, policy):
         pairwise.DURATION_MS = 10
-        rates = pairwise.measure([MC], self.row, policy, 1)[1]
-        return pairwise.max_min_error([MC], self.row, 1, rates)[0]
+        rates = pairwise.measure([MC], ROW, policy, 1)[1]
+        return pairwise.max_min_error([MC], ROW, 1, rates)[0]
 
     def test_lowest_virtual_time_first_is_fair(self):
-        self.assertLess(self.error_of("lvtf"), pairwise.quantum(self.row, 4))
+        self.assertLess(self.error_of("lvtf"), pairwise.quantum(ROW, 4))
 
     def test_fr_fcfs_ignores_the_weights_and_is_found_unfair(self):
         self.assertGreater(self.error_of("frfcfs"), 0.5)
