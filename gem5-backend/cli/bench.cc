@@ -19,6 +19,7 @@ struct Case {
   Kind kind;
   unsigned agents;
   unsigned outstanding_lines;
+  unsigned vtimes = 1;  ///< how many different virtual times the agents have, by turns
 };
 
 void measure(const Case &c, double ms) {
@@ -33,7 +34,7 @@ void measure(const Case &c, double ms) {
   Traffic t(o);
   for (unsigned i = 0; i < c.agents; i++) {
     t.memory().controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
-    t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, 1);
+    t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, 1 + i % c.vtimes);
     AgentOptions a;
     a.kind = c.kind;
     a.label = Label::of_core(i);
@@ -75,6 +76,9 @@ int command_bench(const BenchOptions &o) {
       {"DDR4 lvtf, 4 copies x 8", "ddr4-2400", Rules::thesis, Kind::copy, 4, 8},
       {"DDR5 lvtf, 4 copies x 8", "ddr5-4800", Rules::thesis, Kind::copy, 4, 8},
       {"LPDDR2 lvtf, 254 copies x 8", lpddr2, Rules::thesis, Kind::copy, 254, 8},
+      {"LPDDR2 lvtf, 254 copies x 8 of 4 virtual times", lpddr2, Rules::thesis, Kind::copy, 254, 8,
+       4},
+      {"LPDDR2 frfcfs, 254 copies x 8", lpddr2, Rules::frfcfs, Kind::copy, 254, 8},
   };
   for (const Case &c : cases) measure(c, o.ms);
   return 0;

@@ -45,8 +45,8 @@ void replay(const MemoryOptions &options, const std::string &file, std::ostream 
     } else if (r.packet.bytes > memory.max_packet_bytes()) {
       throw std::runtime_error(file + ": a packet of " + std::to_string(r.packet.bytes) +
                                " bytes is more than the queues hold");
-    } else {
-      memory.submit(r.packet, r.at);
+    } else if (memory.submit(r.packet, r.at) != Admission::accepted) {
+      memory.drop(r.packet.port);
     }
   }
   memory.drain(true);

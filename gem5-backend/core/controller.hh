@@ -105,6 +105,13 @@ class Controller {
     return queues_[index(d)].insert(e);
   }
 
+  /// Whether a direction refuses every packet of no fewer bursts and no lower a virtual time. False
+  /// also where that depends on the owner (admission by shares).
+  bool refuses_all(Dir d, unsigned in_flight, unsigned bursts, VTime lowest) const {
+    if (shares()) return false;
+    return decide({{}, d, 0, bursts, in_flight}, {0, lowest, true}) != Admission::accepted;
+  }
+
   /// Direction of the next burst. drain: the host empties the write queue.
   Dir choose_direction(bool drain = false) const {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);

@@ -65,9 +65,11 @@ class RegisterFile {
       if (i == 0) return Access::read_only;
       vtime_pid_[i] = value;
       known_pid_[i] = true;
+      writes_++;
     } else if (slot(offset, mmio::kVtimeCore, cores_, &i)) {
       vtime_core_[i] = value;
       known_core_[i] = true;
+      writes_++;
     } else if (slot(offset, mmio::kPidCore, cores_, &i)) {
       if (value >= kPids) return Access::bad_value;
       pid_core_[i] = static_cast<Pid>(value);
@@ -87,6 +89,8 @@ class RegisterFile {
   bool knows_pid(Pid pid) const { return known_pid_[pid]; }
   bool knows_core(std::uint32_t core) const { return known_core_[core]; }
   Pid pid_core(std::uint32_t core) const { return pid_core_[core]; }
+  /// How often a virtual time was written.
+  std::uint64_t vtime_writes() const { return writes_; }
 
  private:
   static bool slot(std::uint64_t offset, std::uint64_t base, std::size_t n, std::size_t *i) {
@@ -121,6 +125,7 @@ class RegisterFile {
   std::vector<bool> known_pid_;
   std::vector<bool> known_core_;
   std::vector<Pid> pid_core_;
+  std::uint64_t writes_ = 0;
 };
 
 }  // namespace drfq

@@ -9,7 +9,7 @@
 //   memory.advance(to);                  // calls the listener on the way
 //
 // The caller keeps a refused packet. It submits the packet again after room() of the
-// packet's direction, or at times of its choice. The listener may submit from inside
+// packet's direction, or at times of its choice, or drops it. The listener may submit from inside
 // its calls. Time never goes back: an earlier now means the present.
 //
 // Deterministic: the same calls give the same results. Allocates only when
@@ -76,6 +76,28 @@ class Memory {
     refused_[index(p.dir)] = true;
     if (ports_ == Ports::single && holder_ == kNoPort) holder_ = p.port;
     return a;
+  }
+
+  /// The caller drops the refused packet of a port; the single port is free again.
+  void drop(std::uint32_t port) {
+    if (holder_ == port) holder_ = kNoPort;
+  }
+
+  /// Bursts that a packet takes on the data bus.
+  unsigned bursts_of(const Packet &p) const {
+    return static_cast<unsigned>(decoder_.burst_of(p.address + p.bytes - 1) -
+                                 decoder_.burst_of(p.address) + 1);
+  }
+
+  /// The lowest virtual time that a packet could have now.
+  VTime lowest_vtime(const Packet &p) const {
+    return attribute(controller().registers(), p.label, 0).vtime;
+  }
+
+  /// Whether submit() would refuse every packet of no fewer bursts and no lower a virtual time; see
+  /// Controller::refuses_all(). Not for a single port.
+  bool refuses_all(Dir d, unsigned bursts, VTime lowest) const {
+    return controller().refuses_all(d, data_.size(), bursts, lowest);
   }
 
   /// When something happens next; kNever when idle.

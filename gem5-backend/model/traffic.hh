@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Agents in closed loops around one memory. Each agent sends its generator's packets with
 // a bounded number outstanding. When there is room, refused packets are sent again in the
-// order of their refusals. Behind one port, agents that want to send at the same time take
-// turns, as at a crossbar.
+// order of their refusals, if one of them can be accepted. Behind one port, agents that want to
+// send at the same time take turns, as at a crossbar.
 #ifndef DRFQ_TRAFFIC_HH
 #define DRFQ_TRAFFIC_HH
 
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "agent.hh"
+#include "first_agent.hh"
 
 namespace drfq {
 
@@ -30,9 +31,8 @@ class Traffic final : private Listener {
   /// Adds an agent; returns its number.
   std::size_t add(const AgentOptions &o) {
     agents_.emplace_back(o, static_cast<std::uint32_t>(agents_.size()));
-    issue_at_.resize(agents_.size(), kNever);
-    sent_.resize(agents_.size(), 0);
-    waiting_.reserve(agents_.size());
+    first_.add();
+    for (Refused &r : refused_) r.waiters.reserve(agents_.size());
     retry_.reserve(agents_.size());
     schedule(agents_.size() - 1);
     return agents_.size() - 1;
@@ -56,52 +56,71 @@ class Traffic final : private Listener {
   }
 
   /// When something happens next; kNever when nothing ever does.
-  Ps next_event() const { return std::min(memory_.next_event(), issue_at_[first_]); }
+  Ps next_event() const { return std::min(memory_.next_event(), first_.next()); }
 
   /// Runs everything up to and including time to.
   void run_until(Ps to) {
     for (;;) {
       // Memory goes first on a tie, so that an answer can free a line.
-      const Ps at = issue_at_[first_], memory_at = memory_.next_event();
+      const Ps at = first_.next(), memory_at = memory_.next_event();
       if (std::min(at, memory_at) > to || std::min(at, memory_at) == kNever) break;
       if (memory_at <= at)
         memory_.run_next();
       else
-        issue(first_, at);
+        issue(first_.first(), at);
     }
     memory_.advance(to);
   }
 
  private:
+  /// An agent whose packet was refused, and what is known of the packet.
+  struct Waiter {
+    std::size_t agent;
+    unsigned bursts;
+    VTime vtime;  ///< the lowest that it can have
+  };
+
+  /// Those of one direction, oldest first.
+  struct Refused {
+    std::vector<Waiter> waiters;
+    unsigned bursts = ~0u;           ///< the fewest
+    VTime vtime = ~VTime{0};         ///< the lowest
+    std::uint64_t vtime_writes = 0;  ///< of the registers, when the first came
+  };
+
   void schedule(std::size_t i) {
     const Ps at = agents_[i].next_issue(now());
-    if (at == issue_at_[i]) return;
-    issue_at_[i] = at;
-    find_first();
-  }
-
-  void find_first() {
-    first_ = 0;
-    for (std::size_t k = 1; k < issue_at_.size(); k++)
-      if (issue_at_[k] < issue_at_[first_] ||
-          (issue_at_[k] == issue_at_[first_] && sent_[k] < sent_[first_]))
-        first_ = k;
+    if (at != first_.at(i)) first_.set_at(i, at);
   }
 
   void issue(std::size_t i, Ps at) {
     agents_[i].issue(at);
-    if (!send(i, at)) waiting_.push_back(i);
+    if (!send(i, at)) keep(&refused_by(agents_[i].pending().dir), waiter(i));
     schedule(i);
   }
 
   bool send(std::size_t i, Ps at) {
     const bool accepted = memory_.submit(agents_[i].pending(), at) == Admission::accepted;
-    if (accepted && ports_ == Ports::single) {
-      sent_[i] = ++turns_;
-      find_first();
-    }
+    if (accepted && ports_ == Ports::single) first_.set_turn(i, ++turns_);
     agents_[i].offered(accepted, at);
     return accepted;
+  }
+
+  /// Behind a single port, packets of both directions wait for each other.
+  Refused &refused_by(Dir d) { return refused_[ports_ == Ports::single ? 0 : index(d)]; }
+
+  std::uint64_t vtime_writes() const { return memory_.controller().registers().vtime_writes(); }
+
+  Waiter waiter(std::size_t i) const {
+    const Packet &p = agents_[i].pending();
+    return {i, memory_.bursts_of(p), memory_.lowest_vtime(p)};
+  }
+
+  void keep(Refused *r, const Waiter &w) {
+    if (r->waiters.empty()) *r = {std::move(r->waiters), ~0u, ~VTime{0}, vtime_writes()};
+    r->waiters.push_back(w);
+    r->bursts = std::min(r->bursts, w.bursts);
+    r->vtime = std::min(r->vtime, w.vtime);
   }
 
   void completed(const Completion &c) override {
@@ -109,15 +128,43 @@ class Traffic final : private Listener {
     schedule(c.port);
   }
 
-  void room(Dir, Ps at) override {
-    retry_.swap(waiting_);
-    waiting_.clear();
-    for (std::size_t i : retry_) {
-      if (!send(i, at)) {
-        waiting_.push_back(i);
+  void room(Dir d, Ps at) override {
+    retry(d, at);
+    // A burst that left may have been the head, by which the other queue's reserve goes.
+    if (ports_ == Ports::multi && !hopeless(other(d), refused_by(other(d)))) retry(other(d), at);
+  }
+
+  /// Whether none of these can be accepted.
+  bool hopeless(Dir d, const Refused &r) const {
+    return ports_ == Ports::multi && r.vtime_writes == vtime_writes() &&
+           memory_.refuses_all(d, r.bursts, r.vtime);
+  }
+
+  /// Sends refused packets again. With hundreds of agents nearly all are refused again, so a packet
+  /// is not sent if one was refused and this one cannot be accepted either.
+  void retry(Dir d, Ps at) {
+    Refused &r = refused_by(d);
+    const Refused before = {{}, r.bursts, r.vtime, r.vtime_writes};
+    retry_.swap(r.waiters);
+    r.waiters.clear();
+    const bool known = ports_ == Ports::multi && before.vtime_writes == vtime_writes();
+    bool refused = false;
+    for (const Waiter *w = retry_.data(), *end = w + retry_.size(); w != end; w++) {
+      if (refused && known && memory_.refuses_all(d, w->bursts, w->vtime)) {
+        keep(&r, *w);
         continue;
       }
-      schedule(i);
+      if (send(w->agent, at)) {
+        schedule(w->agent);
+        continue;
+      }
+      refused = true;
+      keep(&r, waiter(w->agent));
+      if (!hopeless(d, before)) continue;
+      r.waiters.insert(r.waiters.end(), w + 1, end);
+      r.bursts = std::min(r.bursts, before.bursts);
+      r.vtime = std::min(r.vtime, before.vtime);
+      break;
     }
     retry_.clear();
   }
@@ -125,12 +172,10 @@ class Traffic final : private Listener {
   Memory memory_;
   const Ports ports_;
   std::vector<Agent> agents_;
-  std::vector<Ps> issue_at_ = {kNever};    // by agent; never empty
-  std::vector<std::uint64_t> sent_ = {0};  // by agent: the turn it took last
+  FirstAgent first_;
   std::uint64_t turns_ = 0;
-  std::size_t first_ = 0;             // agent with the earliest issue_at_
-  std::vector<std::size_t> waiting_;  // refused, oldest first
-  std::vector<std::size_t> retry_;
+  Refused refused_[2];
+  std::vector<Waiter> retry_;
 };
 
 }  // namespace drfq

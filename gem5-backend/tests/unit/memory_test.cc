@@ -185,6 +185,11 @@ TEST(Memory, WithOnePortARefusedPacketHoldsEverybodyUp) {
     p.port = 2;
     p.dir = Dir::write;
     EXPECT_EQ(m.submit(p, 0), ports == Ports::multi ? Admission::accepted : Admission::blocked);
+    m.drop(2);
+    EXPECT_EQ(m.submit(p, 0), ports == Ports::multi ? Admission::accepted : Admission::blocked)
+        << "port 2 holds nothing";
+    m.drop(1);
+    EXPECT_EQ(m.submit(p, 0), Admission::accepted);
   }
 }
 

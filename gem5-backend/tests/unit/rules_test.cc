@@ -407,5 +407,41 @@ TEST_F(ControllerTest, WithoutAgingALoserWaitsForEver) {
   }
 }
 
+// The model sends no packet that this refuses, so a wrong answer would keep one waiting.
+TEST(RefusesAll, RefusesEachPacketAsArriveDoes) {
+  std::mt19937 random(1);
+  unsigned refusals = 0;
+  for (const Policy policy : {Policy::lvtf, Policy::frfcfs}) {
+    ControllerOptions o;
+    o.policy = policy;
+    o.read_entries = 20;
+    Controller c(o);
+    for (unsigned step = 0; step < 20000; step++) {
+      c.registers().write(mmio::kVtimeCore, 1 + random() % 8);
+      const unsigned bursts = 1 + random() % 3, in_flight = random() % 3;
+      const VTime lowest = 1 + random() % 8;
+      const bool all = c.refuses_all(Dir::read, in_flight, bursts, lowest);
+      const Arrival a = {Label::of_core(0), Dir::read, 64,
+                         bursts + static_cast<unsigned>(random() % 2), in_flight};
+      const Verdict v = c.arrive(a);
+      if (all && v.attribution.vtime >= lowest) {
+        refusals++;
+        ASSERT_NE(v.admission, Admission::accepted) << step;
+      }
+      if (v.admission == Admission::accepted)
+        for (unsigned i = 0; i < a.bursts; i++) c.enqueue(Dir::read, v.attribution, 0, 0, 0, 0);
+      if (random() % 2 && !c.queue(Dir::read).empty()) c.serve({true, false, Dir::read, 0});
+    }
+  }
+  EXPECT_GT(refusals, 1000u);
+}
+
+TEST(RefusesAll, CannotTellWithAdmissionByShares) {
+  ControllerOptions o;
+  o.admission = AdmissionRule::share;
+  o.read_entries = 1;
+  EXPECT_FALSE(Controller(o).refuses_all(Dir::read, 0, 2, 1));
+}
+
 }  // namespace
 }  // namespace drfq

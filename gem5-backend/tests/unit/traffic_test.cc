@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace drfq {
 namespace {
 
@@ -213,6 +215,52 @@ TEST(Traffic, OnePortIsSharedByTurnsWhateverTheVirtualTime) {
   EXPECT_NEAR(ratio_of_copies(Ports::single, 1, 2), 1, 0.01);
   EXPECT_NEAR(ratio_of_copies(Ports::single, 2, 1), 1, 0.01);
   EXPECT_NEAR(ratio_of_copies(Ports::single, 1, 1), 1, 0.01);
+}
+
+TEST(FirstAgent, IsTheEarliestThenTheLowestTurnThenTheFirstAdded) {
+  std::mt19937 random(1);
+  for (unsigned agents : {1u, 2u, 3u, 7u, 254u}) {
+    FirstAgent f;
+    std::vector<std::pair<Ps, std::uint64_t>> all(agents, {kNever, 0});
+    for (unsigned i = 0; i < agents; i++) f.add();
+    for (unsigned step = 0; step < 2000; step++) {
+      const std::size_t i = random() % agents;
+      if (random() % 2) {
+        all[i].first = random() % 4 ? random() % 8 : kNever;
+        f.set_at(i, all[i].first);
+      } else {
+        all[i].second = random() % 4;
+        f.set_turn(i, all[i].second);
+      }
+      const auto first = std::min_element(all.begin(), all.end());
+      ASSERT_EQ(f.first(), static_cast<std::size_t>(first - all.begin())) << agents << " agents";
+      ASSERT_EQ(f.next(), first->first);
+    }
+  }
+}
+
+TEST(FirstAgent, NobodySendsWithoutAgents) { EXPECT_EQ(FirstAgent().next(), kNever); }
+
+// Without the limits each refused packet would be sent again for each burst: 254 refusals.
+TEST(Traffic, HundredsOfAgentsAreHardlyEverSentAgainInVain) {
+  for (Policy policy : {Policy::lvtf, Policy::frfcfs}) {
+    MemoryOptions o;
+    o.controller.policy = policy;
+    o.controller.cores = 254;
+    Traffic t(o);
+    for (unsigned i = 0; i < 254; i++) {
+      t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, 1 + i % 4);
+      AgentOptions a = agent(Kind::copy, i, 8);
+      a.base = footprint(a) * i;
+      t.add(a);
+    }
+    t.run_until(kPsPerMs);
+    const Stats &s = t.memory().stats();
+    std::uint64_t refused = 0;
+    for (const auto &of_direction : s.refused)
+      for (std::uint64_t n : of_direction) refused += n;
+    EXPECT_LT(refused, 2 * (s.bursts[0] + s.bursts[1])) << static_cast<int>(policy);
+  }
 }
 
 }  // namespace
