@@ -4,7 +4,8 @@
 //
 //   stream [-s SECONDS] [-k KIB] [-w PASSES] [-r] [-t] OP@CPU[@RESCTRL GROUP] ...
 //
-//   OP  copy, read, write, chase (each read waits for the one before), or spin (no memory)
+//   OP  copy, read, write, nt (writes with non-temporal stores), chase (each read waits for the one
+//       before), or spin (no memory)
 //   -s  seconds of the monotonic clock (default 0.2)
 //   -k  working set in KiB (default 16384); a copy splits it between source and destination
 //   -w  warm-up passes before the time starts (default 1)
@@ -117,6 +118,11 @@ static uint64_t write_all(uint64_t *to, size_t n) {
   return n * sizeof *to;
 }
 
+static uint64_t write_streaming(uint64_t *to, size_t n) {
+  for (size_t i = 0; i < n; i++) __builtin_ia32_movnti64((long long *)&to[i], (long long)i);
+  return n * sizeof *to;
+}
+
 static uint64_t spin(size_t n) {
   for (size_t i = 0; i < n; i++) __asm__ volatile("");
   return n;
@@ -147,13 +153,14 @@ static uint64_t work(const char *op, uint64_t *a, uint64_t *b, size_t from, size
   if (strcmp(op, "copy") == 0) return copy(a + from, b + from, n);
   if (strcmp(op, "read") == 0) return read_all(b + from, n);
   if (strcmp(op, "write") == 0) return write_all(a + from, n);
+  if (strcmp(op, "nt") == 0) return write_streaming(a + from, n);
   if (strcmp(op, "chase") == 0) return chase(b, n);
   return spin(n);
 }
 
 static int known(const char *op) {
   return strcmp(op, "copy") == 0 || strcmp(op, "read") == 0 || strcmp(op, "write") == 0 ||
-         strcmp(op, "chase") == 0 || strcmp(op, "spin") == 0;
+         strcmp(op, "nt") == 0 || strcmp(op, "chase") == 0 || strcmp(op, "spin") == 0;
 }
 
 static void join(const char *group) {
@@ -223,7 +230,7 @@ int main(int argc, char **argv) {
     char *at = strchr(argv[i], '@');
     if (at != NULL) *at++ = 0;
     if (at == NULL || !known(argv[i])) {
-      fprintf(stderr, "stream: %s: expected OP@CPU[@GROUP], OP copy, read, write, chase or spin\n",
+      fprintf(stderr, "stream: %s: expected OP@CPU[@GROUP]; see the beginning of stream.c for OP\n",
               argv[i]);
       return 2;
     }

@@ -16,9 +16,11 @@ enum class Quantity : unsigned {
   read_miss,  ///< demand reads that went to memory
   rfo_hit,    ///< the same for stores (requests for ownership)
   rfo_miss,
-  prefetch_miss,  ///< lines that the prefetcher fetched from memory
-  write_back,     ///< dirty lines that the private cache evicted
-  memory_write,   ///< dirty lines written to memory because of this core's requests
+  prefetch_miss,    ///< lines that the prefetcher fetched from memory
+  prefetch_own,     ///< the part of them that stores asked for
+  streaming_store,  ///< lines that streaming stores wrote to memory
+  write_back,       ///< dirty lines that the private cache evicted
+  memory_write,     ///< dirty lines written to memory because of this core's requests
   count
 };
 

@@ -20,6 +20,9 @@ Cpuid features(const MachineDescription &d, Cpuid c) {
   // timer are hidden, too. Without the hypervisor bit software behaves as on bare metal.
   c.ecx &= ~(bit(3) | bit(21) | bit(24) | bit(31));
   c.ecx = d.pmu.version != 0 ? c.ecx | bit(15) : c.ecx & ~bit(15);
+  // The model chooses the events that software knows. The family stays 6, the stepping becomes 3.
+  if (d.cpu_model != 0)
+    c.eax = (c.eax & 0xf000) | (d.cpu_model >> 4) << 16 | 6 << 8 | (d.cpu_model & 0xf) << 4 | 3;
   return c;
 }
 

@@ -2,6 +2,7 @@
 #include "hardware_model.hh"
 
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <ostream>
 
@@ -16,6 +17,10 @@ namespace {
 /// A core's log is played back without regard to slower cores when it grows beyond this. It bounds
 /// memory; only an emulator that ignores must_wait reaches it.
 constexpr std::size_t kBacklogMax = 65536;
+
+/// Write-combining buffers of a core, as many as the line fill buffers of Intel's cores since
+/// Nehalem (Intel's optimization manual).
+constexpr std::size_t kCombiningBuffers = 10;
 
 /// Bounds of a core's log between two calls of sync(), in entries.
 constexpr std::size_t kLogMin = 16, kLogMax = 2048;
@@ -44,6 +49,7 @@ struct HardwareModel::State {
         registers(desc.cores, desc.mailbox),
         local(desc.cores) {
     for (unsigned i = 0; i < desc.cores; i++) pmus.emplace_back(desc);
+    for (Local &l : local) l.combining.fill(~Line{0});
   }
 
   /// Used by the core's own thread only.
@@ -52,6 +58,9 @@ struct HardwareModel::State {
     std::size_t sync_at = kLogMin;   ///< entries after which access() asks for a sync
     std::uint64_t space = kNoSpace;  ///< that the core executes
     std::uint64_t dropped = 0;       ///< lines of the device that its private cache has dropped
+    /// The lines that the core's write-combining buffers hold, and the next one to go.
+    std::array<Line, kCombiningBuffers> combining;
+    std::size_t next_combining = 0;
   };
 
   void hand_over(unsigned core, const RetiredInsns &p) {
@@ -126,7 +135,7 @@ struct HardwareModel::State {
 };
 
 HardwareModel::HardwareModel(const MachineDescription &d)
-    : l1_(d.cores, PrivateCache(d.l1)), state_(new State(d)) {}
+    : l1_(d.cores, PrivateCache(d.l1)), stores_stream_(d.streaming_stores), state_(new State(d)) {}
 HardwareModel::~HardwareModel() = default;
 
 const MachineDescription &HardwareModel::description() const { return state_->d; }
@@ -139,7 +148,7 @@ void HardwareModel::start(Ps at) {
 bool HardwareModel::miss(unsigned core, std::uint64_t insns, Line first, Line last, AccessKind use,
                          Ring ring) {
   State::Local &l = state_->local[core];
-  const bool store = use == AccessKind::store;
+  const bool store = use != AccessKind::load;
   const auto kind = store ? LogEntry::Kind::store : LogEntry::Kind::load;
   for (Line line = first; line <= last; line++) {
     // access() has already looked up the first line; a second lookup changes nothing.
@@ -148,6 +157,20 @@ bool HardwareModel::miss(unsigned core, std::uint64_t insns, Line first, Line la
     l.log.push_back({insns, line, 0, kind, ring_of(ring)});
     if (victim.dirty)
       l.log.push_back({insns, victim.line, 0, LogEntry::Kind::write_back, ring_of(ring)});
+  }
+  return l.log.size() >= l.sync_at;
+}
+
+/// A line leaves for memory when its first word is stored. Words that follow while it holds a
+/// buffer cost nothing.
+bool HardwareModel::stream(unsigned core, std::uint64_t insns, Line first, Line last, Ring ring) {
+  State::Local &l = state_->local[core];
+  for (Line line = first; line <= last; line++) {
+    if (std::find(l.combining.begin(), l.combining.end(), line) != l.combining.end()) continue;
+    l.combining[l.next_combining] = line;
+    l.next_combining = (l.next_combining + 1) % kCombiningBuffers;
+    l1_[core].flush(line);
+    l.log.push_back({insns, line, 0, LogEntry::Kind::stream, ring_of(ring)});
   }
   return l.log.size() >= l.sync_at;
 }

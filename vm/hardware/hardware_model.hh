@@ -42,7 +42,8 @@ struct RetiredInsns {
   std::uint64_t total() const { return user + kernel; }
 };
 
-enum class AccessKind : std::uint8_t { load, store };
+/// streaming: a non-temporal store.
+enum class AccessKind : std::uint8_t { load, store, streaming };
 enum class Ring : std::uint8_t { kernel, user };
 
 /// must_wait: the core's clock is more than a quantum ahead of the slowest running core.
@@ -68,7 +69,9 @@ class HardwareModel {
   bool access(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes,
               AccessKind kind, Ring ring) {
     const Line first = physical / kLineBytes, last = (physical + bytes - 1) / kLineBytes;
-    if (l1_[core].hit(first, kind == AccessKind::store) && first == last) return false;
+    if (kind == AccessKind::streaming && stores_stream_)
+      return stream(core, insns, first, last, ring);
+    if (l1_[core].hit(first, kind != AccessKind::load) && first == last) return false;
     return miss(core, insns, first, last, kind, ring);
   }
 
@@ -158,8 +161,10 @@ class HardwareModel {
   void drop_stored_lines(unsigned core);
 
   bool miss(unsigned core, std::uint64_t insns, Line first, Line last, AccessKind, Ring);
+  bool stream(unsigned core, std::uint64_t insns, Line first, Line last, Ring);
 
   std::vector<PrivateCache> l1_;
+  const bool stores_stream_;
   // A guest-physical address that is never used.
   static constexpr std::uint64_t kNowhere = std::uint64_t{1} << 63;
   std::atomic<std::uint64_t> bar_{kNowhere}, mailbox_{kNowhere};

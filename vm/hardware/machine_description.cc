@@ -22,6 +22,7 @@ Ps cycles(const MachineDescription &d, double n) {
 void load_cpu(Reader r, MachineDescription *d) {
   if (!r.has("clock_mhz")) r.fail(r.line(""), "[cpu] needs clock_mhz");
   d->cores = as_unsigned(r.whole("cores", 4, 1, kMachineCoresMax));
+  d->cpu_model = as_unsigned(r.whole("model", 0, 0, 255));
   d->clock_hz = static_cast<std::uint64_t>(std::llround(r.positive("clock_mhz", 1, 10000) * 1e6));
   if (d->clock_hz < 1'000'000) r.fail(r.line("clock_mhz"), "'clock_mhz' must be at least 1");
   d->tsc_hz = r.whole("tsc_mhz", 1000, 1, 4000) * 1'000'000;
@@ -32,6 +33,7 @@ void load_cpu(Reader r, MachineDescription *d) {
   d->misses = as_unsigned(r.whole("misses", 1, 1, 64));
   if (d->window == 0 && d->misses > 1)
     r.fail(r.line("misses"), "'misses' above 1 needs a 'window'");
+  d->streaming_stores = r.flag("streaming_stores", false);
   d->quantum = r.whole("quantum_ns", 20000, 100, 1000000) * kPsPerNs;
   r.done();
 }

@@ -74,14 +74,16 @@ struct MachineDescription {
   std::string name;
   std::string about;
   unsigned cores = 4;
+  unsigned cpu_model = 0;  ///< of family 6, as CPUID reports it; 0: the emulator's own
   std::uint64_t clock_hz = 0;
   std::uint64_t tsc_hz = 1'000'000'000;
-  double insns_per_cycle = 1;  ///< while every access hits the private cache
-  unsigned window = 0;         ///< instructions that may retire past a miss; 0: a miss blocks
-  unsigned misses = 1;         ///< misses of one core in flight, when there is a window
-  bool mailbox = true;         ///< the controller takes labels from memory (pci_registers.hh)
-  unsigned scale = 1;          ///< factor on every time of the memory
-  Ps quantum = 20 * kPsPerUs;  ///< how far one core's clock may lead another's
+  double insns_per_cycle = 1;     ///< while every access hits the private cache
+  unsigned window = 0;            ///< instructions that may retire past a miss; 0: a miss blocks
+  unsigned misses = 1;            ///< misses of one core in flight, when there is a window
+  bool streaming_stores = false;  ///< non-temporal stores bypass the caches
+  bool mailbox = true;            ///< the controller takes labels from memory (pci_registers.hh)
+  unsigned scale = 1;             ///< factor on every time of the memory
+  Ps quantum = 20 * kPsPerUs;     ///< how far one core's clock may lead another's
   CacheConfig l1, llc;
   PrefetcherConfig prefetch;
   RdtConfig rdt;

@@ -175,7 +175,8 @@ void MemoryHierarchy::step(unsigned core) {
   }
   const LogEntry e = c.log.front();
   c.played = e.insns;
-  const bool memory = e.kind == LogEntry::Kind::load || e.kind == LogEntry::Kind::store;
+  const bool memory = e.kind == LogEntry::Kind::load || e.kind == LogEntry::Kind::store ||
+                      e.kind == LogEntry::Kind::stream;
   if (memory && port_.writes_are_full(core)) {
     block(core, Blocked::writes, e.ring, now);
     return;
@@ -201,6 +202,9 @@ void MemoryHierarchy::play_entry(unsigned core, const LogEntry &e) {
       break;
     case LogEntry::Kind::flush:
       flush(core, e);
+      break;
+    case LogEntry::Kind::stream:
+      stream(core, e);
       break;
     case LogEntry::Kind::set_class:
       c.rdt_class = {static_cast<std::uint16_t>(e.arg), static_cast<std::uint16_t>(e.extra)};
@@ -235,6 +239,17 @@ void MemoryHierarchy::flush(unsigned core, const LogEntry &e) {
   if (llc_.flush(e.arg) || e.extra != 0) to_memory(core, e.arg, rmid, e.ring, c.next);
 }
 
+/// A streaming store writes a whole line to memory and removes it from the shared cache.
+void MemoryHierarchy::stream(unsigned core, const LogEntry &e) {
+  CoreState &c = cores_[core];
+  const Ps now = throttle(core, c.next, idle_latency_);
+  add_stall(core, now - c.next, e.ring);
+  c.counts.ring[e.ring][Quantity::streaming_store]++;
+  const SharedCache::LineState *m = llc_.find(e.arg);
+  if (m != nullptr && !m->in_flight) llc_.flush(e.arg);
+  to_memory(core, e.arg, c.rdt_class.rmid, e.ring, now);
+}
+
 void MemoryHierarchy::reference(unsigned core, const LogEntry &e) {
   CoreState &c = cores_[core];
   const Line line = e.arg;
@@ -248,7 +263,7 @@ void MemoryHierarchy::reference(unsigned core, const LogEntry &e) {
     n[own ? Quantity::rfo_miss : Quantity::read_miss]++;
     fetch(core, line, e.ring, false, now);
     track_miss({e.insns, line, kNever, e.ring}, now, &c);
-    prefetch(core, line, e.ring, now);
+    prefetch(core, line, e.ring, own, now);
     return;
   }
   n[own ? Quantity::rfo_hit : Quantity::read_hit]++;
@@ -259,7 +274,7 @@ void MemoryHierarchy::reference(unsigned core, const LogEntry &e) {
     track_miss({e.insns, line, m->in_flight ? kNever : now + d_.llc.hit, e.ring}, now, &c);
   if (!m->prefetched) return;
   m->prefetched = false;
-  prefetch(core, line, e.ring, now);
+  prefetch(core, line, e.ring, own, now);
 }
 
 /// Adds a miss. Misses that have arrived by now are dropped: only those in flight count against the
@@ -287,7 +302,8 @@ void MemoryHierarchy::fetch(unsigned core, Line line, std::uint8_t ring, bool pr
   port_.request(core, line, Dir::read, c.last_request, ring != 0 ? c.space : kNoSpace);
 }
 
-void MemoryHierarchy::prefetch(unsigned core, Line line, std::uint8_t ring, Ps now) {
+/// own: a store asked for the line that trains the prefetcher.
+void MemoryHierarchy::prefetch(unsigned core, Line line, std::uint8_t ring, bool own, Ps now) {
   CoreState &c = cores_[core];
   const Prefetcher::Wanted w = c.prefetcher.train(line);
   for (unsigned i = 0; i < w.count; i++) {
@@ -295,6 +311,7 @@ void MemoryHierarchy::prefetch(unsigned core, Line line, std::uint8_t ring, Ps n
     if (llc_.find(w.lines[i]) != nullptr) continue;
     c.prefetches++;
     c.counts.ring[ring][Quantity::prefetch_miss]++;
+    if (own) c.counts.ring[ring][Quantity::prefetch_own]++;
     fetch(core, w.lines[i], ring, true, now);
   }
 }

@@ -29,6 +29,7 @@ struct LogEntry {
     store,           ///< a store missed it; arg: line
     write_back,      ///< the private cache evicted a dirty line; arg: line
     flush,           ///< arg: line; extra: whether it was dirty in the private cache
+    stream,          ///< a streaming store of a whole line; arg: line
     set_class,       ///< IA32_PQR_ASSOC; arg: rmid, extra: clos
     busy,            ///< arg: ps that pass without retiring
     wake,            ///< arg: the core goes on no earlier than this time
@@ -164,10 +165,11 @@ class MemoryHierarchy : private MemoryPort::Client {
   void wait_for_oldest_miss(unsigned core);
   void play_entry(unsigned core, const LogEntry &);
   void flush(unsigned core, const LogEntry &);
+  void stream(unsigned core, const LogEntry &);
   void reference(unsigned core, const LogEntry &);
   void track_miss(const Miss &, Ps now, CoreState *);
   void fetch(unsigned core, Line, std::uint8_t ring, bool prefetch, Ps now);
-  void prefetch(unsigned core, Line, std::uint8_t ring, Ps now);
+  void prefetch(unsigned core, Line, std::uint8_t ring, bool own, Ps now);
   SharedCache::LineState *fill(unsigned core, Line, std::uint8_t ring, Ps at);
   void write_back(unsigned core, Line, std::uint8_t ring, Ps now);
   void to_memory(unsigned core, Line, std::uint16_t rmid, std::uint8_t ring, Ps at);

@@ -12,9 +12,10 @@ constexpr std::uint64_t kUsr = 1u << 16, kOs = 1u << 17, kEdge = 1u << 18, kEnab
 constexpr std::uint64_t kInvert = 1u << 23, kCounterMask = 0xffu << 24;
 constexpr std::uint64_t kEvtselBits = 0xffffffff;
 
-/// MSR_OFFCORE_RSP_x on Skylake: bits of the request, then of the response.
+/// MSR_OFFCORE_RSP_x from Haswell on: bits of the request, then of the response.
 constexpr std::uint64_t kDemandRead = 1 << 0, kDemandOwn = 1 << 1, kWriteBack = 1 << 3;
-constexpr std::uint64_t kPrefetches = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 10;
+constexpr std::uint64_t kPrefetchRead = 1 << 4 | 1 << 7 | 1 << 10;
+constexpr std::uint64_t kPrefetchOwn = 1 << 5 | 1 << 8, kStreaming = 1 << 11;
 constexpr std::uint64_t kAnyResponse = 1 << 16, kL3Hits = 0xf << 18;
 constexpr std::uint64_t kL3Misses = std::uint64_t{0x1f} << 26;
 constexpr std::uint64_t kOffcoreBits = 0x3fffffffffull;
@@ -29,7 +30,10 @@ std::uint64_t offcore(std::uint64_t request, const CoreCounts &c) {
     n += (hits ? c[Quantity::read_hit] : 0) + (misses ? c[Quantity::read_miss] : 0);
   if (request & kDemandOwn)
     n += (hits ? c[Quantity::rfo_hit] : 0) + (misses ? c[Quantity::rfo_miss] : 0);
-  if ((request & kPrefetches) && misses) n += c[Quantity::prefetch_miss];
+  if ((request & kPrefetchRead) && misses)
+    n += c[Quantity::prefetch_miss] - c[Quantity::prefetch_own];
+  if ((request & kPrefetchOwn) && misses) n += c[Quantity::prefetch_own];
+  if ((request & kStreaming) && misses) n += c[Quantity::streaming_store];
   if ((request & kWriteBack) && any) n += c[Quantity::write_back];
   return n;
 }

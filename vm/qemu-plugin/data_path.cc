@@ -34,15 +34,15 @@ void DataPath::slow(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t addres
   const bool device = device_ != nullptr && device_->contains(physical);
   if (io || device || hardware_.watches(physical)) {
     // Every access to such a page must take this path.
-    vcpu.last_load = vcpu.last_store = Vcpu::kNoPage;
+    vcpu.forget_lines();
     if (device) {
-      if (kind == hardware::AccessKind::store)
+      if (kind != hardware::AccessKind::load)
         device_->stored(vcpu, physical, 1u << qemu_plugin_mem_size_shift(info), value_of(info),
                         insns);
       return;
     }
     if (!io) return watched(vcpu, info, physical, kind, insns, ring);
-    if (kind == hardware::AccessKind::store && physical - apic::kBase < apic::kBytes)
+    if (kind != hardware::AccessKind::load && physical - apic::kBase < apic::kBytes)
       scheduler_.apic_write(vcpu, physical - apic::kBase,
                             static_cast<std::uint32_t>(value_of(info)),
                             hardware_.now(vcpu.index, insns));

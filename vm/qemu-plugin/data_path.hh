@@ -23,10 +23,12 @@ class DataPath {
   void access(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t address,
               hardware::AccessKind kind, std::uint64_t insns, Ring ring) {
     const std::uint64_t line = address / hardware::kLineBytes;
-    std::uint64_t &last = kind == hardware::AccessKind::store ? vcpu.last_store : vcpu.last_load;
+    std::uint64_t &last = vcpu.last_line[static_cast<unsigned>(kind)];
     // A second access of the same kind to one line is a hit. The longest access has 16 bytes.
     const bool inside = address % hardware::kLineBytes <= hardware::kLineBytes - 16;
     if (line == last && inside) return;
+    // A streaming store takes the line out of the caches.
+    if (kind == hardware::AccessKind::streaming) vcpu.forget_lines();
     last = line;
     const std::uint64_t page = address >> 12;
     const Vcpu::Page &known = vcpu.pages[page % Vcpu::kPages];

@@ -87,6 +87,28 @@ inline SpecialInsn decode(const std::uint8_t *b, std::size_t n) {
   return b[i] == 0x0f && i + 1 < n ? detail::two_byte(b + i, n - i, rex) : SpecialInsn::none;
 }
 
+/// Whether the instruction is a non-temporal store: MOVNTI, MOVNTQ, MOVNTDQ, MOVNTPS or MOVNTPD,
+/// also in their VEX forms.
+inline bool is_streaming_store(const std::uint8_t *b, std::size_t n) {
+  std::uint8_t rex = 0;
+  bool repeat = false, vex = false;
+  std::size_t i = detail::skip_prefixes(b, n, &rex, &repeat);
+  if (i < n && b[i] == 0x0f) {
+    i += 1;
+  } else if (i < n && b[i] == 0xc5) {
+    i += 2;
+    vex = true;
+  } else if (i + 1 < n && b[i] == 0xc4 && (b[i + 1] & 0x1f) == 1) {
+    i += 3;
+    vex = true;
+  } else {
+    return false;
+  }
+  if (i + 1 >= n) return false;
+  const bool known = b[i] == 0xe7 || b[i] == 0x2b || (b[i] == 0xc3 && !vex);
+  return known && b[i + 1] < 0xc0;  // from 0xc0 on, the operand is a register
+}
+
 /// The register that an instruction which decode() classified as address_space loads CR3 from.
 inline Operand address_space_operand(const std::uint8_t *b, std::size_t n) {
   std::uint8_t rex = 0;

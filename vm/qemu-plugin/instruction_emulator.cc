@@ -204,7 +204,7 @@ void InstructionEmulator::clflush(Vcpu &vcpu, const InsnSite &s) {
                                         static_cast<std::int64_t>(s.operand.displacement);
   std::uint64_t physical = 0;
   if (!qemu_plugin_translate_vaddr(virtual_address, &physical)) return;
-  vcpu.last_load = vcpu.last_store = Vcpu::kNoPage;
+  vcpu.forget_lines();
   hardware_.flush(vcpu.index, after(vcpu, s).total(), physical);
 }
 

@@ -270,6 +270,8 @@ void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, s
                         std::size_t n) {
   const std::uint64_t address = qemu_plugin_insn_vaddr(insn);
   const std::uint64_t start = qemu_plugin_tb_vaddr(tb);
+  std::uint8_t bytes[16];
+  const std::size_t size = qemu_plugin_insn_data(insn, bytes, sizeof bytes);
   if (live_) {
     // Instructions after this one: the counters already include the whole block.
     void *left = reinterpret_cast<void *>(n - i - 1);
@@ -279,13 +281,13 @@ void Plugin::instrument(qemu_plugin_tb *tb, qemu_plugin_insn *insn, Ring ring, s
         insn,
         user ? on_data<AccessKind::load, Ring::user> : on_data<AccessKind::load, Ring::kernel>,
         QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R, left);
-    qemu_plugin_register_vcpu_mem_cb(
-        insn,
-        user ? on_data<AccessKind::store, Ring::user> : on_data<AccessKind::store, Ring::kernel>,
-        QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, left);
+    const auto store =
+        user ? on_data<AccessKind::store, Ring::user> : on_data<AccessKind::store, Ring::kernel>;
+    const auto streaming = user ? on_data<AccessKind::streaming, Ring::user>
+                                : on_data<AccessKind::streaming, Ring::kernel>;
+    qemu_plugin_register_vcpu_mem_cb(insn, is_streaming_store(bytes, size) ? streaming : store,
+                                     QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W, left);
   }
-  std::uint8_t bytes[16];
-  const std::size_t size = qemu_plugin_insn_data(insn, bytes, sizeof bytes);
   const SpecialInsn what = decode(bytes, size);
   if (what == SpecialInsn::none) return;
   if (!live_ &&

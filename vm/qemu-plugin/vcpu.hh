@@ -86,13 +86,14 @@ struct Vcpu {
   static constexpr std::size_t kPages = 256;
   static constexpr std::uint64_t kNoPage = ~std::uint64_t{0};
   std::array<Page, kPages> pages;
-  std::uint64_t last_load = kNoPage, last_store = kNoPage;  ///< lines, virtual
+  std::array<std::uint64_t, 3> last_line;  ///< virtual, by hardware::AccessKind
 
   Vcpu() { forget_pages(); }
   void forget_pages() {
     pages.fill({kNoPage, 0});
-    last_load = last_store = kNoPage;
+    forget_lines();
   }
+  void forget_lines() { last_line.fill(kNoPage); }
 
   /// Instructions retired so far. left: those of the present block, in this ring, that have not
   /// retired yet.

@@ -43,6 +43,14 @@ TEST(Cpuid, AbsentFeaturesAreHidden) {
   EXPECT_EQ(leaf(none, 1, 0, {0, 0, ~0u, 0}).ecx & 1u << 15, 0u);
 }
 
+TEST(Cpuid, TheModelIsThatOfTheDescription) {
+  MachineDescription d = shipped("thesis");
+  d.cpu_model = 0x3c;
+  EXPECT_EQ(leaf(d, 1, 0, {0x506e3, 0, 0, 0}).eax, 0x306c3u) << "a Haswell";
+  d.cpu_model = 0;
+  EXPECT_EQ(leaf(d, 1, 0, {0x506e3, 0, 0, 0}).eax, 0x506e3u) << "passes through";
+}
+
 TEST(Cpuid, PmuLeafMatchesTheDescription) {
   const MachineDescription d = shipped("thesis");
   const Cpuid c = leaf(d, 0xA);

@@ -159,6 +159,63 @@ TEST(HardwareModel, CountersEqualTheGroundTruth) {
   }
 }
 
+/// A streaming store writes memory and reads nothing, whatever the caches hold.
+TEST(HardwareModel, StreamingStoresWriteEachLineOnceAndReadNothing) {
+  for (const bool bypass : {true, false}) {
+    MachineDescription d = shipped("xeon");
+    d.streaming_stores = bypass;
+    ProgramRunner runner(d);
+    runner.put(0, streamer(0, 64 * kMiB, AccessKind::streaming));
+    runner.run_to(20 * kPsPerMs);
+    ground_truth(&runner.hardware);
+    runner.run_to(60 * kPsPerMs);
+    const std::string line = ground_truth(&runner.hardware);
+    const std::uint64_t read = number_after(line, "read_bytes");
+    const std::uint64_t written = number_after(line, "write_bytes");
+    EXPECT_GT(written, 1000 * kLineBytes) << bypass;
+    if (bypass)
+      EXPECT_EQ(read, 0u);
+    else
+      EXPECT_GT(read, written / 2) << "ordinary stores fetch the line first";
+  }
+}
+
+/// The events of a Haswell for reads and writes, beside what the core moved.
+TEST(HardwareModel, EventsOfReadsAndWritesEqualTheTraffic) {
+  struct Case {
+    const char *name;
+    Program program;
+  };
+  for (const char *machine : {"thesis", "xeon"}) {
+    for (const Case &c : {Case{"read", streamer(0, 64 * kMiB, AccessKind::load)},
+                          Case{"write", streamer(0, 64 * kMiB, AccessKind::store)},
+                          Case{"copy", copier(0, 64 * kMiB, 32 * kMiB)}}) {
+      ProgramRunner runner(shipped(machine));
+      HardwareModel &m = runner.hardware;
+      runner.put(0, c.program);
+      runner.run_to(120 * kPsPerMs);  // the shared cache is full of dirty lines
+      const auto write = [&](std::uint32_t msr, std::uint64_t v) {
+        EXPECT_EQ(m.wrmsr(0, runner.retired(0), msr, v), MsrResult::handled);
+      };
+      write(0x1A6, 0x3FFFC007F7);
+      write(0x1A7, 0x3FFFC00122);
+      write(0x186, 0x01B7 | 3 << 16 | 1 << 22);
+      write(0x187, 0x01BB | 3 << 16 | 1 << 22);
+      write(0x38F, 3);
+      ground_truth(&m);
+      runner.run_to(200 * kPsPerMs);
+      std::uint64_t reads = 0, writes = 0;
+      EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 0, &reads));
+      EXPECT_TRUE(m.rdpmc(0, runner.retired(0), 1, &writes));
+      const std::string line = ground_truth(&m);
+      EXPECT_EQ(reads * kLineBytes, number_after(line, "read_bytes")) << machine << ' ' << c.name;
+      const double written = static_cast<double>(number_after(line, "write_bytes"));
+      EXPECT_NEAR(static_cast<double>(writes * kLineBytes), written, 0.01 * written)
+          << machine << ' ' << c.name;
+    }
+  }
+}
+
 /// The stall of a miss is counted before CPUID and WRMSR, even if the window would let the core go
 /// on.
 TEST(HardwareModel, ASerializingInstructionWaitsForMisses) {

@@ -105,7 +105,13 @@ TEST_F(PmuTest, OffcoreResponsesSelectRequestsAndOutcomes) {
   EXPECT_EQ(pmu.event(0x01B7, 1 | any, c), 3u);
   EXPECT_EQ(pmu.event(0x01B7, 1 | l3_hit, c), 1u);
   EXPECT_EQ(pmu.event(0x01B7, 3 | l3_miss, c), 10u);
-  EXPECT_EQ(pmu.event(0x01B7, 1 << 4 | l3_miss, c), 16u);
+  c[Quantity::prefetch_own] = 6;
+  c[Quantity::streaming_store] = 64;
+  EXPECT_EQ(pmu.event(0x01B7, 1 << 4 | l3_miss, c), 10u);
+  EXPECT_EQ(pmu.event(0x01B7, 1 << 5 | l3_miss, c), 6u);
+  EXPECT_EQ(pmu.event(0x01B7, 0x7F7 | l3_miss, c), 26u) << "all reads";
+  EXPECT_EQ(pmu.event(0x01BB, 0x122 | l3_miss, c), 14u) << "all that stores asked for";
+  EXPECT_EQ(pmu.event(0x01BB, 1 << 11 | l3_miss, c), 64u);
   EXPECT_EQ(pmu.event(0x01BB, 1 << 3 | any, c), 32u);
   EXPECT_EQ(pmu.event(0x412E, 0, c), 26u);
   EXPECT_EQ(pmu.event(0x4F2E, 0, c), 31u);

@@ -39,6 +39,26 @@ TEST(Decode, HandledInstructionsAreRecognised) {
   EXPECT_EQ(kind({0x66, 0x0f, 0x38, 0x82, 0x00}), SpecialInsn::translation) << "invpcid";
 }
 
+TEST(Decode, NonTemporalStoresAreRecognised) {
+  const auto streams = [](const Bytes &b) { return exactly(b, is_streaming_store); };
+  EXPECT_TRUE(streams({0x0f, 0xc3, 0x07})) << "movnti (rdi), eax";
+  EXPECT_TRUE(streams({0x48, 0x0f, 0xc3, 0x47, 0x08})) << "movnti 8(rdi), rax";
+  EXPECT_TRUE(streams({0x0f, 0xe7, 0x07})) << "movntq (rdi), mm0";
+  EXPECT_TRUE(streams({0x66, 0x0f, 0xe7, 0x07})) << "movntdq (rdi), xmm0";
+  EXPECT_TRUE(streams({0x66, 0x44, 0x0f, 0xe7, 0x07})) << "movntdq (rdi), xmm8";
+  EXPECT_TRUE(streams({0x0f, 0x2b, 0x07})) << "movntps (rdi), xmm0";
+  EXPECT_TRUE(streams({0xc5, 0xfd, 0xe7, 0x07})) << "vmovntdq (rdi), ymm0";
+  EXPECT_TRUE(streams({0xc4, 0xc1, 0x7d, 0xe7, 0x00})) << "vmovntdq (r8), ymm0";
+  EXPECT_FALSE(streams({0x0f, 0x2b, 0xc1})) << "a register is no memory";
+  EXPECT_FALSE(streams({0x66, 0x0f, 0xe6, 0x07})) << "cvttpd2dq";
+  EXPECT_FALSE(streams({0xc5, 0xfd, 0xc3, 0x07})) << "no such VEX instruction";
+  EXPECT_FALSE(streams({0xc4, 0xe2, 0x7d, 0x2b, 0x07})) << "vpackusdw";
+  EXPECT_FALSE(streams({0x48, 0x89, 0x07})) << "mov (rdi), rax";
+  for (const Bytes &cut : {Bytes{}, Bytes{0x0f}, Bytes{0x0f, 0xe7}, Bytes{0xc5}, Bytes{0xc5, 0xfd},
+                           Bytes{0xc4}, Bytes{0xc4, 0xc1, 0x7d}, Bytes{0xc4, 0xc1, 0x7d, 0xe7}})
+    EXPECT_FALSE(streams(cut));
+}
+
 TEST(Decode, OtherInstructionsAreNotRecognised) {
   EXPECT_EQ(kind({0x90}), SpecialInsn::none) << "nop";
   EXPECT_EQ(kind({0x0f, 0x01, 0xf8}), SpecialInsn::none) << "swapgs";

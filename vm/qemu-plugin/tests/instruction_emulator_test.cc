@@ -210,13 +210,13 @@ TEST_F(InstructionEmulatorTest, ClflushActsIfTheAddressIsMapped) {
   s.operand = {rdi, -64};
   fake.registers[rdi] = 0x400040;
   fake.pages[0x400] = 0x77;
-  vcpus_[0].last_load = 1;
+  vcpus_[0].last_line[0] = 1;
   EXPECT_EQ(run(SpecialInsn::clflush, s), 0u) << "QEMU executes it, too";
-  EXPECT_EQ(vcpus_[0].last_load, Vcpu::kNoPage);
-  vcpus_[0].last_load = 1;
+  EXPECT_EQ(vcpus_[0].last_line[0], Vcpu::kNoPage);
+  vcpus_[0].last_line[0] = 1;
   fake.registers[rdi] = 0x999040;
   run(SpecialInsn::clflush, s);
-  EXPECT_EQ(vcpus_[0].last_load, 1u) << "no such page: QEMU faults";
+  EXPECT_EQ(vcpus_[0].last_line[0], 1u) << "no such page: QEMU faults";
 }
 
 }  // namespace
