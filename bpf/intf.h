@@ -15,6 +15,9 @@ enum {
 
 	DRFQ_COMM_LEN = 16,
 
+	/* Events of a CPU that count memory traffic, at most. */
+	DRFQ_PMU_EVENTS = 2,
+
 	/* The hardware id of tasks that the agent has given none of their own. It is
 	 * not 0: the memory controller serves traffic of id 0 before all other. */
 	DRFQ_HW_ID_SHARED = 1,
@@ -91,6 +94,18 @@ struct drfq_label {
 	u64 vtime; /* virtual time of the task's traffic (2^register_shift ns) */
 } __attribute__((aligned(64)));
 
+/* What one traffic counter of a CPU has counted that is charged already. */
+struct drfq_counter {
+	/* Bytes that one event stands for (1/256 byte); 0: there is no counter. The
+	 * loader sets it. */
+	u64 bytes_q8;
+	/* Base: the perf event's value, enabled time and running time when the
+	 * packet started or was last charged. */
+	u64 events;
+	u64 enabled_ns;
+	u64 running_ns;
+};
+
 /*
  * The slot of one CPU. Its first cache line describes the running packet. The owning
  * CPU writes it with plain stores at each switch and each tick.
@@ -110,16 +125,12 @@ struct drfq_cpu {
 	/* Not 0: the base was taken when the last packet ended, and nothing has
 	 * run on this CPU since. The next packet may use it. */
 	u32 base_valid;
-	/* Base of the traffic counter: the perf event's value, enabled time and
-	 * running time when the packet started or was last charged. */
-	u64 base_counter;
-	u64 base_enabled_ns;
-	u64 base_running_ns;
 	/* The running flow's virtual time at the last charge (ns), and the time
 	 * of that charge (scx_bpf_now(), ns). */
 	u64 charged_vtime_ns;
 	u64 charged_at_ns;
 	u64 events[DRFQ_NR_EVENTS];
+	struct drfq_counter counters[DRFQ_PMU_EVENTS];
 	/* Not 0: tasks that are pinned to this CPU may be queued. */
 	u32 pinned_queued;
 	/* Thread id of a task that was given this CPU ahead of the order of S, why

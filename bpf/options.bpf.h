@@ -48,8 +48,8 @@ const volatile u64 rescue_ns = 2000000000;
 const volatile u32 drives_controller;
 const volatile u32 register_shift = DRFQ_REGISTER_SHIFT;
 
-/* Bytes per event of the traffic counter; 0: there is no counter. */
-const volatile u32 pmu_event_bytes;
+/* Traffic counters that a CPU has at most; 0: there is no PMU. */
+const volatile u32 pmu_nr_events;
 
 /* The flag of a request whose queueing the kernel has traced; 0: not known. */
 const volatile u32 bio_traced_flag;

@@ -107,7 +107,7 @@ fn run_once(
     let config = settings.cli.options.resolve(&topology)?;
     let mut counters = TrafficCounters::open(&config.traffic, &topology, &root)?;
     // Without a PMU, tasks are charged what the controller counts.
-    let by_controller = config.controller.is_some() && counters.event_bytes == 0;
+    let by_controller = config.controller.is_some() && counters.is_empty();
     if let Some(target) = config.controller.as_ref().filter(|_| by_controller) {
         counters.source = format!("the memory controller {target}");
         counters.degraded = None;
@@ -227,9 +227,9 @@ fn serve(
             // An error means that the client has disconnected.
             let _ = samples.send(look(with_tasks).map_err(|error| format!("{error:#}")));
         }
-        if let Some(line) = scheduler.replace_dead_counters(&root())? {
-            say(&line);
-        }
+        let replaced = scheduler.replace_dead_counters(&root())?;
+        let silent = scheduler.report_silent_counters()?;
+        replaced.iter().chain(&silent).for_each(|line| say(line));
         if let Some(due) = periodic.as_mut().filter(|due| due.wait().is_zero()) {
             let sample = look(due.needs_tasks())?;
             // The scheduler stays whatever happens to the reader of its output.
@@ -265,7 +265,7 @@ fn facts(config: &Config, counters: &TrafficCounters) -> Facts {
             .map(Bandwidth::bytes_per_s),
         mem_source: counters.source.clone(),
         mem_stand_in: counters.stand_in,
-        mem_measured: counters.event_bytes > 0,
+        mem_measured: !counters.is_empty(),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::{
     collections::HashSet,
     mem::MaybeUninit,
-    os::fd::{AsFd, BorrowedFd, RawFd},
+    os::fd::{AsFd, BorrowedFd},
     path::Path,
     ptr,
     sync::{Mutex, PoisonError},
@@ -14,13 +14,14 @@ use anyhow::{Context, Result, anyhow};
 use drfq_sense::{
     topology::{MAX_CPUS, MAX_LLCS},
     traffic_counters::TrafficCounters,
+    traffic_events::MAX_EVENTS,
 };
 use drfq_stats::{
     events::EVENTS,
     interval::WEIGHT_ONE,
     sample::{CpuSample, Sample, mark_running},
 };
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput};
+use libbpf_rs::{Link, OpenObject, ProgramInput};
 use scx_utils::{
     ScxExitKind, UserExitInfo,
     compat::{ksym_exists, struct_has_field},
@@ -36,6 +37,7 @@ use crate::{
     },
     callbacks,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
+    counters::{Counters, give_counter},
     kernel_btf::bio_traced_flag,
     preflight, tasks,
 };
@@ -43,6 +45,7 @@ use crate::{
 // The libraries repeat these constants of bpf/drfq.h and bpf/intf.h.
 const _: () = assert!(MAX_CPUS == bpf_intf::DRFQ_MAX_CPUS);
 const _: () = assert!(MAX_LLCS == bpf_intf::DRFQ_MAX_LLCS);
+const _: () = assert!(MAX_EVENTS == bpf_intf::DRFQ_PMU_EVENTS as usize);
 const _: () = assert!(WEIGHT_ONE == bpf_intf::DRFQ_WEIGHT_ONE);
 const _: () = assert!(DELTA_NONE_NS == bpf_intf::DRFQ_DELTA_NONE_NS);
 const _: () = assert!(EVENTS.len() == bpf_intf::drfq_event_DRFQ_NR_EVENTS as usize);
@@ -56,15 +59,6 @@ pub struct Scheduler<'a> {
     /// The CPUs that are online, and the last-level cache of each.
     cpu_llcs: Vec<(u32, u32)>,
     counters: Mutex<Counters>,
-}
-
-/// Counters that stay open because the BPF programs read them.
-struct Counters {
-    open: TrafficCounters,
-    /// How many reads had failed when they were last looked at.
-    read_errors: u64,
-    /// The user knows that one cannot be replaced.
-    told: bool,
 }
 
 /// How libbpf and the kernel load the programs.
@@ -127,12 +121,12 @@ impl<'a> Scheduler<'a> {
     ) -> Result<Self> {
         let open_opts = loading.libbpf.clone().into_bpf_open_opts();
         let mut skel = scx_ops_open!(BpfSkelBuilder::default(), storage, drfq_ops, open_opts)?;
-        configure(&mut skel, config, counters.event_bytes)?;
+        configure(&mut skel, config, &counters)?;
         leave_out_callbacks(&mut skel)?;
         skel.struct_ops.drfq_ops_mut().exit_dump_len = loading.exit_dump_len.unwrap_or(0);
         let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
-        for (cpu, fd) in counters.fds() {
-            give_counter(&skel.maps.pmu_events, cpu, fd)?;
+        for counter in counters.fds() {
+            give_counter([&skel.maps.pmu_first, &skel.maps.pmu_second], &counter)?;
         }
         if let Some(data) = skel.maps.data_labels_data.as_deref() {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
@@ -148,11 +142,7 @@ impl<'a> Scheduler<'a> {
             skel,
             nr_cpu_ids: config.nr_cpu_ids as usize,
             cpu_llcs: online_llcs(config),
-            counters: Mutex::new(Counters {
-                open: counters,
-                read_errors: 0,
-                told: false,
-            }),
+            counters: Mutex::new(Counters::new(counters)),
         })
     }
 
@@ -162,34 +152,20 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// BPF does not get a new counter.
     pub fn replace_dead_counters(&self, root: &Path) -> Result<Option<String>> {
-        let event = bpf_intf::drfq_event_DRFQ_EV_PMU_READ_ERRORS as usize;
-        let window = self.window()?;
-        let read_errors = window
-            .cpus
-            .iter()
-            .map(|cpu| volatile(&cpu.events[event]))
-            .sum();
+        let maps = &self.skel.maps;
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
-        if read_errors == counters.read_errors {
-            return Ok(None);
-        }
-        counters.read_errors = read_errors;
-        let (replaced, error) = counters.open.replace_dead(root);
-        for (cpu, fd) in &replaced {
-            give_counter(&self.skel.maps.pmu_events, *cpu, *fd)?;
-        }
-        let line = match error {
-            Some(error) if !counters.told => Some(format!(
-                "a CPU's traffic is no longer measured, because its counter was taken: {error}"
-            )),
-            None if !replaced.is_empty() => Some(format!(
-                "{} counters of memory traffic were taken by another user of the PMU, and opened again",
-                replaced.len()
-            )),
-            _ => None,
-        };
-        counters.told |= line.is_some() && replaced.is_empty();
-        Ok(line)
+        counters.replace_dead(self.window()?.cpus, root, |counter| {
+            give_counter([&maps.pmu_first, &maps.pmu_second], counter)
+        })
+    }
+
+    /// A line for each event that is never counted, once.
+    ///
+    /// # Errors
+    /// A part of the BPF program is missing.
+    pub fn report_silent_counters(&self) -> Result<Vec<String>> {
+        let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(counters.report_silent(self.window()?.cpus))
     }
 
     /// Whether the kernel has ended the scheduler.
@@ -287,12 +263,6 @@ fn online_llcs(config: &Config) -> Vec<(u32, u32)> {
     config.online.iter().map(|&cpu| (cpu, llc(cpu))).collect()
 }
 
-/// The BPF programs on `cpu` read the counter `fd` from now on.
-fn give_counter(map: &impl MapCore, cpu: u32, fd: RawFd) -> Result<()> {
-    let added = map.update(&cpu.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY);
-    added.with_context(|| format!("cannot give the counter of CPU {cpu} to BPF"))
-}
-
 /// Reads a value that BPF programs change at any time.
 pub fn volatile<T: Copy>(value: &T) -> T {
     // SAFETY: a reference is valid and aligned.
@@ -358,7 +328,7 @@ fn leave_out_callbacks(skel: &mut OpenBpfSkel) -> Result<()> {
     Ok(())
 }
 
-fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Result<()> {
+fn configure(skel: &mut OpenBpfSkel, config: &Config, counters: &TrafficCounters) -> Result<()> {
     let rodata = skel
         .maps
         .rodata_data
@@ -391,11 +361,18 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, event_bytes: u32) -> Resul
     rodata.steal_margin_ns = config.steal_margin_ns;
     rodata.hold_max_ns = config.hold_max_ns;
     rodata.rescue_ns = config.rescue_ns;
-    rodata.pmu_event_bytes = event_bytes;
+    rodata.pmu_nr_events = counters.per_cpu() as u32;
     rodata.drives_controller = config.controller.is_some().into();
     rodata.register_shift = config.register_shift;
 
-    skel.maps.pmu_events.set_max_entries(config.nr_cpu_ids)?;
+    skel.maps.pmu_first.set_max_entries(config.nr_cpu_ids)?;
+    skel.maps.pmu_second.set_max_entries(config.nr_cpu_ids)?;
+    let slots = skel.maps.data_cpus_data.as_deref_mut();
+    let slots = &mut slots.context("no table of CPUs")?.cpus;
+    for counter in counters.fds() {
+        let slot = &mut slots[counter.cpu as usize].counters[counter.index];
+        slot.bytes_q8 = u64::from(counter.bytes) << 8;
+    }
     let traced_flag = config.dma.then(bio_traced_flag).flatten();
     rodata.bio_traced_flag = traced_flag.unwrap_or(0);
     skel.progs.drfq_bio_queue.set_autoload(config.dma);

@@ -12,6 +12,7 @@ mod charge;
 mod cli;
 mod client;
 mod config;
+mod counters;
 mod doctor;
 mod export;
 mod group_limits;

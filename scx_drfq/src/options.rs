@@ -111,9 +111,10 @@ pub struct Options {
     #[arg(long, value_name = "BYTES_PER_SEC")]
     pub memory_bandwidth: Option<Bandwidth>,
 
-    /// Event that counts memory traffic: "auto" (the best event of this CPU
-    /// model), "none", cache-misses, LLC-load-misses, raw:0x..., or a software
-    /// event as a stand-in (page-faults, task-clock, context-switches, ...)
+    /// Events that count memory traffic, one or two joined by "+": "auto" (the best
+    /// events of this CPU model), "none", cache-misses, LLC-load-misses,
+    /// raw:0xCONFIG, raw:0xCONFIG:0xCONFIG1, or a software event as a stand-in
+    /// (page-faults, task-clock, context-switches, ...)
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub perf_event: EventChoice,
 
@@ -264,11 +265,12 @@ impl Options {
 
     fn traffic_source(&self) -> Result<TrafficSource> {
         let Some(event_bytes) = self.event_bytes else {
-            if let EventChoice::Event(event) = &self.perf_event {
+            if let EventChoice::Events(events) = &self.perf_event {
+                let stand_in = events.iter().find(|event| event.is_stand_in());
                 ensure!(
-                    !event.is_stand_in(),
+                    stand_in.is_none(),
                     "--perf-event {} is a software event and needs --event-bytes, such as 4096",
-                    event.name
+                    stand_in.map_or("", |event| &event.name)
                 );
             }
             return Ok(TrafficSource {
@@ -281,7 +283,7 @@ impl Options {
             EventChoice::None => {
                 bail!("--event-bytes contradicts --perf-event none; drop one of the two")
             }
-            EventChoice::Event(_) => {}
+            EventChoice::Events(_) => {}
         }
         Ok(TrafficSource {
             event: self.perf_event.clone(),

@@ -20,7 +20,7 @@ const ARGS: [&str; 6] = [
     "--memory-bandwidth",
     "10G",
     "--perf-event",
-    "page-faults",
+    "page-faults+minor-faults",
     "--event-bytes",
     "4096",
 ];

@@ -52,7 +52,8 @@ void *native_storage(void **storage, size_t value_bytes, u64 flags)
 	return *storage;
 }
 
-long native_perf_read(struct bpf_perf_event_value *value)
+/* @second: the CPU's second counter, of writes. */
+long native_perf_read(bool second, struct bpf_perf_event_value *value)
 {
 	struct machine *m = machine_in_use;
 
@@ -60,7 +61,7 @@ long native_perf_read(struct bpf_perf_event_value *value)
 
 	if (rq->counter_dead)
 		return -EBUSY;
-	value->counter = rq->traffic - rq->counter_from;
+	value->counter = second ? rq->writes : rq->traffic - rq->counter_from;
 	value->enabled = value->running = m->now_ns - rq->counter_opened_ns;
 	return 0;
 }

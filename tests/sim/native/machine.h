@@ -91,6 +91,7 @@ void machine_cgroup_move(struct machine *m, u64 now_ns, struct task_struct *p, s
 
 /* Traffic (bytes) that the counter of @cpu counts from now on, in addition. */
 void machine_count_traffic(struct machine *m, s32 cpu, u64 bytes);
+void machine_count_writes(struct machine *m, s32 cpu, u64 bytes);
 /* The counter of @cpu dies, as a pinned one does that is evicted; another takes its place. */
 void machine_counter_dies(struct machine *m, s32 cpu);
 void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu);

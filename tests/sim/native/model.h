@@ -23,6 +23,8 @@ struct cpu_rq {
 	/* A task of a higher class runs. */
 	bool taken;
 	u64 traffic;
+	/* What its second counter counts, if it has one. */
+	u64 writes;
 	/* The traffic counter: its start, and whether the kernel has evicted it. */
 	u64 counter_from, counter_opened_ns;
 	bool counter_dead;

@@ -103,14 +103,18 @@ void scheduler_configure(const struct scheduler_options *options)
 		cpu_llc[cpu] = options->llc_of_cpu[cpu];
 	count_option(cpu_llc, sizeof(cpu_llc));
 	count_option(cpu_offline, sizeof(cpu_offline));
-	SET_OPTION(pmu_event_bytes, 1);
+	SET_OPTION(pmu_nr_events, options->pmu_events);
 	SET_OPTION(bio_traced_flag, NATIVE_BIO_TRACED);
 	SET_OPTION(drives_controller, options->drives_controller);
 	count_option(&verifier_zero, sizeof(verifier_zero));
 	system_vtime_ns.value = options->v_origin_ns;
 	system_bus_vtime_ns.value = options->v_origin_ns;
-	for (u32 cpu = 0; cpu < DRFQ_MAX_CPUS; cpu++)
+	for (u32 cpu = 0; cpu < DRFQ_MAX_CPUS; cpu++) {
 		cpus[cpu].vtime_ns = options->v_origin_ns;
+		/* The native counters count bytes. */
+		for (u32 event = 0; event < options->pmu_events; event++)
+			cpus[cpu].counters[event].bytes_q8 = 1 << 8;
+	}
 }
 
 void scheduler_set_agent(const struct task_struct *p)

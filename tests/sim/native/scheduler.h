@@ -19,6 +19,7 @@ struct scheduler_options {
 	const u32 *llc_of_cpu;
 	u32 nr_cpus;
 	u32 nr_llcs;
+	u32 pmu_events; /* traffic counters of a CPU, up to DRFQ_PMU_EVENTS */
 	bool drives_controller;
 };
 

@@ -7,6 +7,11 @@ void machine_count_traffic(struct machine *m, s32 cpu, u64 bytes)
 	m->rqs[cpu].traffic += bytes;
 }
 
+void machine_count_writes(struct machine *m, s32 cpu, u64 bytes)
+{
+	m->rqs[cpu].writes += bytes;
+}
+
 void machine_counter_dies(struct machine *m, s32 cpu)
 {
 	m->rqs[cpu].counter_dead = true;

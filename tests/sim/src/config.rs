@@ -45,6 +45,9 @@ pub struct Config {
     /// Period at which the registers of the stand-in memory get the CPUs' virtual times, by which
     /// it then serves. `None`: it serves all CPUs alike.
     pub controller_update_ns: Option<u64>,
+    /// Traffic counters of a CPU. The first counts what tasks move, the second only what
+    /// [`crate::kernel::Kernel::count_writes`] adds.
+    pub pmu_events: u32,
 }
 
 impl Config {
@@ -89,6 +92,7 @@ impl Config {
             checked: true,
             mem_bytes_per_s: None,
             controller_update_ns: None,
+            pmu_events: 1,
         }
     }
 

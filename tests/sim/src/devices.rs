@@ -5,6 +5,7 @@
 use crate::kernel::{Kernel, Machine};
 
 unsafe extern "C" {
+    fn machine_count_writes(m: *mut Machine, cpu: i32, bytes: u64);
     fn machine_counter_dies(m: *mut Machine, cpu: i32);
     fn machine_counter_opens(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_submit(
@@ -29,6 +30,12 @@ pub struct Way {
 }
 
 impl Kernel {
+    /// The second traffic counter of `cpu` has counted `bytes` more.
+    pub fn count_writes(&mut self, cpu: usize, bytes: u64) {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_count_writes(m, cpu as i32, bytes) });
+    }
+
     /// The traffic counter of `cpu` dies, as a pinned one does that the kernel evicts.
     pub fn counter_dies(&mut self, cpu: usize) {
         // SAFETY: the machine lives.

@@ -31,6 +31,7 @@ struct Options {
     llc_of_cpu: *const u32,
     nr_cpus: u32,
     nr_llcs: u32,
+    pmu_events: u32,
     drives_controller: bool,
 }
 
@@ -221,6 +222,7 @@ impl Kernel {
             llc_of_cpu: llc_of_cpu.as_ptr(),
             nr_cpus: config.nr_cpus() as u32,
             nr_llcs: config.nr_llcs() as u32,
+            pmu_events: config.pmu_events,
             drives_controller: config.controller_update_ns.is_some(),
         };
         let turn = Turn::take();

@@ -54,3 +54,26 @@ fn a_counter_that_takes_a_dead_ones_place_charges_only_what_it_counts() {
     assert!((90_000_000..=105_000_000).contains(&gained), "{gained}");
     assert!(sim.kernel().event_count("PMU_READ_ERRORS") > 10);
 }
+
+/// What a hog is charged for that reads 1 GB/s for 100 ms while the second counter counts `writes`.
+fn charged_with(pmu_events: u32, writes: u64) -> u64 {
+    let config = Config {
+        pmu_events,
+        ..config()
+    };
+    let hog = TaskSpec::new("hog", Trace::memory_hog(1_000_000_000));
+    let mut sim = Sim::new(config, vec![hog]);
+    sim.run_until(50 * MS);
+    sim.kernel().count_writes(0, writes);
+    sim.run_until(100 * MS);
+    sim.kernel().account(0).bytes
+}
+
+#[test]
+fn what_both_counters_count_is_charged() {
+    let reads = charged_with(1, 7_000_000);
+    assert!((90_000_000..=101_000_000).contains(&reads), "{reads}");
+    assert_eq!(charged_with(2, 0), reads);
+    assert_eq!(charged_with(2, 7_000_000), reads + 7_000_000);
+    assert_eq!(charged_with(0, 7_000_000), 0);
+}

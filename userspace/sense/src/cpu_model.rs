@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The CPU model, and which of its events comes closest to memory traffic.
+//! The CPU model.
 
 use std::{fs, path::Path};
-
-use crate::perf_event::{EventKind, PerfEvent};
 
 /// Size of a cache line if the kernel does not tell it (bytes).
 const CACHE_LINE_BYTES: u32 = 64;
@@ -53,32 +51,6 @@ impl CpuModel {
     pub fn has(&self, flag: &str) -> bool {
         self.flags.iter().any(|found| found == flag)
     }
-
-    /// The event that comes closest to the memory traffic of a task.
-    ///
-    /// No such event counts write-backs, and not all count hardware prefetches.
-    /// The encodings are from the event lists of perf(1) (tools/perf/pmu-events of
-    /// the Linux kernel). The generalized events are defined in arch/x86/events
-    /// and drivers/perf/arm_pmuv3.c.
-    pub fn traffic_event(&self) -> PerfEvent {
-        let raw = |name: &str, config| PerfEvent {
-            name: name.into(),
-            kind: EventKind::Raw(config),
-        };
-        match (self.vendor.as_str(), self.family) {
-            // Zen 1 and 2 count L2 misses as cache-misses. This event counts
-            // demand fills only, from local (0x08) and remote (0x40) memory.
-            ("AuthenticAMD", 0x17) | ("HygonGenuine", 0x18) => {
-                raw("ls_refills_from_sys.dram", 0x4843)
-            }
-            // Zen 3 to 5: all fills from any memory.
-            ("AuthenticAMD", 0x19 | 0x1a) => raw("ls_any_fills_from_sys.dram_io_all", 0x4844),
-            // PMUv3 counts L1 misses as cache-misses.
-            _ if cfg!(target_arch = "aarch64") => raw("ll_cache_miss_rd", 0x37),
-            // Intel: LONGEST_LAT_CACHE.MISS, architectural since Core.
-            _ => PerfEvent::cache_misses(),
-        }
-    }
 }
 
 /// Size of a line of the first CPU's first cache (bytes).
@@ -114,26 +86,6 @@ mod tests {
             CpuModel::read(Path::new("/nonexistent")),
             CpuModel::default()
         );
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    #[test]
-    fn each_cpu_model_has_its_event() {
-        for (vendor, family, name) in [
-            ("GenuineIntel", 6, "cache-misses"),
-            ("AuthenticAMD", 0x17, "ls_refills_from_sys.dram"),
-            ("HygonGenuine", 0x18, "ls_refills_from_sys.dram"),
-            ("AuthenticAMD", 0x19, "ls_any_fills_from_sys.dram_io_all"),
-            ("AuthenticAMD", 0x1a, "ls_any_fills_from_sys.dram_io_all"),
-            ("AuthenticAMD", 0x15, "cache-misses"),
-            ("", 0, "cache-misses"),
-        ] {
-            assert_eq!(
-                cpuinfo(vendor, family).traffic_event().name,
-                name,
-                "{vendor} {family:#x}"
-            );
-        }
     }
 
     #[test]

@@ -2,11 +2,14 @@
 //! What scx_drfq reads from the machine. Sensors never act. Each takes the
 //! directory that stands for `/`, so that tests can show it another machine.
 
+mod counter;
 pub mod cpu_model;
 pub mod perf_event;
 pub mod sched_ext;
+pub mod silent_counters;
 pub mod topology;
 pub mod traffic_counters;
+pub mod traffic_events;
 
 #[cfg(test)]
 mod fake_root;

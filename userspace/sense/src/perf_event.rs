@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
+use crate::traffic_events::MAX_EVENTS;
+
 /// `PERF_TYPE_*` and the config of perf_event_open(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
@@ -13,7 +15,12 @@ pub enum EventKind {
     /// Generalized cache event: cache | operation << 8 | result << 16.
     Cache(u64),
     /// Encoding that is specific to the CPU model.
-    Raw(u64),
+    Raw {
+        /// Event, unit mask and modifiers.
+        config: u64,
+        /// On Intel, which responses of the uncore count (MSR_OFFCORE_RSP_x); 0: none.
+        config1: u64,
+    },
     /// Software event, which the kernel counts on any machine. It is no memory
     /// traffic, but a stand-in for trials without a PMU.
     Software(u64),
@@ -53,6 +60,17 @@ impl PerfEvent {
         matches!(self.kind, EventKind::Software(_))
     }
 
+    /// Whether programs may run for long without it: it counts streaming stores alone.
+    pub fn may_never_occur(&self) -> bool {
+        matches!(
+            self.kind,
+            EventKind::Raw {
+                config1: 0x1_0800,
+                ..
+            } | EventKind::Raw { config: 0x0150, .. }
+        )
+    }
+
     /// Last-level cache misses as the kernel defines them for the CPU.
     pub fn cache_misses() -> Self {
         Self {
@@ -66,11 +84,8 @@ impl FromStr for PerfEvent {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let kind = match text.strip_prefix("raw:0x") {
-            Some(hex) => u64::from_str_radix(hex, 16)
-                .ok()
-                .filter(|config| *config != 0 && !hex.starts_with('+'))
-                .map(EventKind::Raw),
+        let kind = match text.strip_prefix("raw:") {
+            Some(numbers) => raw(numbers),
             None => NAMES
                 .iter()
                 .find(|(name, _)| *name == text)
@@ -84,7 +99,8 @@ impl FromStr for PerfEvent {
             None => {
                 let names: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
                 Err(format!(
-                    "expected one of auto, none, raw:0x..., {}",
+                    "expected one of auto, none, raw:0x... (an event), raw:0x...:0x... (with its \
+                     config1), {}",
                     names.join(", ")
                 ))
             }
@@ -92,15 +108,31 @@ impl FromStr for PerfEvent {
     }
 }
 
-/// How the event that counts memory traffic is chosen.
+/// The numbers of `raw:0xCONFIG` or `raw:0xCONFIG:0xCONFIG1`.
+fn raw(numbers: &str) -> Option<EventKind> {
+    let (config, config1) = numbers.split_once(':').unwrap_or((numbers, ""));
+    let hex = |text: &str| {
+        let digits = text.strip_prefix("0x")?;
+        let number = u64::from_str_radix(digits, 16).ok()?;
+        (number != 0 && !digits.starts_with('+')).then_some(number)
+    };
+    let config1 = match config1 {
+        "" if !numbers.contains(':') => 0,
+        text => hex(text)?,
+    };
+    let config = hex(config)?;
+    Some(EventKind::Raw { config, config1 })
+}
+
+/// How the events that count memory traffic are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventChoice {
-    /// The best known event of the CPU model, or none if it cannot be counted.
+    /// The best known events of the CPU model, or none if they cannot be counted.
     Auto,
     /// No event, so memory traffic of tasks is not measured.
     None,
-    /// This event. It is an error if it cannot be counted.
-    Event(PerfEvent),
+    /// These events, one or two. It is an error if they cannot be counted.
+    Events(Vec<PerfEvent>),
 }
 
 impl FromStr for EventChoice {
@@ -110,19 +142,31 @@ impl FromStr for EventChoice {
         match text {
             "auto" => Ok(Self::Auto),
             "none" => Ok(Self::None),
-            name => name.parse().map(Self::Event),
+            names => {
+                let events: Vec<_> = names.split('+').map(str::parse).collect::<Result<_, _>>()?;
+                match events.len() {
+                    1..=MAX_EVENTS => Ok(Self::Events(events)),
+                    _ => Err(format!("expected at most {MAX_EVENTS} events")),
+                }
+            }
         }
     }
 }
 
 impl fmt::Display for EventChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::None => "none",
-            Self::Event(event) => &event.name,
-        })
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::None => f.write_str("none"),
+            Self::Events(events) => f.write_str(&names(events)),
+        }
     }
+}
+
+/// The names of events, as users write them.
+pub fn names(events: &[PerfEvent]) -> String {
+    let names: Vec<_> = events.iter().map(|event| event.name.as_str()).collect();
+    names.join("+")
 }
 
 impl Serialize for EventChoice {
@@ -131,11 +175,11 @@ impl Serialize for EventChoice {
     }
 }
 
-/// Which event counts memory traffic, as the user asked for it. What the machine
+/// Which events count memory traffic, as the user asked for it. What the machine
 /// offers decides what becomes of it; see [`crate::traffic_counters`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrafficSource {
-    /// The event, or how it is chosen.
+    /// The events, or how they are chosen.
     pub event: EventChoice,
     /// Bytes that one event stands for; none: the default of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +196,20 @@ mod tests {
             ("cache-misses", EventKind::Hardware(3)),
             ("LLC-load-misses", EventKind::Cache(0x10002)),
             ("page-faults", EventKind::Software(2)),
-            ("raw:0x4844", EventKind::Raw(0x4844)),
+            (
+                "raw:0x4844",
+                EventKind::Raw {
+                    config: 0x4844,
+                    config1: 0,
+                },
+            ),
+            (
+                "raw:0x1b7:0x3fbc0007f7",
+                EventKind::Raw {
+                    config: 0x1b7,
+                    config1: 0x3f_bc00_07f7,
+                },
+            ),
         ] {
             let event: PerfEvent = text.parse().unwrap();
             assert_eq!(event.kind, kind, "{text}");
@@ -170,7 +227,20 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
         for text in [
-            "", "cache", "raw:", "raw:0x", "raw:0x0", "raw:12", "raw:0xfg", "raw:0x+1",
+            "",
+            "cache",
+            "raw:",
+            "raw:0x",
+            "raw:0x0",
+            "raw:12",
+            "raw:0xfg",
+            "raw:0x+1",
+            "raw:0x1:",
+            "raw:0x1:0x0",
+            "raw::0x1",
+            "raw:0x1:0x2:0x3",
+            "cache-misses+",
+            "+",
         ] {
             let error = text.parse::<EventChoice>().expect_err(text);
             assert!(error.contains("page-faults"), "{error}");
@@ -178,8 +248,17 @@ mod tests {
     }
 
     #[test]
+    fn more_than_two_events_are_refused() {
+        let three = "cache-misses+cache-references+page-faults";
+        assert_eq!(
+            three.parse::<EventChoice>(),
+            Err("expected at most 2 events".into())
+        );
+    }
+
+    #[test]
     fn a_choice_is_shown_as_it_was_written() {
-        for text in ["auto", "none", "page-faults"] {
+        for text in ["auto", "none", "page-faults", "cache-misses+raw:0x1:0x2"] {
             assert_eq!(text.parse::<EventChoice>().unwrap().to_string(), text);
         }
     }

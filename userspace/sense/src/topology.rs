@@ -122,6 +122,22 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>> {
     Ok(cpus)
 }
 
+/// CPUs as sysfs writes them, such as `0-3,8`. They must ascend.
+pub fn cpu_list(cpus: impl Iterator<Item = u32>) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for cpu in cpus {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => ranges.push((cpu, cpu)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +172,14 @@ mod tests {
         assert_eq!((topology.nr_llcs, topology.nr_cpu_ids()), (2, 8));
         assert_eq!(topology.flattened().cpu_llc, [0; 8]);
         assert_eq!(topology.flattened().nr_llcs, 1);
+    }
+
+    #[test]
+    fn a_list_of_cpus_is_written_as_it_is_read() {
+        for text in ["", "0", "0-3", "0-3,8,10-11"] {
+            let cpus = parse_cpu_list(text).unwrap();
+            assert_eq!(cpu_list(cpus.into_iter()), text);
+        }
     }
 
     #[test]

@@ -10,74 +10,119 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use perf_event::{Builder, Counter, events::Event as Countable};
-use perf_event_open_sys::bindings::{
-    PERF_PMU_TYPE_SHIFT, PERF_TYPE_HARDWARE, PERF_TYPE_HW_CACHE, PERF_TYPE_RAW, PERF_TYPE_SOFTWARE,
-    perf_event_attr,
-};
+use perf_event::Counter;
 
 use crate::{
+    counter::{hybrid_pmu, open_one},
     cpu_model::{CpuModel, cache_line_bytes},
-    perf_event::{EventChoice, EventKind, PerfEvent, TrafficSource},
+    perf_event::{EventChoice, PerfEvent, TrafficSource, names},
     sched_ext,
-    topology::{Topology, parse_cpu_list},
+    silent_counters::{Count, Silence},
+    topology::{Topology, cpu_list},
+    traffic_events::{TrafficEvents, candidates},
 };
-
-/// PMUs of the two kinds of cores of a hybrid CPU.
-const HYBRID_PMUS: [&str; 2] = ["cpu_core", "cpu_atom"];
 
 /// The counters of memory traffic.
 #[derive(Default)]
 pub struct TrafficCounters {
     /// What the traffic statistics are from, or why there are none.
     pub source: String,
-    /// The event is a software event that stands in for memory traffic.
+    /// An event is a software event that stands in for memory traffic.
     pub stand_in: bool,
-    /// Bytes that one event stands for; 0 if there is no counter.
-    pub event_bytes: u32,
     /// One line about what is missing, if something is.
     pub degraded: Option<String>,
-    counters: Vec<(u32, Counter)>,
-    /// What they count; none if there are none.
-    event: Option<PerfEvent>,
+    cpus: Vec<CpuCounters<Counter>>,
+}
+
+/// The counters of one CPU.
+struct CpuCounters<C> {
+    cpu: u32,
+    /// In the order of their events.
+    counters: Vec<(PerfEvent, C)>,
+    /// Traffic that they do not count.
+    missing: &'static str,
+    /// Bytes that one event stands for.
+    bytes: u32,
+}
+
+/// One counter as the scheduler gets it, valid as long as the [`TrafficCounters`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterFd {
+    /// Its CPU.
+    pub cpu: u32,
+    /// Its number on that CPU, from 0.
+    pub index: usize,
+    /// Bytes that one event stands for.
+    pub bytes: u32,
+    /// Its descriptor.
+    pub fd: RawFd,
 }
 
 impl TrafficCounters {
-    /// Opens the event that `source` asks for on every CPU.
+    /// Opens the events that `source` asks for on every CPU.
     ///
     /// # Errors
-    /// An event that was asked for by name cannot be counted. The automatic
-    /// choice never fails; it leaves memory traffic unmeasured and sets `degraded`.
+    /// An event that was asked for by name cannot be counted. The automatic choice never fails. On
+    /// each CPU it takes what its PMU counts, and it sets `degraded` if a CPU's traffic stays
+    /// unmeasured.
     pub fn open(source: &TrafficSource, topology: &Topology, root: &Path) -> Result<Self> {
-        let event = match &source.event {
-            EventChoice::None => return Ok(Self::none("switched off (--perf-event none)", None)),
-            EventChoice::Auto => CpuModel::read(root).traffic_event(),
-            EventChoice::Event(event) => event.clone(),
-        };
-        let event_bytes = source.event_bytes.unwrap_or_else(|| cache_line_bytes(root));
-        let opened = if bpf_reads_counters(&sched_ext::release(root)) {
-            open_all(&event, &topology.online, root)
-        } else {
-            let reason = "BPF schedulers can read counters since kernel 6.15";
-            Err(io::Error::new(ErrorKind::Unsupported, reason))
-        };
-        match opened {
-            Ok(counters) => Ok(Self {
-                source: format!("{} x {event_bytes} B", event.name),
-                stand_in: event.is_stand_in(),
-                event_bytes,
-                degraded: None,
-                counters,
-                event: Some(event),
-            }),
-            Err(error) if source.event == EventChoice::Auto => Ok(Self::none(
-                "no PMU",
-                Some(format!(
-                    "{}, so the memory traffic of CPUs is neither measured nor charged",
-                    explain(&event, &error)
+        if source.event == EventChoice::None {
+            return Ok(Self::none("switched off (--perf-event none)", None));
+        }
+        let model = CpuModel::read(root);
+        let bytes = source.event_bytes.unwrap_or_else(|| cache_line_bytes(root));
+        let readable = bpf_reads_counters(&sched_ext::release(root));
+        let (mut cpus, mut refused) = (Vec::new(), Vec::new());
+        for &cpu in &topology.online {
+            let pmu = hybrid_pmu(cpu, root);
+            let wanted = match &source.event {
+                EventChoice::Events(events) => vec![asked_for(events)],
+                _ => candidates(&model, pmu.map_or("", |(name, _)| name)),
+            };
+            let open = |event: &PerfEvent| match readable {
+                true => open_one(event, cpu, pmu.map(|(_, number)| number)),
+                false => Err(io::Error::new(
+                    ErrorKind::Unsupported,
+                    "BPF schedulers can read counters since kernel 6.15",
                 )),
-            )),
-            Err(error) => bail!("{}", explain(&event, &error)),
+            };
+            let strict = source.event != EventChoice::Auto;
+            match open_best(&wanted, strict, open) {
+                Ok((counters, missing)) => cpus.push(CpuCounters {
+                    cpu,
+                    counters,
+                    missing,
+                    bytes,
+                }),
+                Err((event, error)) if strict => bail!("{}", explain(&event, &error)),
+                Err((event, error)) => refused.push((cpu, explain(&event, &error))),
+            }
+        }
+        Ok(Self::of(cpus, &refused))
+    }
+
+    /// What was opened, and the CPUs on which nothing could be, with the reasons.
+    fn of(cpus: Vec<CpuCounters<Counter>>, refused: &[(u32, String)]) -> Self {
+        let unmeasured = |whose: &str, reason: &str| {
+            format!("{reason}, so the memory traffic of {whose} is neither measured nor charged")
+        };
+        let Some((_, reason)) = refused.first() else {
+            return Self {
+                source: describe(&cpus),
+                stand_in: cpus.iter().any(CpuCounters::stand_in),
+                degraded: None,
+                cpus,
+            };
+        };
+        if cpus.is_empty() {
+            return Self::none("no PMU", Some(unmeasured("CPUs", reason)));
+        }
+        let whose = format!("CPUs {}", cpu_list(refused.iter().map(|(cpu, _)| *cpu)));
+        Self {
+            source: describe(&cpus),
+            stand_in: false,
+            degraded: Some(unmeasured(&whose, reason)),
+            cpus,
         }
     }
 
@@ -89,29 +134,151 @@ impl TrafficCounters {
         }
     }
 
+    /// Whether no CPU has a counter.
+    pub fn is_empty(&self) -> bool {
+        self.cpus.is_empty()
+    }
+
+    /// The most counters that a CPU has.
+    pub fn per_cpu(&self) -> usize {
+        let counts = self.cpus.iter().map(|cpu| cpu.counters.len());
+        counts.max().unwrap_or(0)
+    }
+
+    /// What the counters do not count, in words; empty if there are none.
+    pub fn missing(&self) -> &'static str {
+        self.cpus.first().map_or("", |cpu| cpu.missing)
+    }
+
     /// Puts a new counter in the place of each one that the kernel has evicted from its PMU. An
     /// evicted counter never counts again. Returns the new ones like [`Self::fds`], and why a
     /// counter could not be opened.
-    pub fn replace_dead(&mut self, root: &Path) -> (Vec<(u32, RawFd)>, Option<String>) {
-        let Some(event) = &self.event else {
-            return (Vec::new(), None);
-        };
-        let (replaced, error) = replace_where(
-            &mut self.counters,
-            |counter| matches!(counter.read(), Err(error) if error.kind() == ErrorKind::UnexpectedEof),
-            |cpu| open_one(event, cpu, root),
-        );
-        let is_new = |cpu: &u32| replaced.contains(cpu);
-        let fds = self.fds().filter(|(cpu, _)| is_new(cpu)).collect();
-        (fds, error.map(|error| explain(event, &error)))
+    pub fn replace_dead(&mut self, root: &Path) -> (Vec<CounterFd>, Option<String>) {
+        let ended = |error: io::Error| error.kind() == ErrorKind::UnexpectedEof;
+        let dead = |counter: &mut Counter| counter.read().is_err_and(ended);
+        let (replaced, error) = replace_where(&mut self.cpus, dead, |event, cpu| {
+            open_one(event, cpu, hybrid_pmu(cpu, root).map(|(_, number)| number))
+        });
+        let is_new = |found: &CounterFd| replaced.contains(&(found.cpu, found.index));
+        let fds = self.fds().filter(is_new).collect();
+        (fds, error.map(|(event, error)| explain(&event, &error)))
     }
 
-    /// The (CPU, descriptor of its counter), valid as long as `self`.
-    pub fn fds(&self) -> impl Iterator<Item = (u32, RawFd)> {
+    /// All counters.
+    pub fn fds(&self) -> impl Iterator<Item = CounterFd> {
+        self.cpus.iter().flat_map(|cpu| {
+            let one = |(index, (_, counter)): (usize, &(PerfEvent, Counter))| CounterFd {
+                cpu: cpu.cpu,
+                index,
+                bytes: cpu.bytes,
+                fd: counter.as_raw_fd(),
+            };
+            cpu.counters.iter().enumerate().map(one)
+        })
+    }
+
+    /// The counters that seem never to count, by what the scheduler has read from them.
+    pub fn silent(&self, counts: &[Count]) -> Vec<Silence> {
+        let mut found: Vec<Silence> = Vec::new();
+        for count in counts.iter().filter(|count| count.is_silent()) {
+            let own = self.cpus.iter().find(|cpu| cpu.cpu == count.cpu);
+            let counter = own.and_then(|cpu| cpu.counters.get(count.index));
+            let Some((event, _)) = counter.filter(|(event, _)| !event.may_never_occur()) else {
+                continue;
+            };
+            match found.iter_mut().find(|silence| silence.event == event.name) {
+                Some(silence) => silence.cpus.push(count.cpu),
+                None => found.push(Silence {
+                    event: event.name.clone(),
+                    cpus: vec![count.cpu],
+                }),
+            }
+        }
+        found
+    }
+}
+
+impl<C> CpuCounters<C> {
+    fn events(&self) -> Vec<PerfEvent> {
         self.counters
             .iter()
-            .map(|(cpu, counter)| (*cpu, counter.as_raw_fd()))
+            .map(|(event, _)| event.clone())
+            .collect()
     }
+
+    fn stand_in(&self) -> bool {
+        self.counters.iter().any(|(event, _)| event.is_stand_in())
+    }
+}
+
+/// Events that a user names.
+fn asked_for(events: &[PerfEvent]) -> TrafficEvents {
+    TrafficEvents {
+        events: events.to_vec(),
+        missing: "what the events that were asked for do not count",
+        source: "--perf-event",
+    }
+}
+
+/// The events in words, such as `A+B x 64 B`, with their CPUs if those differ.
+fn describe<C>(cpus: &[CpuCounters<C>]) -> String {
+    let text = |cpu: &CpuCounters<C>| format!("{} x {} B", names(&cpu.events()), cpu.bytes);
+    let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+    for cpu in cpus {
+        let text = text(cpu);
+        match groups.iter_mut().find(|(other, _)| *other == text) {
+            Some((_, members)) => members.push(cpu.cpu),
+            None => groups.push((text, vec![cpu.cpu])),
+        }
+    }
+    match &groups[..] {
+        [(text, _)] => text.clone(),
+        _ => {
+            let one = |(text, cpus): &(String, Vec<u32>)| {
+                format!("{text} on CPUs {}", cpu_list(cpus.iter().copied()))
+            };
+            groups.iter().map(one).collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+/// Opens the first events that can be counted. If the first event of a model can be, but not the
+/// second, the first counts alone, unless `strict`.
+///
+/// # Errors
+/// No event can be counted, with the best one and the reason.
+#[allow(clippy::type_complexity)]
+fn open_best<C>(
+    wanted: &[TrafficEvents],
+    strict: bool,
+    open: impl Fn(&PerfEvent) -> io::Result<C>,
+) -> Result<(Vec<(PerfEvent, C)>, &'static str), (PerfEvent, io::Error)> {
+    let mut first = None;
+    for found in wanted {
+        let mut counters = Vec::new();
+        let mut failed = None;
+        for event in &found.events {
+            match open(event) {
+                Ok(counter) => counters.push((event.clone(), counter)),
+                Err(error) => {
+                    failed = Some((event.clone(), error));
+                    break;
+                }
+            }
+        }
+        if !counters.is_empty() && (failed.is_none() || !strict) {
+            return Ok((
+                counters,
+                if failed.is_none() {
+                    found.missing
+                } else {
+                    "writes"
+                },
+            ));
+        }
+        first = first.or(failed);
+    }
+    Err(first.unwrap_or_else(|| (PerfEvent::cache_misses(), ErrorKind::NotFound.into())))
 }
 
 /// Whether a scheduler may call bpf_perf_event_read_value(): since Linux 6.15
@@ -146,149 +313,136 @@ fn explain(event: &PerfEvent, error: &io::Error) -> String {
     }
 }
 
-fn open_all(event: &PerfEvent, cpus: &[u32], root: &Path) -> io::Result<Vec<(u32, Counter)>> {
-    cpus.iter()
-        .map(|&cpu| Ok((cpu, open_one(event, cpu, root)?)))
-        .collect()
-}
-
-/// Opens the counters anew that are dead. Returns their CPUs, and the last error.
+/// Opens the counters anew that are dead. Returns their (CPU, number), and the last error.
+#[allow(clippy::type_complexity)]
 fn replace_where<C>(
-    counters: &mut [(u32, C)],
+    cpus: &mut [CpuCounters<C>],
     mut is_dead: impl FnMut(&mut C) -> bool,
-    mut open: impl FnMut(u32) -> io::Result<C>,
-) -> (Vec<u32>, Option<io::Error>) {
+    mut open: impl FnMut(&PerfEvent, u32) -> io::Result<C>,
+) -> (Vec<(u32, usize)>, Option<(PerfEvent, io::Error)>) {
     let (mut replaced, mut last) = (Vec::new(), None);
-    for (cpu, counter) in counters {
-        if !is_dead(counter) {
-            continue;
-        }
-        match open(*cpu) {
-            Ok(new) => {
-                *counter = new;
-                replaced.push(*cpu);
+    for cpu in cpus {
+        for (index, (event, counter)) in cpu.counters.iter_mut().enumerate() {
+            if !is_dead(counter) {
+                continue;
             }
-            Err(error) => last = Some(error),
+            match open(event, cpu.cpu) {
+                Ok(new) => {
+                    *counter = new;
+                    replaced.push((cpu.cpu, index));
+                }
+                Err(error) => last = Some((event.clone(), error)),
+            }
         }
     }
     (replaced, last)
 }
 
-/// A counter that is always active if the PMU has room for it. Otherwise it is
-/// multiplexed with others, and the scheduler scales its count.
-fn open_one(event: &PerfEvent, cpu: u32, root: &Path) -> io::Result<Counter> {
-    let pmu = pmu_type(cpu, root);
-    let open = |pinned| {
-        let mut counter = Builder::new(Encoded {
-            kind: event.kind,
-            pmu,
-        })
-        .any_pid()
-        .one_cpu(cpu as usize)
-        .exclude_kernel(false)
-        .exclude_hv(false)
-        .pinned(pinned)
-        .enabled(true)
-        .build()?;
-        // A pinned counter for which the PMU has no room reads as end of file.
-        counter.read().map(|_| counter)
-    };
-    match open(true) {
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => open(false),
-        other => other,
-    }
-}
-
-/// The type number of the PMU of `cpu` on a hybrid machine.
-fn pmu_type(cpu: u32, root: &Path) -> Option<u32> {
-    let devices = root.join("sys/bus/event_source/devices");
-    HYBRID_PMUS.iter().find_map(|pmu| {
-        let cpus = fs::read_to_string(devices.join(pmu).join("cpus")).ok()?;
-        let mine = parse_cpu_list(&cpus).ok()?.contains(&cpu);
-        let number = fs::read_to_string(devices.join(pmu).join("type")).ok()?;
-        mine.then(|| number.trim().parse().ok())?
-    })
-}
-
-/// An event in the encoding of perf_event_open(2).
-struct Encoded {
-    kind: EventKind,
-    pmu: Option<u32>,
-}
-
-impl Countable for Encoded {
-    fn update_attrs(self, attr: &mut perf_event_attr) {
-        let of_pmu = |config| config | u64::from(self.pmu.unwrap_or(0)) << PERF_PMU_TYPE_SHIFT;
-        (attr.type_, attr.config) = match self.kind {
-            EventKind::Hardware(config) => (PERF_TYPE_HARDWARE, of_pmu(config)),
-            EventKind::Cache(config) => (PERF_TYPE_HW_CACHE, of_pmu(config)),
-            EventKind::Raw(config) => (self.pmu.unwrap_or(PERF_TYPE_RAW), config),
-            EventKind::Software(config) => (PERF_TYPE_SOFTWARE, config),
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf_event::EventKind;
 
-    fn encode(kind: EventKind, pmu: Option<u32>) -> (u32, u64) {
-        let mut attr = perf_event_attr::default();
-        Encoded { kind, pmu }.update_attrs(&mut attr);
-        (attr.type_, attr.config)
-    }
+    const KIND: EventKind = EventKind::Hardware(3);
 
-    #[test]
-    fn an_event_of_a_hybrid_cpu_names_its_pmu() {
-        assert_eq!(
-            encode(EventKind::Hardware(3), None),
-            (PERF_TYPE_HARDWARE, 3)
-        );
-        assert_eq!(
-            encode(EventKind::Hardware(3), Some(10)),
-            (PERF_TYPE_HARDWARE, 10 << 32 | 3)
-        );
-        assert_eq!(
-            encode(EventKind::Raw(0x4844), None),
-            (PERF_TYPE_RAW, 0x4844)
-        );
-        assert_eq!(encode(EventKind::Raw(0x4844), Some(10)), (10, 0x4844));
-        assert_eq!(
-            encode(EventKind::Software(2), Some(10)),
-            (PERF_TYPE_SOFTWARE, 2)
-        );
-    }
-
-    #[test]
-    fn each_cpu_of_a_hybrid_machine_has_its_pmu() {
-        let root = tempfile::tempdir().unwrap();
-        for (pmu, number, cpus) in [("cpu_core", "4\n", "0-3\n"), ("cpu_atom", "10\n", "4-5\n")] {
-            let dir = root.path().join("sys/bus/event_source/devices").join(pmu);
-            fs::create_dir_all(&dir).unwrap();
-            fs::write(dir.join("type"), number).unwrap();
-            fs::write(dir.join("cpus"), cpus).unwrap();
+    /// Opens what is not in `refused`. A counter is the name of its event.
+    fn best(wanted: &[&[&str]], strict: bool, refused: &[&str]) -> Result<Vec<String>, String> {
+        let events = |names: &&[&str]| {
+            let event = |name: &&str| PerfEvent {
+                name: (*name).into(),
+                kind: KIND,
+            };
+            asked_for(&names.iter().map(event).collect::<Vec<_>>())
+        };
+        let wanted: Vec<_> = wanted.iter().map(events).collect();
+        let open = |event: &PerfEvent| match refused.contains(&event.name.as_str()) {
+            true => Err(io::Error::from_raw_os_error(libc::ENOENT)),
+            false => Ok(event.name.clone()),
+        };
+        match open_best(&wanted, strict, open) {
+            Ok((counters, _)) => Ok(counters.into_iter().map(|(_, name)| name).collect()),
+            Err((event, _)) => Err(event.name),
         }
-        assert_eq!(pmu_type(0, root.path()), Some(4));
-        assert_eq!(pmu_type(5, root.path()), Some(10));
-        assert_eq!(pmu_type(6, root.path()), None);
-        assert_eq!(pmu_type(0, Path::new("/nonexistent")), None);
+    }
+
+    #[test]
+    fn a_cpu_counts_the_best_events_that_its_pmu_has() {
+        let wanted: &[&[&str]] = &[&["reads", "writes"], &["misses"]];
+        for (refused, opened) in [
+            (&[][..], &["reads", "writes"][..]),
+            (&["writes"], &["reads"]),
+            (&["reads"], &["misses"]),
+            (&["reads", "writes"], &["misses"]),
+        ] {
+            let found = best(wanted, false, refused).unwrap();
+            assert_eq!(found, opened, "without {refused:?}");
+        }
+        let error = best(wanted, false, &["reads", "writes", "misses"]);
+        assert_eq!(error, Err("reads".into()));
+    }
+
+    #[test]
+    fn named_events_are_counted_all_or_none() {
+        let wanted: &[&[&str]] = &[&["reads", "writes"]];
+        assert_eq!(best(wanted, true, &["writes"]), Err("writes".into()));
+        assert_eq!(best(wanted, true, &[]).unwrap(), ["reads", "writes"]);
+    }
+
+    fn cpu(cpu: u32, events: &[(&str, u32)]) -> CpuCounters<u32> {
+        let counter = |(name, generation): &(&str, u32)| {
+            let event = PerfEvent {
+                name: (*name).into(),
+                kind: KIND,
+            };
+            (event, *generation)
+        };
+        CpuCounters {
+            cpu,
+            counters: events.iter().map(counter).collect(),
+            missing: "",
+            bytes: 64,
+        }
+    }
+
+    #[test]
+    fn the_source_names_the_cpus_where_they_differ() {
+        let (a, b) = ([("r", 0), ("w", 0)], [("m", 0)]);
+        assert_eq!(describe(&[cpu(0, &a), cpu(1, &a)]), "r+w x 64 B");
+        assert_eq!(
+            describe(&[cpu(0, &a), cpu(1, &a), cpu(2, &b), cpu(4, &b)]),
+            "r+w x 64 B on CPUs 0-1; m x 64 B on CPUs 2,4"
+        );
     }
 
     #[test]
     fn only_dead_counters_are_opened_again() {
         // A counter is its generation; CPU 2 cannot be opened.
-        let mut counters = vec![(0, 1), (1, 0), (2, 0), (5, 0)];
+        let mut cpus = [
+            cpu(0, &[("r", 1), ("w", 0)]),
+            cpu(2, &[("r", 0)]),
+            cpu(5, &[("r", 0), ("w", 1)]),
+        ];
         let (replaced, error) = replace_where(
-            &mut counters,
+            &mut cpus,
             |generation| *generation == 0,
-            |cpu| match cpu {
+            |_, cpu| match cpu {
                 2 => Err(io::Error::from_raw_os_error(libc::ENODEV)),
                 _ => Ok(2),
             },
         );
-        assert_eq!(replaced, [1, 5]);
-        assert_eq!(counters, [(0, 1), (1, 2), (2, 0), (5, 2)]);
-        assert_eq!(error.unwrap().raw_os_error(), Some(libc::ENODEV));
+        assert_eq!(replaced, [(0, 1), (5, 0)]);
+        let generations = |cpu: &CpuCounters<u32>| -> Vec<u32> {
+            cpu.counters.iter().map(|(_, counter)| *counter).collect()
+        };
+        assert_eq!(
+            cpus.iter().map(generations).collect::<Vec<_>>(),
+            [vec![1, 2], vec![0], vec![2, 1]]
+        );
+        let (event, error) = error.unwrap();
+        assert_eq!(
+            (event.name.as_str(), error.raw_os_error()),
+            ("r", Some(libc::ENODEV))
+        );
     }
 
     #[test]
@@ -346,7 +500,8 @@ mod tests {
             event_bytes: None,
         };
         let counters = TrafficCounters::open(&source, &topology, Path::new("/")).unwrap();
-        assert_eq!(counters.event_bytes, 0);
+        assert!(counters.is_empty());
+        assert_eq!(counters.per_cpu(), 0);
         assert_eq!(counters.fds().count(), 0);
         assert!(counters.degraded.is_none());
     }

@@ -274,8 +274,9 @@ void *native_storage(void **storage, size_t value_bytes, u64 flags);
 	((typeof((map)->value))native_storage(&(p)->storage, sizeof(*(map)->value), get_flags))
 #define bpf_cgrp_storage_get(map, c, init, get_flags)                                              \
 	((typeof((map)->value))native_storage(&(c)->storage, sizeof(*(map)->value), get_flags))
-long native_perf_read(struct bpf_perf_event_value *value);
-#define bpf_perf_event_read_value(map, cpu_flags, value, bytes) native_perf_read(value)
+long native_perf_read(bool second, struct bpf_perf_event_value *value);
+#define bpf_perf_event_read_value(map, cpu_flags, value, bytes)                                    \
+	native_perf_read((map) == (void *)&pmu_second, value)
 
 static inline void bpf_spin_lock(struct bpf_spin_lock *lock)
 {

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Counts the instructions that the BPF programs execute per packet, with 0, 1 and 2 events of memory traffic.
+
+switch_cost.py SCX_DRFQ, as root in a VM whose clock counts one instruction per nanosecond. Two processes hand a byte to
+each other. The kernel's own statistics of programs give the time. Events are software events, whose reads cost what
+those of hardware cost without the instruction that reads the counter. Prints a line of JSON for each run.
+"""
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from scheduler import PATIENCE_S, start, stats
+
+RUNS, SECONDS = 5, 0.5
+EVENTS = ("none", "page-faults", "page-faults+minor-faults")
+PING = """
+import os
+(a, b), (c, d) = os.pipe(), os.pipe()
+if os.fork():
+    while True:
+        os.write(b, b"x"); os.read(c, 1)
+while True:
+    os.read(a, 1); os.write(d, b"x")
+"""
+
+
+def programs(agent):
+    """Run time (ns) and runs of the programs that the agent has open, by number."""
+    found = {}
+    for path in glob.glob(f"/proc/{agent.pid}/fdinfo/*"):
+        with open(path, encoding="ascii") as file:
+            fields = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+        if "prog_id" in fields:
+            found[fields["prog_id"]] = (int(fields["run_time_ns"]), int(fields["run_cnt"]))
+    return found
+
+
+def sample(agent):
+    found = programs(agent).values()
+    system = stats()["system"]
+    packets = system["switches"] + system["continued"]
+    return sum(time_ns for time_ns, _ in found), sum(runs for _, runs in found), packets
+
+
+def main():
+    with open("/proc/sys/kernel/bpf_stats_enabled", "w", encoding="ascii") as file:
+        file.write("1")
+    for events in EVENTS:
+        more = [] if events == "none" else ["--event-bytes", "4096"]
+        agent = start(sys.argv[1], "--memory-bandwidth", "1G", *more, event=events)
+        load = subprocess.Popen([sys.executable, "-c", PING], start_new_session=True)
+        time.sleep(SECONDS)
+        for run in range(RUNS):
+            before = sample(agent)
+            time.sleep(SECONDS)
+            time_ns, runs, packets = (now - then for now, then in zip(sample(agent), before))
+            print(
+                json.dumps(
+                    {
+                        "events": events,
+                        "run": run,
+                        "packets": packets,
+                        "instructions_per_packet": round(time_ns / packets, 1),
+                        "programs_per_packet": round(runs / packets, 2),
+                    }
+                ),
+                flush=True,
+            )
+        os.killpg(load.pid, signal.SIGKILL)
+        load.wait()
+        agent.send_signal(signal.SIGINT)
+        assert agent.wait(timeout=PATIENCE_S) == 0
+
+
+main()

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Prints what the scheduler charges for memory traffic, for a comparison with the modelled machine's own count.
+
+traffic.py SCX_DRFQ EVENTS SECONDS STREAMS|mbw ..., as root in the modelled machine with its guest programs in the PATH.
+EVENTS is a value of --perf-event. STREAMS are words of `stream` such as read@0,copy@1; each stream has a monitoring
+group, whose id names it in the ground truth. `mbw` is one mbw beside four spinners, with m of the machine thesis.
+Each window is one line of ground truth, and one line of JSON here.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from scheduler import PATIENCE_S, spin, start, stats, wait
+
+RESCTRL = "/sys/fs/resctrl"
+SPINNERS = 4
+M_BYTES_PER_S = 266_666_667
+
+
+def monitoring_group(name):
+    """Makes a group and returns its id in the hardware; none without monitoring."""
+    if not os.path.isdir(f"{RESCTRL}/mon_groups"):
+        return None
+    group = f"{RESCTRL}/mon_groups/{name}"
+    os.makedirs(group, exist_ok=True)
+    with open(f"{group}/mon_hw_id", encoding="ascii") as file:
+        return int(file.read())
+
+
+def join(name, pid):
+    with open(f"{RESCTRL}/mon_groups/{name}/tasks", "w", encoding="ascii") as file:
+        file.write(f"{pid}\n")
+
+
+def cpu_ns(pid):
+    """CPU time as the kernel counts it."""
+    with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+        return int(file.read().split()[0])
+
+
+def look(pids):
+    """What each task was charged so far, its CPU time, and the time."""
+    subprocess.run(["report_ground_truth"], check=True)
+    answer = stats()
+    charged = {task["pid"]: task["bytes"] for task in answer["tasks"] if task["pid"] in pids}
+    return charged, {pid: cpu_ns(pid) for pid in pids}, answer["system"]["uptime_ns"]
+
+
+def window(names, seconds):
+    """Prints what the tasks `names` (by pid) did in some seconds."""
+    charged, cpu, began_ns = look(names)
+    time.sleep(seconds)
+    charged_then, cpu_then, ended_ns = look(names)
+    row = {
+        name: {"charged_bytes": charged_then[pid] - charged[pid], "cpu_ns": cpu_then[pid] - cpu[pid]}
+        for pid, name in names.items()
+    }
+    return {"ns": ended_ns - began_ns, "tasks": row}
+
+
+def streams(words, seconds):
+    ids = {word: monitoring_group(word) for word in words}
+    places = [f"{word}@{RESCTRL}/mon_groups/{word}" if ids[word] is not None else word for word in words]
+    load = subprocess.Popen(["stream", "-r", "-s", "1000", *places], stdout=subprocess.DEVNULL, start_new_session=True)
+    by_cpu = {int(word.split("@")[1]): word for word in words}
+
+    def found():
+        """The streams are pinned; their parent is not."""
+        pids = [task["pid"] for task in stats()["tasks"] if task["comm"] == "stream"]
+        places = {pid: os.sched_getaffinity(pid) for pid in pids}
+        names = {pid: by_cpu[min(cpus)] for pid, cpus in places.items() if len(cpus) == 1}
+        return names if len(names) == len(words) else None
+
+    names = wait("the streams run", found)
+    # The shared cache must be full of what they write.
+    wait("all have run", lambda: all(cpu_ns(pid) > 1_500_000_000 for pid in names))
+    row = window(names, seconds) | {"rmids": ids}
+    os.killpg(load.pid, signal.SIGKILL)
+    load.wait()
+    return row
+
+
+def mbw(seconds):
+    rmid = monitoring_group("mbw")
+    spinners = spin(SPINNERS)
+    copier = subprocess.Popen(["mbw", "-q", "-t0", "-n", "100000", "4"], stdout=subprocess.DEVNULL)
+    join("mbw", copier.pid)
+    names = {copier.pid: "mbw"} | {process.pid: f"spinner {i}" for i, process in enumerate(spinners)}
+    wait("mbw copies", lambda: cpu_ns(copier.pid) > 1_000_000_000)
+    row = window(names, seconds) | {"rmids": {"mbw": rmid}}
+    for process in (copier, *spinners):
+        process.kill()
+        process.wait()
+    return row
+
+
+def main():
+    scx_drfq, events, seconds, *loads = sys.argv[1:]
+    if os.path.isdir(RESCTRL):
+        subprocess.run(["mount", "-t", "resctrl", "-o", "debug", "resctrl", RESCTRL], check=True)
+    agent = start(scx_drfq, "--memory-bandwidth", str(M_BYTES_PER_S), event=events)
+    for load in loads:
+        row = mbw(float(seconds)) if load == "mbw" else streams(load.split(","), float(seconds))
+        print(json.dumps({"load": load, **row}), flush=True)
+    system = stats()["system"]
+    print(json.dumps({key: system[key] for key in ("mem_source", "pmu_read_errors", "pmu_multiplexed")}), flush=True)
+    agent.send_signal(signal.SIGINT)
+    assert agent.wait(timeout=PATIENCE_S) == 0
+
+
+main()
