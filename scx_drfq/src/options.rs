@@ -111,11 +111,11 @@ pub struct Options {
     #[arg(long, value_name = "BYTES_PER_SEC")]
     pub memory_bandwidth: Option<Bandwidth>,
 
-    /// Events that count memory traffic, one or two joined by "+": "auto" (the best
-    /// events of this CPU model), "none", cache-misses, LLC-load-misses,
-    /// raw:0xCONFIG, raw:0xCONFIG:0xCONFIG1, or a software event as a stand-in
-    /// (page-faults, task-clock, context-switches, ...)
-    #[arg(long, value_name = "NAME", default_value = "auto")]
+    /// Events that count memory traffic, one or two joined by "+": auto (default:
+    /// the best of this CPU model), none, cache-misses, LLC-load-misses,
+    /// raw:0xCONFIG[:0xCONFIG1], or software events as stand-ins (page-faults,
+    /// task-clock, context-switches, ...)
+    #[arg(long, value_name = "NAME", default_value = "auto", hide_default_value = true)]
     pub perf_event: EventChoice,
 
     /// Bytes that one event stands for [1 to 1048576; default: the size of a cache
