@@ -115,7 +115,12 @@ pub struct Options {
     /// the best of this CPU model), none, cache-misses, LLC-load-misses,
     /// raw:0xCONFIG[:0xCONFIG1], or software events as stand-ins (page-faults,
     /// task-clock, context-switches, ...)
-    #[arg(long, value_name = "NAME", default_value = "auto", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        hide_default_value = true
+    )]
     pub perf_event: EventChoice,
 
     /// Bytes that one event stands for [1 to 1048576; default: the size of a cache
