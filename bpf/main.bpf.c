@@ -360,10 +360,13 @@ void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args
 #define POLICY_FIFO 1
 #define POLICY_RR 2
 #define POLICY_DEADLINE 6
+#define POLICY_EXT 7
 
 /* Returns whether @p belongs to a class above sched_ext, by its policy. */
 static __always_inline bool is_of_higher_class(const struct task_struct *p)
 {
+	if (partial && p->pid)
+		return p->policy != POLICY_EXT;
 	return p->policy == POLICY_FIFO || p->policy == POLICY_RR || p->policy == POLICY_DEADLINE;
 }
 

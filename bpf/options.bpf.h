@@ -18,6 +18,9 @@ const volatile u64 slice_ns = 4000000;
 /* How nice values become weights: enum drfq_weights. */
 const volatile u32 weights_mode = DRFQ_WEIGHTS_KERNEL;
 
+/* Not 0: only tasks of the policy SCHED_EXT are scheduled; all others go first. */
+const volatile u32 partial;
+
 /*
  * Number of LLCs, one queue each; number of possible CPUs; the LLC of each CPU.
  * One LLC gives the single queue of the thesis.

@@ -119,8 +119,7 @@ pub struct Run {
 /// Commands that do not schedule.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Show what runs under scx_drfq against its fair share: tasks, processes,
-    /// cgroups, CPUs, memory, controller; F1 lists the keys
+    /// Show what runs under scx_drfq against its fair share; F1 lists the keys
     Top(Top),
 
     /// Explain in plain words what a task, process or cgroup asked for, what it
@@ -136,8 +135,7 @@ pub enum Command {
     /// Write a recording to standard output as CSV, JSON lines or a trace
     Export(Export),
 
-    /// Check whether scx_drfq can run here, one line per requirement; the exit
-    /// status is 0 if it can
+    /// Check whether scx_drfq can run here; the exit status is 0 if it can
     Doctor,
 
     /// Print completions for a shell
@@ -153,8 +151,7 @@ pub enum Command {
         directory: PathBuf,
     },
 
-    /// Charge a task for memory traffic that the kernel does not report, such as
-    /// that of a driver in user space
+    /// Charge a task for memory traffic that the kernel does not report
     ChargeTraffic(ChargeTraffic),
 }
 

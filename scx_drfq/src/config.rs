@@ -115,6 +115,8 @@ pub struct Config {
     pub bus_credit_ns: u64,
     /// How a nice value becomes a weight.
     pub weights: Weights,
+    /// Schedule only tasks of the policy SCHED_EXT.
+    pub partial: bool,
     /// Charge block I/O to its submitter.
     pub dma: bool,
     /// m (bytes per second); none: unknown, memory traffic is not charged.

@@ -24,7 +24,7 @@ use drfq_stats::{
 use libbpf_rs::{Link, OpenObject, ProgramInput};
 use scx_utils::{
     ScxExitKind, UserExitInfo,
-    compat::{ksym_exists, struct_has_field},
+    compat::{SCX_OPS_SWITCH_PARTIAL, ksym_exists, struct_has_field},
     libbpf_clap_opts::LibbpfOpts,
     scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_read, uei_report,
 };
@@ -123,6 +123,9 @@ impl<'a> Scheduler<'a> {
         let mut skel = scx_ops_open!(BpfSkelBuilder::default(), storage, drfq_ops, open_opts)?;
         configure(&mut skel, config, &counters)?;
         leave_out_callbacks(&mut skel)?;
+        if config.partial {
+            skel.struct_ops.drfq_ops_mut().flags |= *SCX_OPS_SWITCH_PARTIAL;
+        }
         skel.struct_ops.drfq_ops_mut().exit_dump_len = loading.exit_dump_len.unwrap_or(0);
         let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
         for counter in counters.fds() {
@@ -351,6 +354,7 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, counters: &TrafficCounters
         Weights::Kernel => bpf_intf::drfq_weights_DRFQ_WEIGHTS_KERNEL,
         Weights::Thesis => bpf_intf::drfq_weights_DRFQ_WEIGHTS_THESIS,
     };
+    rodata.partial = config.partial.into();
     rodata.nr_llcs = config.nr_llcs;
     rodata.nr_cpu_ids = config.nr_cpu_ids;
     rodata.cpu_llc[..config.cpu_llc.len()].copy_from_slice(&config.cpu_llc);

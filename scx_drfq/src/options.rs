@@ -106,6 +106,10 @@ pub struct Options {
     #[arg(long, conflicts_with = "steal_margin_us")]
     pub single_queue: bool,
 
+    /// Schedule only tasks of the policy SCHED_EXT; all others go first
+    #[arg(long)]
+    pub partial: bool,
+
     /// Memory bandwidth of the machine [bytes per second, optionally with k, M, G
     /// or T, 1M to 100T; default: unknown, so memory traffic is not charged]
     #[arg(long, value_name = "BYTES_PER_SEC")]
@@ -206,6 +210,7 @@ impl Options {
             charging: self.charging(),
             bus_credit_ns: self.bus_credit_ns(slice_ns),
             weights: self.weights,
+            partial: self.partial,
             dma: !self.no_dma,
             memory_bandwidth_bytes_per_s: self.memory_bandwidth,
             mem_ns_per_byte_q32: self.memory_bandwidth.map_or(0, Bandwidth::ns_per_byte_q32),
