@@ -3,7 +3,7 @@
 
 use crate::kmsg::Kmsg;
 use crate::scenario::SchedulerProgram;
-use crate::scheduler::{Executables, LoadedScheduler, wait_for_state};
+use crate::scheduler::{Executables, LoadedScheduler, sched_ext_state, wait_for_state};
 use crate::summary::median;
 use anyhow::{Context, Result, ensure};
 use libbpf_rs::query::{LinkInfoIter, MapInfoIter, ProgInfoIter};
@@ -112,26 +112,69 @@ fn growth_per_cycle(memory: &[f64]) -> Option<f64> {
     Some((late - early) / (2 * quarter) as f64)
 }
 
+/// When an agent is killed.
+#[derive(Debug, Clone, Copy)]
+pub enum Moment {
+    /// Half a second after the kernel runs its scheduler.
+    Loaded,
+    /// At random, from its start until this time later.
+    Within(Duration),
+}
+
 /// Kills the agent (SIGKILL) `count` times; whether the kernel was back at its
-/// own scheduler within `limit` each time.
-pub fn kill(count: usize, limit: Duration, dir: &Path) -> Result<bool> {
+/// own scheduler within `limit` each time, and nothing was left.
+pub fn kill(count: usize, moment: Moment, limit: Duration, dir: &Path) -> Result<bool> {
     let executables = Executables::find()?;
-    let mut good = true;
+    let log = dir.join("scheduler.log");
+    let mut kmsg = Kmsg::from_now()?;
+    let before = Objects::count();
+    let (mut good, mut loaded_by_then, mut slowest) = (true, 0, Duration::ZERO);
     for round in 1..=count {
-        let log = dir.join("scheduler.log");
-        let loaded = LoadedScheduler::start(&executables, SchedulerProgram::ScxDrfq, &[], &log)?;
-        std::thread::sleep(Duration::from_millis(500));
+        let drfq = SchedulerProgram::ScxDrfq;
+        let loaded = match moment {
+            Moment::Loaded => {
+                let loaded = LoadedScheduler::start(&executables, drfq, &[], &log)?;
+                std::thread::sleep(Duration::from_millis(500));
+                loaded
+            }
+            Moment::Within(span) => {
+                let loaded = LoadedScheduler::spawn(&executables, drfq, &[], &log)?;
+                std::thread::sleep(span.mul_f64(random_part(round)));
+                loaded
+            }
+        };
+        let state = sched_ext_state()?;
+        loaded_by_then += usize::from(state == "enabled");
         let start = Instant::now();
         loaded.kill()?;
         wait_for_state("disabled", Duration::from_secs(60))?;
         let took = start.elapsed();
         println!(
-            "kill {round}: disabled after {:.0} ms",
+            "kill {round}: {state}, disabled after {:.0} ms",
             took.as_secs_f64() * 1e3
         );
+        slowest = slowest.max(took);
         good &= took <= limit;
     }
-    Ok(good)
+    Objects::settle(before)?;
+    let trouble = kmsg.trouble()?;
+    println!(
+        "{count} kills, {loaded_by_then} of a loaded scheduler; slowest {:.0} ms; BPF objects as \
+         before: {before:?}",
+        slowest.as_secs_f64() * 1e3
+    );
+    trouble
+        .iter()
+        .for_each(|line| println!("kernel log: {line}"));
+    Ok(good && trouble.is_empty())
+}
+
+/// A number from 0 to 1 for each round, always the same (SplitMix64).
+fn random_part(round: usize) -> f64 {
+    let mut mixed = (round as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 #[cfg(test)]
@@ -146,5 +189,15 @@ mod tests {
         let warm: Vec<f64> = (0..400).map(|i| if i < 50 { 1e8 } else { 2e8 }).collect();
         assert_eq!(growth_per_cycle(&warm), Some(0.0));
         assert_eq!(growth_per_cycle(&[1.0; 20]), None);
+    }
+
+    #[test]
+    fn random_moments_spread_over_the_whole_time() {
+        let moments: Vec<f64> = (1..=200).map(random_part).collect();
+        for tenth in 0..10 {
+            let from = f64::from(tenth) / 10.0;
+            let count = moments.iter().filter(|&&m| m >= from && m < from + 0.1);
+            assert!((5..=40).contains(&count.count()), "tenth {tenth}");
+        }
     }
 }

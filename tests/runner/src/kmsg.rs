@@ -12,7 +12,7 @@ pub struct Kmsg {
 }
 
 /// Text of messages that fail a test.
-const BAD: [&str; 8] = [
+const BAD: [&str; 10] = [
     "runtime error",
     "runnable task stall",
     "watchdog failed",
@@ -21,6 +21,8 @@ const BAD: [&str; 8] = [
     "BUG:",
     "Oops:",
     "soft lockup",
+    "detected stalls",
+    "self-detected stall",
 ];
 
 impl Kmsg {

@@ -84,6 +84,10 @@ enum Command {
         /// Time that the kernel may take, ms.
         #[arg(long, default_value_t = 1000)]
         within_ms: u64,
+        /// Kill at a random moment of so many ms after the start, also while it loads
+        /// [default: half a second after it has loaded].
+        #[arg(long, value_name = "MS")]
+        moments_ms: Option<u64>,
         /// Directory for logs.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
@@ -149,8 +153,14 @@ fn run(command: Command) -> Result<bool> {
         Command::Kill {
             count,
             within_ms,
+            moments_ms,
             out,
-        } => cycles::kill(count, Duration::from_millis(within_ms), &out),
+        } => {
+            let moment = moments_ms.map_or(cycles::Moment::Loaded, |ms| {
+                cycles::Moment::Within(Duration::from_millis(ms))
+            });
+            cycles::kill(count, moment, Duration::from_millis(within_ms), &out)
+        }
         Command::Bench {
             repeats,
             out,

@@ -124,6 +124,20 @@ impl LoadedScheduler {
         args: &[String],
         log: &Path,
     ) -> Result<Self> {
+        let mut loaded = Self::spawn(executables, program, args, log)?;
+        if loaded.child.is_some() {
+            loaded.wait_enabled()?;
+        }
+        Ok(loaded)
+    }
+
+    /// Starts `program`, and does not wait until it is loaded.
+    pub fn spawn(
+        executables: &Executables,
+        program: SchedulerProgram,
+        args: &[String],
+        log: &Path,
+    ) -> Result<Self> {
         let before = sched_ext_state()?;
         ensure!(
             before == "disabled",
@@ -146,7 +160,6 @@ impl LoadedScheduler {
             .spawn()
             .with_context(|| format!("cannot start {}", path.display()))?;
         loaded.child = Some(child);
-        loaded.wait_enabled()?;
         Ok(loaded)
     }
 
