@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Thousands of runnable threads under many loads at once, under scx_drfq or under the kernel's own scheduler.
+
+As root in the VM: crowd.py SCX_DRFQ|none SECONDS
+Prints what the kernel's log has of stalls and of the watchdog, and how long tasks waited by our own count. Fails if
+the scheduler ended or the kernel complained; under the kernel's own scheduler it only tells.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+from scheduler import spin, start, state, stats
+
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+# --sleep has up to 1,024 threads in each process.
+STRESS = (
+    "--sleep 4 --cpu 2 --fork 2 --pipe 2 --switch 2 --affinity 2 --timer 1 --vm 1 --vm-bytes 32M --futex 2 --yield 1 "
+    "--cyclic 1 --nice 2"
+)
+# A real-time task that takes a CPU for 0.3 s of 1.3 s.
+RT = """
+import time
+while True:
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end:
+        pass
+    time.sleep(1)
+"""
+TROUBLE = (
+    "detected stalls",
+    "self-detected stall",
+    "runnable task stall",
+    "watchdog",
+    "soft lockup",
+    "WARNING:",
+    "BUG:",
+)
+
+
+def churn(ended):
+    """Makes cgroups, moves a task through them, changes their weights and removes them."""
+    CGROUPS.joinpath("cgroup.subtree_control").write_text("+cpu", encoding="ascii")
+    sleeper = subprocess.Popen(["sleep", "1000000"])
+    count = 0
+    while not ended.is_set():
+        count += 1
+        made = CGROUPS / f"churn{count % 7}"
+        made.mkdir()
+        made.joinpath("cpu.weight").write_text(str(1 + count * 37 % 10000), encoding="ascii")
+        made.joinpath("cgroup.procs").write_text(str(sleeper.pid), encoding="ascii")
+        ended.wait(0.05)
+        CGROUPS.joinpath("cgroup.procs").write_text(str(sleeper.pid), encoding="ascii")
+        made.rmdir()
+    sleeper.kill()
+    sleeper.wait()
+    print(f"{count} cgroups made and removed", flush=True)
+
+
+def log():
+    """The lines of the kernel's log that tell of trouble."""
+    text = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
+    return [line for line in text.splitlines() if any(word in line for word in TROUBLE)]
+
+
+def main():
+    scx_drfq, seconds = sys.argv[1], float(sys.argv[2])
+    subprocess.run(["dmesg", "--clear"], check=True)
+    agent = None if scx_drfq == "none" else start(scx_drfq)
+    ended = threading.Event()
+    churner = threading.Thread(target=churn, args=(ended,))
+    churner.start()
+    taker = spin(1, "chrt", "-f", "10", sys.executable, "-c", RT)[0]
+    stress = subprocess.Popen(["stress-ng", *STRESS.split(), "--temp-path", "/tmp", "--no-rand-seed", "--quiet"])
+    # The watcher itself must not be late.
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    begin, most = time.monotonic(), 0
+    while time.monotonic() - begin < seconds and (agent is None or agent.poll() is None):
+        time.sleep(5)
+        with open("/proc/loadavg", encoding="ascii") as file:
+            most = max(most, int(file.read().split()[3].split("/")[0]))
+        if int(time.monotonic() - begin) % 60 < 5:
+            print(f"{time.monotonic() - begin:.0f} s: at most {most} runnable, trouble: {len(log())}", flush=True)
+    lasted = time.monotonic() - begin
+    loaded = agent is not None and agent.poll() is None and state() == "enabled"
+    events = stats()["system"] if loaded else {}
+    ended.set()
+    for process in (taker, stress):
+        process.kill()
+    if loaded:
+        agent.terminate()
+        agent.wait(120)
+    trouble = log()
+    print("\n".join(trouble))
+    print({name: events.get(name) for name in ("switches", "rescued", "late", "agent_ahead", "reenqueued")})
+    print(f"{lasted:.0f} s, at most {most} runnable, {len(trouble)} lines of trouble", flush=True)
+    assert agent is None or (loaded and not trouble and lasted >= seconds), (
+        "the scheduler ended, or the kernel complained"
+    )
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
