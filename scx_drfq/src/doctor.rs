@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `scx_drfq doctor`: one line per requirement, and what to do about it.
 
-use std::{io::Write, path::Path};
+use std::{fs, io::Write, path::Path};
 
 use anyhow::Result;
 use drfq_resctrl::{
@@ -61,6 +61,7 @@ pub fn run(output: &mut impl Write) -> Result<bool> {
         Err(error) => findings.push(Finding::new(Verdict::Fail, "CPUs", format!("{error:#}"))),
     }
     findings.extend(group_limits(&root));
+    findings.extend(unsupported(&root));
     findings.extend(resctrl(&Detection::new(&root)));
     write(output, &findings)?;
     Ok(findings
@@ -136,6 +137,36 @@ fn occupied(root: &Path) -> Option<Finding> {
 fn group_limits(root: &Path) -> Option<Finding> {
     let warning = GroupLimits::detect(root).warning()?;
     Some(Finding::new(Verdict::Warn, "cgroups", warning))
+}
+
+/// Features of the kernel's own scheduler that have no effect here, if the machine uses them.
+fn unsupported(root: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let autogroup = fs::read_to_string(root.join("proc/sys/kernel/sched_autogroup_enabled"));
+    if autogroup.is_ok_and(|text| text.trim() == "1") {
+        findings.push(Finding::new(
+            Verdict::Warn,
+            "autogroup",
+            "sessions are not grouped while the scheduler is loaded; use cgroups with cpu.weight",
+        ));
+    }
+    if core_scheduling() {
+        findings.push(Finding::new(
+            Verdict::Warn,
+            "core scheduling",
+            "cookies keep tasks apart, but tasks of different cookies have no weighted shares",
+        ));
+    }
+    findings
+}
+
+/// Whether the kernel can keep tasks of different cookies off the threads of one core.
+fn core_scheduling() -> bool {
+    let mut cookie = 0_u64;
+    let (get, thread) = (libc::PR_SCHED_CORE_GET, libc::PR_SCHED_CORE_SCOPE_THREAD);
+    // SAFETY: the kernel writes 8 bytes to `cookie`.
+    let status = unsafe { libc::prctl(libc::PR_SCHED_CORE, get, 0, thread, &raw mut cookie) };
+    status == 0
 }
 
 fn privileged() -> Finding {
@@ -265,6 +296,19 @@ mod tests {
             }));
             assert!(text.contains(words) && text.contains("8 classes"), "{text}");
         }
+    }
+
+    #[test]
+    fn autogroups_are_named_if_the_machine_uses_them() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("proc/sys/kernel");
+        fs::create_dir_all(&dir).unwrap();
+        let named = |text: &str| {
+            fs::write(dir.join("sched_autogroup_enabled"), text).unwrap();
+            let findings = unsupported(root.path());
+            findings.iter().any(|finding| finding.what == "autogroup")
+        };
+        assert!(named("1\n") && !named("0\n"));
     }
 
     #[test]
