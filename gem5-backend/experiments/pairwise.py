@@ -213,7 +213,7 @@ def result_rows(command, row, seeds, commit):
     for seed in range(1, seeds + 1):
         figures, rates = measure(command, row, "lvtf", seed)
         error, levels = max_min_error(command, row, seed, rates)
-        errors.append(100 * error)
+        errors.append(round(100 * error, 6))
         most_levels = max(most_levels, levels)
         quanta.append(100 * quantum(row, sum(rates)))
         waits.append(max(figures["read_wait_max_ns"], figures["write_wait_max_ns"]) / 1e3)
