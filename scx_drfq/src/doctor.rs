@@ -150,7 +150,7 @@ fn unsupported(root: &Path) -> Vec<Finding> {
             "sessions are not grouped while the scheduler is loaded; use cgroups with cpu.weight",
         ));
     }
-    if core_scheduling() {
+    if core_scheduling(root) {
         findings.push(Finding::new(
             Verdict::Warn,
             "core scheduling",
@@ -160,13 +160,21 @@ fn unsupported(root: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Whether the kernel can keep tasks of different cookies off the threads of one core.
-fn core_scheduling() -> bool {
-    let mut cookie = 0_u64;
-    let (get, thread) = (libc::PR_SCHED_CORE_GET, libc::PR_SCHED_CORE_SCOPE_THREAD);
-    // SAFETY: the kernel writes 8 bytes to `cookie`.
-    let status = unsafe { libc::prctl(libc::PR_SCHED_CORE, get, 0, thread, &raw mut cookie) };
-    status == 0
+/// Whether a process has a cookie, by which the kernel keeps others off its cores. Without
+/// privileges only own processes can be asked.
+fn core_scheduling(root: &Path) -> bool {
+    let entries = fs::read_dir(root.join("proc"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.any(|pid| {
+        let mut cookie = 0_u64;
+        let (get, thread) = (libc::PR_SCHED_CORE_GET, libc::PR_SCHED_CORE_SCOPE_THREAD);
+        // SAFETY: the kernel writes 8 bytes to `cookie`.
+        let status = unsafe { libc::prctl(libc::PR_SCHED_CORE, get, pid, thread, &raw mut cookie) };
+        status == 0 && cookie != 0
+    })
 }
 
 fn privileged() -> Finding {
