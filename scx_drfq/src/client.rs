@@ -2,31 +2,48 @@
 //! Clients of the stats socket.
 
 use std::{
-    io::{self, ErrorKind, Write},
+    io::{self, BufRead, BufReader, ErrorKind, Write},
+    os::unix::net::UnixStream,
     path::Path,
     thread::sleep,
     time::Duration,
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use drfq_stats::{
     events::EVENTS,
     report::{System, Tasks},
 };
-use scx_stats::StatsClient;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::json;
 
 use crate::{json_lines, link_summary::link_summaries, server::SOCKET};
 
-/// How long an answer may take (ms). The agent answers within its poll interval.
-const TIMEOUT_MS: u64 = 10_000;
+/// How long an answer may take. The agent answers within its poll interval.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long to wait for a scheduler whose socket still exists. After CPU hotplug
 /// the scheduler is loaded again.
 const REAPPEARS_WITHIN: Duration = Duration::from_secs(30);
 
-/// A connection to the running scheduler.
-pub struct Client(StatsClient);
+/// A connection to the running scheduler. It speaks the protocol of scx_stats, whose own
+/// client parses every answer twice.
+pub struct Client {
+    stream: BufReader<UnixStream>,
+    line: String,
+}
+
+/// A line of the server.
+#[derive(Deserialize)]
+struct Answer<T> {
+    errno: i32,
+    args: Response<T>,
+}
+
+#[derive(Deserialize)]
+struct Response<T> {
+    resp: T,
+}
 
 impl Client {
     /// Connects to the running scheduler.
@@ -34,21 +51,25 @@ impl Client {
     /// # Errors
     /// No scheduler is running, or this user may not connect to it.
     pub fn connect() -> Result<Self> {
-        StatsClient::new()
-            .set_path(SOCKET)
-            .connect(Some(TIMEOUT_MS))
-            .map(Self)
-            .map_err(
-                |error| match error.downcast_ref::<io::Error>().map(io::Error::kind) {
-                    Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                        anyhow!("no scx_drfq is running (nothing serves {SOCKET}); start it first")
-                    }
-                    Some(ErrorKind::PermissionDenied) => {
-                        anyhow!("not permitted to connect to {SOCKET}; run this command with sudo")
-                    }
-                    _ => error.context(format!("cannot connect to {SOCKET}")),
-                },
-            )
+        Self::connect_to(Path::new(SOCKET)).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+                anyhow!("no scx_drfq is running (nothing serves {SOCKET}); start it first")
+            }
+            ErrorKind::PermissionDenied => {
+                anyhow!("not permitted to connect to {SOCKET}; run this command with sudo")
+            }
+            _ => anyhow::Error::from(error).context(format!("cannot connect to {SOCKET}")),
+        })
+    }
+
+    fn connect_to(socket: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        Ok(Self {
+            stream: BufReader::new(stream),
+            line: String::new(),
+        })
     }
 
     /// Connects again after the connection was lost.
@@ -74,7 +95,7 @@ impl Client {
     /// # Errors
     /// The scheduler has ended, or another program serves the socket.
     pub fn system(&mut self) -> Result<System> {
-        self.request(vec![("target".into(), "top".into())])
+        self.request(&json!({ "target": "top" }))
     }
 
     /// The heaviest tasks since the last request.
@@ -82,17 +103,33 @@ impl Client {
     /// # Errors
     /// The scheduler has ended, or another program serves the socket.
     pub fn tasks(&mut self, limit: usize) -> Result<Tasks> {
-        let limit = ("limit".into(), limit.to_string());
-        self.request(vec![("target".into(), "tasks".into()), limit])
+        self.request(&json!({ "target": "tasks", "limit": limit.to_string() }))
     }
 
-    fn request<T: DeserializeOwned>(&mut self, arguments: Vec<(String, String)>) -> Result<T> {
-        let answer = self.0.request("stats", arguments);
-        answer.with_context(|| {
+    fn request<T: DeserializeOwned>(&mut self, arguments: &serde_json::Value) -> Result<T> {
+        self.ask(arguments).with_context(|| {
             format!(
                 "the program that serves {SOCKET} does not answer like this version of scx_drfq"
             )
         })
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, arguments: &serde_json::Value) -> Result<T> {
+        let request = json!({ "req": "stats", "args": arguments }).to_string() + "\n";
+        self.stream.get_mut().write_all(request.as_bytes())?;
+        self.line.clear();
+        if self.stream.read_line(&mut self.line)? == 0 {
+            return Err(io::Error::from(ErrorKind::UnexpectedEof).into());
+        }
+        match serde_json::from_str::<Answer<T>>(&self.line) {
+            Ok(answer) if answer.errno == 0 => Ok(answer.args.resp),
+            Ok(answer) => bail!("error {}", answer.errno),
+            // An error has a text in place of statistics.
+            Err(wrong) => match serde_json::from_str::<Answer<String>>(&self.line) {
+                Ok(answer) => bail!("{}", answer.args.resp),
+                Err(_) => Err(wrong.into()),
+            },
+        }
     }
 }
 
@@ -156,7 +193,47 @@ pub fn line(prev: &System, cur: &System) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{os::unix::net::UnixListener, thread};
+
     use super::*;
+
+    /// A client whose server answers each request with the next line.
+    fn client_of(lines: &'static [&'static str]) -> (tempfile::TempDir, Client) {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(dir.path().join("stats")).unwrap();
+        thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut requests = BufReader::new(&stream).lines();
+            for line in lines {
+                let request = requests.next().unwrap().unwrap();
+                assert!(request.contains(r#""req":"stats""#), "{request}");
+                writeln!(&stream, "{line}").unwrap();
+            }
+        });
+        let client = Client::connect_to(&dir.path().join("stats")).unwrap();
+        (dir, client)
+    }
+
+    #[test]
+    fn an_answer_is_read_and_an_error_of_the_server_is_told() {
+        let (_dir, mut client) = client_of(&[
+            r#"{"errno":0,"args":{"resp":{"interval_ns":5,"new_member":1}}}"#,
+            r#"{"errno":22,"args":{"resp":"limit is not a number"}}"#,
+            "nonsense",
+        ]);
+        assert_eq!(client.system().unwrap().interval_ns, 5);
+        let refused = format!("{:#}", client.system().unwrap_err());
+        assert!(refused.contains("limit is not a number"), "{refused}");
+        let wrong = format!("{:#}", client.system().unwrap_err());
+        assert!(
+            wrong.contains("does not answer like this version"),
+            "{wrong}"
+        );
+        assert!(
+            client.system().is_err(),
+            "the server has closed the connection"
+        );
+    }
 
     #[test]
     fn a_line_shows_only_events_that_happened() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `scx_drfq top` and `scx_drfq explain`: what runs, against its fair share.
 
+mod background;
 pub mod live;
 mod screen;
 mod settings;
@@ -16,7 +17,7 @@ use anyhow::{Result, anyhow};
 use drfq_recording::reader::{Reader, Replay};
 use drfq_view::{entity, explain::explain, history::History, source::Source};
 
-use self::live::Live;
+use self::{background::Background, live::Live};
 use crate::{
     cli::{Explain, Top},
     local_time::TimeOfDay,
@@ -50,7 +51,7 @@ pub fn run(options: &Top) -> Result<()> {
     if plain {
         print(source)
     } else {
-        screen::run(source)
+        screen::run(Background::start(source))
     }
 }
 

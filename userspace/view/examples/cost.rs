@@ -79,12 +79,7 @@ fn main() {
     app.resize(size);
     for at in 0..refreshes {
         let answer = &answers[(at % ANSWERS) as usize];
-        // scx_stats' client parses twice.
-        let value = serde_json::from_str::<serde_json::Value>(answer);
-        let Some(report) = value
-            .ok()
-            .and_then(|value| serde_json::from_value(value).ok())
-        else {
+        let Ok(report) = serde_json::from_str(answer) else {
             return;
         };
         app.push(snapshot(report, at.into()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The last snapshots, as many as fit.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use crate::{entity::Entity, snapshot::Snapshot};
 
@@ -15,6 +15,8 @@ pub const TASKS_MAX: usize = 150_000;
 #[derive(Clone, Debug, Default)]
 pub struct History {
     snapshots: VecDeque<Arc<Snapshot>>,
+    /// What the machine did in each: CPU time and traffic, as in [`Series`].
+    totals: VecDeque<(f64, f64)>,
     tasks: usize,
 }
 
@@ -31,10 +33,14 @@ impl History {
     /// Adds the newest snapshot and drops the oldest ones that no longer fit.
     pub fn push(&mut self, snapshot: Snapshot) {
         self.tasks += snapshot.report.tasks.len();
+        let cpus = snapshot.cpus.len().max(1) as f64;
+        let busy: f64 = snapshot.cpus.iter().map(|cpu| cpu.busy_pct).sum();
+        self.totals.push_back((busy / cpus, traffic(&snapshot)));
         self.snapshots.push_back(Arc::new(snapshot));
         while self.snapshots.len() > SNAPSHOTS_MAX
             || (self.tasks > TASKS_MAX && self.snapshots.len() > 2)
         {
+            self.totals.pop_front();
             if let Some(old) = self.snapshots.pop_front() {
                 self.tasks -= old.report.tasks.len();
             }
@@ -64,20 +70,25 @@ impl History {
 
     /// At most `length` snapshots up to `back` steps before the newest, oldest first.
     pub fn until(&self, back: usize, length: usize) -> impl Iterator<Item = &Arc<Snapshot>> {
+        self.snapshots.range(self.places(back, length))
+    }
+
+    fn places(&self, back: usize, length: usize) -> Range<usize> {
         let end = self.snapshots.len().saturating_sub(back);
-        self.snapshots.range(end.saturating_sub(length)..end)
+        end.saturating_sub(length)..end
     }
 
     /// What the machine did.
     pub fn machine(&self, back: usize, length: usize) -> Series {
-        let mut series = Series::default();
-        for snapshot in self.until(back, length) {
-            let cpus = snapshot.cpus.len().max(1) as f64;
-            let busy: f64 = snapshot.cpus.iter().map(|cpu| cpu.busy_pct).sum();
-            series.cpu_pct.push(busy / cpus);
-            series.mem_bytes_per_s.push(traffic(snapshot));
+        let (cpu_pct, mem_bytes_per_s) = self
+            .totals
+            .range(self.places(back, length))
+            .copied()
+            .unzip();
+        Series {
+            cpu_pct,
+            mem_bytes_per_s,
         }
-        series
     }
 
     /// What an entity did; nothing while it did not exist.

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The tables of tasks, processes and cgroups.
 
-use ratatui::{
-    Frame,
-    layout::{Alignment, Rect},
-    style::Style,
-    text::Line,
-    widgets::Paragraph,
-};
+use ratatui::{Frame, layout::Rect, style::Style, text::Span, widgets::Paragraph};
 
 use super::{empty, screen::Screen};
 use crate::{
@@ -65,13 +59,17 @@ pub fn draw(frame: &mut Frame, screen: &Screen, app: &App) {
 }
 
 fn cell(frame: &mut Frame, area: Rect, column: &Column, text: String, style: Style) {
-    let side = if column.right {
-        Alignment::Right
-    } else {
-        Alignment::Left
+    let area = area.intersection(frame.area());
+    if area.is_empty() {
+        return;
+    }
+    let width = Span::raw(&text).width() as u16;
+    let x = match column.right {
+        true => area.right().saturating_sub(width).max(area.x),
+        false => area.x,
     };
-    let line = Line::styled(text, style).alignment(side);
-    frame.render_widget(Paragraph::new(line), area);
+    let room = usize::from(area.right() - x);
+    frame.buffer_mut().set_stringn(x, area.y, text, room, style);
 }
 
 fn text_of(app: &App, column: &Column, row: &Row) -> String {
