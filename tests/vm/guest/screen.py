@@ -90,7 +90,7 @@ class Terminal:
         self.screen.feed(self.decoder.decode(data))
         return bool(data)
 
-    def until(self, pattern: str, absent: bool = False, limit_s: float = 20) -> re.Match | None:
+    def until(self, pattern: str, absent: bool = False, limit_s: float = 120) -> re.Match | None:
         """Waits until the screen has the pattern, or no longer has it."""
         end = time.monotonic() + limit_s
         while time.monotonic() < end:
