@@ -124,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
     provision = commands.add_parser("provision", help="get kernels and QEMU into the cache")
     provision.add_argument("--kernel", action="append", default=None, help="kernel to get (default: every alias)")
+    provision.add_argument("--machine", metavar="NAME|FILE.toml", help="get and build what this modelled machine needs")
     one = commands.add_parser(
         "run",
         help="run a command in a VM, in the current directory, as root",
@@ -231,7 +232,11 @@ def main(arguments: list[str]) -> int:
         if args.action == "lock":
             kernels.write_lock(dict(word.partition("=")[::2] for word in args.choice))
             return 0
-        tools.ensure(qemu.PLAIN, args.kernel or list(lock.ALIASES))
+        if args.machine is not None:
+            model.read(args.machine)
+        tools.ensure(qemu.WITH_PLUGINS if args.machine else qemu.PLAIN, args.kernel or list(lock.ALIASES))
+        if args.machine is not None:
+            model.build()
         return 0
     except VmError as error:
         say(f"error: {error}")

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Set 1 of the thesis: two mbw of different weights on the machine thesis, whose controller serves by virtual time.
+# Set 1 of the thesis: two mbw of different weights on the machine lvtf.
 # The words of $DRFQ_MBW_ARGS are further options of the scheduler.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 command -v mbw > /dev/null || fail "mbw is missing; install Debian's package mbw"
-machine=$out/lvtf.toml
-sed 's/^policy = "frfcfs"/policy = "lvtf"/' vm/machines/thesis.toml > "$machine"
 # shellcheck disable=SC2086  # words
-vm --kernel newest --machine "$machine" --machine-stats "$out/ground-truth" --machine-interval 1000000000 -- \
+vm --kernel newest --machine lvtf --machine-stats "$out/ground-truth" --machine-interval 1000000000 -- \
 	env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/mbw.py "$bin/scx_drfq" ${DRFQ_MBW_ARGS-}
 python3 -B tests/vm/mbw_shares.py "$out/ground-truth"

@@ -6,14 +6,15 @@
 //! recorded before it are forgotten. A load dies with its parent.
 
 mod clock;
+mod copy;
 mod dma;
 mod faults;
 mod forkstorm;
 mod hog;
-mod mix;
 mod phases;
 mod process;
 mod report;
+mod requests;
 mod samples;
 mod signals;
 mod sleeper;
@@ -110,12 +111,45 @@ enum Load {
         #[arg(long, default_value_t = 1000)]
         child_us: u64,
     },
-    /// A demonstration: hogs of different weights, sleepers, a page toucher.
-    Mix {
-        /// How many times each part is started.
-        #[arg(long, default_value_t = 1)]
-        sets: usize,
+    /// Copy memory without pause.
+    Copy {
+        /// Memory, half of it source and half destination, KiB.
+        #[arg(long, default_value_t = 16384)]
+        kib: usize,
     },
+    /// Serve requests that arrive at random times; records each latency from its arrival.
+    Requests(Requests),
+}
+
+#[derive(Args)]
+struct Requests {
+    /// Mean time between two arrivals, us.
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    period_us: u64,
+    /// Entries of a table that a request looks up, one after the other.
+    #[arg(long, default_value_t = 1000)]
+    lookups: u32,
+    /// Size of the table, KiB.
+    #[arg(long, default_value_t = 4096)]
+    table_kib: usize,
+    /// Decides the arrivals.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print each latency, us.
+    #[arg(long)]
+    print: bool,
+}
+
+impl From<&Requests> for requests::Requests {
+    fn from(options: &Requests) -> Self {
+        Self {
+            period_ns: options.period_us * 1000,
+            lookups: options.lookups,
+            table_kib: options.table_kib,
+            seed: options.seed,
+            print: options.print,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -151,7 +185,8 @@ impl Load {
             Load::Phases { .. } => "phases",
             Load::Dma { .. } => "dma",
             Load::Forkstorm { .. } => "forkstorm",
-            Load::Mix { .. } => "mix",
+            Load::Copy { .. } => "copy",
+            Load::Requests(_) => "requests",
         }
     }
 
@@ -190,7 +225,8 @@ impl Load {
                 dma::run(report, &reads)?;
             }
             Load::Forkstorm { width, child_us } => forkstorm::run(report, *width, *child_us)?,
-            Load::Mix { sets } => mix::run(report, *sets)?,
+            Load::Copy { kib } => copy::run(report, *kib),
+            Load::Requests(options) => requests::run(report, options.into())?,
         }
         Ok(())
     }

@@ -31,6 +31,9 @@ pub struct Report {
     /// Bytes moved by direct I/O.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dma_bytes: Option<u64>,
+    /// Bytes copied in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copied_bytes: Option<u64>,
     /// From the requested wake-up time to the first instruction after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_latency: Option<Summary>,
@@ -41,6 +44,9 @@ pub struct Report {
     /// From the submission of a read to the first instruction after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io_latency: Option<Summary>,
+    /// From the arrival of a request to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_latency: Option<Summary>,
 }
 
 impl Report {

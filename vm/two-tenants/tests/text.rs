@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The demonstration without a terminal, with a script in place of the virtual machine.
+
+use std::{
+    env, fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+/// Runs the host's side with this script as `vm/vm`.
+fn run(name: &str, script: &str) -> Output {
+    let vm: PathBuf = env::temp_dir().join(format!("drfq-demo-{name}-{}", std::process::id()));
+    fs::write(&vm, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&vm, fs::Permissions::from_mode(0o755)).unwrap();
+    let machine = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../machines/lvtf.toml");
+    let output = Command::new(env!("CARGO_BIN_EXE_drfq-demo"))
+        .args(["host", "--seconds", "1", "--vm"])
+        .arg(&vm)
+        .arg("--machine")
+        .arg(machine)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    fs::remove_file(&vm).unwrap();
+    output
+}
+
+fn sample(half_seconds: u64, scheduler: &str, latency_us: u64) -> String {
+    let usage = |bytes| {
+        format!(r#"{{"cpu_us":{half_seconds},"bytes":{bytes},"weight":100,"processes":2}}"#)
+    };
+    format!(
+        r#"{{"at_ns":{},"scheduler":"{scheduler}","service":{},"hogs":{},"latencies_us":[{latency_us}],"message":null}}"#,
+        half_seconds * 500_000_000,
+        usage(half_seconds),
+        usage(half_seconds * 1_000_000)
+    )
+}
+
+#[test]
+fn without_a_terminal_both_schedulers_are_measured_and_the_result_is_text() {
+    let eevdf = (0..8).map(|at| sample(at, "Eevdf", 40_000));
+    let drfq = (8..20).map(|at| sample(at, "Drfq", 5_000));
+    let lines: Vec<String> = eevdf.chain(drfq).collect();
+    let script = format!("echo booting >&2\ncat <<'END'\n{}\nEND", lines.join("\n"));
+    let output = run("text", &script);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    for words in [
+        "Modelled: cores, caches, lpddr2-1066-x32 memory",
+        "EEVDF: measuring",
+        "scx_drfq: measuring",
+        "at most 5.0 ms instead of 40.0 ms",
+        "8.0 times less",
+    ] {
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+}
+
+#[test]
+fn a_virtual_machine_that_ends_early_is_an_error_with_its_last_words() {
+    let output = run("early", "echo 'vm: error: no static busybox' >&2; exit 125");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors.contains("no static busybox"), "{errors}");
+    assert!(
+        errors.contains("ended before the demonstration did"),
+        "{errors}"
+    );
+}
