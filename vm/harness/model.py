@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import struct
 import subprocess
 import tomllib
 
@@ -15,7 +16,9 @@ _SOURCE = pathlib.Path(__file__).resolve().parent.parent
 _REGISTERS = tomllib.loads((_SOURCE.parent / "gem5-backend/interface/registers.toml").read_text(encoding="utf-8"))
 # Rounded up to what a PCI device can have; the registers end before.
 CONTROLLER_BYTES = _REGISTERS["virtual_machine"]["pci_bytes"]
+_DRAM = tomllib.loads((_SOURCE.parent / "gem5-backend/interface/dram_presets.toml").read_text(encoding="utf-8"))
 _CONTROLLER_FILE = "controller"
+_FIRMWARE_FILE = "memory-device"
 _DEVICE_SOCKET = "device"
 
 
@@ -26,6 +29,8 @@ class MachineModel:
     file: pathlib.Path
     cores: int
     has_storage: bool = False
+    dram: str = ""
+    scale: int = 1
 
 
 def names() -> list[str]:
@@ -53,7 +58,29 @@ def read(name: str) -> MachineModel:
     cores = cpu.get("cores") if isinstance(cpu, dict) else None
     if not isinstance(cores, int) or isinstance(cores, bool) or not 1 <= cores <= 64:
         raise VmError(f"{file}: [cpu] cores must be a number from 1 to 64")
-    return MachineModel(file.absolute(), cores, "storage" in table)
+    memory = table.get("memory")
+    dram = memory.get("dram", "") if isinstance(memory, dict) else ""
+    scale = table.get("scale", 1)
+    return MachineModel(file.absolute(), cores, "storage" in table, str(dram), scale if isinstance(scale, int) else 1)
+
+
+def memory_device(machine: MachineModel) -> bytes | None:
+    """What the firmware tells of the machine's memory (DSP0134, type 17); nothing without a preset.
+
+    Its speed is that of the slowed-down memory."""
+    preset = _DRAM["preset"].get(machine.dram)
+    if preset is None:
+        return None
+    width_bits = 32 if machine.dram.endswith("-x32") else 64
+    bytes_per_us = preset["burst_bytes"] * 1e6 / preset["burst_ps"] / machine.scale
+    speed = max(1, round(bytes_per_us * 8 / width_bits))
+    kinds = {"ddr4": 0x1A, "lpddr2": 0x1C, "ddr5": 0x22}
+    formatted = struct.pack(
+        "<BBHHHHHHBBBBBHHBBBBBIH",
+        *(17, 40, 0x1100, 0x1000, 0xFFFE, width_bits, width_bits, 2048, 9, 0, 1, 2),
+        *(kinds.get(machine.dram.split("-", maxsplit=1)[0], 2), 0x80, speed, 0, 0, 0, 0, 0, 0, speed),
+    ).ljust(40, b"\0")
+    return formatted + b"DIMM A1\0BANK 0\0\0"
 
 
 def _build_dir() -> pathlib.Path:
@@ -137,6 +164,10 @@ def qemu_options(
         device = ["-device", json.dumps({"driver": "vfio-user-pci", "socket": address})]
     if storage_log is not None:
         words["device_log"] = storage_log
+    firmware = memory_device(machine)
+    if firmware is not None:
+        (control / _FIRMWARE_FILE).write_bytes(firmware)
+        device = ["-smbios", f"file={control / _FIRMWARE_FILE}", *device]
     options = "".join("," + f"{key}={value}".replace(",", ",,") for key, value in words.items())
     return [
         "-plugin",

@@ -40,6 +40,19 @@ class Descriptions(unittest.TestCase):
             self.assertIn("cores must be a number from 1 to 64", self.refused(text))
 
 
+class Firmware(unittest.TestCase):
+    def test_the_memory_that_it_tells_has_the_models_speed(self):
+        for name, width_bits, bytes_per_us in (("thesis", 32, 32e6 / 7500 / 15), ("xeon", 64, 19200 / 22)):
+            device = model.memory_device(model.read(name))
+            speed, width = (int.from_bytes(device[at : at + 2], "little") for at in (0x20, 0x0A))
+            self.assertEqual(width, width_bits)
+            self.assertAlmostEqual(speed * width / 8, bytes_per_us, delta=width / 8)
+            self.assertTrue(device.endswith(b"\0\0"))
+
+    def test_memory_without_a_preset_is_not_told(self):
+        self.assertIsNone(model.memory_device(model.MachineModel(pathlib.Path("/m.toml"), 4)))
+
+
 class Options(unittest.TestCase):
     def test_commas_of_paths_are_doubled_for_qemu(self):
         with tempfile.TemporaryDirectory() as directory:
