@@ -28,6 +28,7 @@ use libbpf_rs::{PrintLevel, set_print};
 use crate::{
     bandwidth::Bandwidth,
     bpf_skel::types::drfq_label,
+    capacity::Capacity,
     config::{Config, MbaMode},
     links::{self, Counted, Links},
     loader::{Loading, Scheduler},
@@ -51,6 +52,8 @@ const POLL: Duration = Duration::from_millis(250);
 /// The scheduler cannot run here, or the kernel ended it because of a fault.
 pub fn run(mut settings: Settings) -> Result<()> {
     let options = settings.cli.options.clone();
+    // The firmware's tables and the calibration are root's.
+    let capacity = Capacity::find(options.memory_bandwidth, &root());
     preflight::check(&root())?;
     // Before privileges are dropped and threads are started.
     let guard = match options.mba {
@@ -63,14 +66,21 @@ pub fn run(mut settings: Settings) -> Result<()> {
     listen_to_libbpf(settings.cli.run.verbose);
     let signals = Signals::listen(settings.file.is_some()).context("cannot handle signals")?;
 
-    let config = options.resolve(&Topology::read(&root())?)?;
+    let config = options.resolve(&Topology::read(&root())?, &capacity)?;
     let metrics = settings.cli.run.metrics.as_ref();
     let _metrics = metrics.map(metrics::Server::launch).transpose()?;
     let mut links = Links::open(&config, pagemap, say)?;
     let mut socket = None;
     loop {
         let guard = guard.as_ref();
-        let again = run_once(&mut settings, &signals, guard, &mut links, &mut socket)?;
+        let again = run_once(
+            &mut settings,
+            &capacity,
+            &signals,
+            guard,
+            &mut links,
+            &mut socket,
+        )?;
         if signals.stop() || !again {
             return Ok(());
         }
@@ -97,6 +107,7 @@ fn listen_to_libbpf(verbose: bool) {
 /// Schedules until something ends it. Returns whether to load the scheduler again.
 fn run_once(
     settings: &mut Settings,
+    capacity: &Capacity,
     signals: &Signals,
     guard: Option<&Result<mba::guard::Guard, String>>,
     links: &mut Links,
@@ -104,7 +115,7 @@ fn run_once(
 ) -> Result<bool> {
     let root = root();
     let topology = Topology::read(&root)?;
-    let config = settings.cli.options.resolve(&topology)?;
+    let config = settings.cli.options.resolve(&topology, capacity)?;
     let mut counters = TrafficCounters::open(&config.traffic, &topology, &root)?;
     // Without a PMU, tasks are charged what the controller counts.
     let by_controller = config.controller.is_some() && counters.is_empty();
@@ -113,6 +124,7 @@ fn run_once(
         counters.degraded = None;
     }
     let mut degraded = degradations(&counters, &Detection::new(&root));
+    degraded.extend(capacity.advice());
     let mut facts = facts(&config, &counters);
     facts.mem_measured |= by_controller;
     facts.run_id = settings.cli.run.run_id.unwrap_or(0);
@@ -289,10 +301,7 @@ fn degradations(counters: &TrafficCounters, resctrl: &Detection) -> Vec<String> 
 
 /// The configuration in one line.
 fn summary(config: &Config, facts: &Facts) -> String {
-    let bandwidth = match config.memory_bandwidth_bytes_per_s {
-        Some(bandwidth) => format!("m = {bandwidth}"),
-        None => "not charged without --memory-bandwidth".into(),
-    };
+    let bandwidth = &config.capacity;
     let stand_in = if facts.mem_stand_in {
         " (a stand-in)"
     } else {

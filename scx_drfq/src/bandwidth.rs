@@ -16,6 +16,14 @@ impl Bandwidth {
     /// 100 TB/s. Above it the charge of one byte would lose its precision.
     pub const MAX: Self = Self(100_000_000_000_000);
 
+    /// A bandwidth within the bounds (bytes per second).
+    pub fn new(bytes_per_s: u64) -> Option<Self> {
+        let bandwidth = Self(bytes_per_s);
+        (Self::MIN..=Self::MAX)
+            .contains(&bandwidth)
+            .then_some(bandwidth)
+    }
+
     /// Bytes per second.
     pub fn bytes_per_s(self) -> u64 {
         self.0

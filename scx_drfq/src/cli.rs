@@ -138,6 +138,9 @@ pub enum Command {
     /// Check whether scx_drfq can run here; the exit status is 0 if it can
     Doctor,
 
+    /// Measure the memory of this machine, and keep the result for the scheduler
+    Calibrate(Calibrate),
+
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -286,6 +289,19 @@ impl FromStr for Size {
 
 /// The largest charge (bytes).
 pub const CHARGE_MAX: u64 = 1_000_000_000_000;
+
+/// Options of `calibrate`.
+#[derive(Args, Debug)]
+pub struct Calibrate {
+    /// How long to measure, in all [seconds, 2 to 3600]
+    #[arg(long, value_name = "SEC", default_value_t = 30,
+          value_parser = clap::value_parser!(u16).range(2..=3600))]
+    pub seconds: u16,
+
+    /// Print what is measured, and keep nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
 
 /// Options of `charge-traffic`.
 #[derive(Args, Debug)]

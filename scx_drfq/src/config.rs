@@ -9,7 +9,7 @@ use drfq_controller_link::target::Target;
 use drfq_sense::perf_event::TrafficSource;
 use serde::Serialize;
 
-use crate::bandwidth::Bandwidth;
+use crate::{bandwidth::Bandwidth, capacity::Capacity};
 
 /// delta of dovetailing DRFQ, which has no bound (DRFQ_DELTA_NONE_NS).
 pub const DELTA_NONE_NS: u64 = 1 << 62;
@@ -122,6 +122,9 @@ pub struct Config {
     /// m (bytes per second); none: unknown, memory traffic is not charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bandwidth_bytes_per_s: Option<Bandwidth>,
+    /// m, and where it comes from.
+    #[serde(skip)]
+    pub capacity: Capacity,
     /// 1/m, 32.32 fixed point; 0: memory traffic is not charged.
     pub mem_ns_per_byte_q32: u64,
     /// The queue of each CPU.

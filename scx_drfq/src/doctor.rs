@@ -16,7 +16,12 @@ use drfq_sense::{
     traffic_counters::TrafficCounters,
 };
 
-use crate::{group_limits::GroupLimits, kernel_btf::KernelBtf, preflight, privileges};
+use crate::{
+    capacity::{Capacity, Wanted},
+    group_limits::GroupLimits,
+    kernel_btf::KernelBtf,
+    preflight, privileges,
+};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +62,7 @@ pub fn run(output: &mut impl Write) -> Result<bool> {
     findings.extend(occupied(&root));
     findings.push(privileged());
     match Topology::read(&root) {
-        Ok(topology) => findings.extend([cpus(&topology), pmu(&topology, &root)]),
+        Ok(topology) => findings.extend([cpus(&topology), pmu(&topology, &root), capacity(&root)]),
         Err(error) => findings.push(Finding::new(Verdict::Fail, "CPUs", format!("{error:#}"))),
     }
     findings.extend(group_limits(&root));
@@ -200,6 +205,14 @@ fn cpus(topology: &Topology) -> Finding {
     Finding::new(Verdict::Ok, "CPUs", text)
 }
 
+fn capacity(root: &Path) -> Finding {
+    let capacity = Capacity::find(Wanted::Auto, root);
+    match capacity.advice() {
+        None => Finding::new(Verdict::Ok, "memory", capacity.to_string()),
+        Some(advice) => Finding::new(Verdict::Warn, "memory", advice),
+    }
+}
+
 fn pmu(topology: &Topology, root: &Path) -> Finding {
     let traffic = TrafficSource {
         event: EventChoice::Auto,
@@ -219,7 +232,8 @@ fn pmu(topology: &Topology, root: &Path) -> Finding {
             ),
         ),
         (Ok(counters), None) => {
-            Finding::new(Verdict::Ok, "PMU", format!("counts {}", counters.source))
+            let text = format!("counts {}, not {}", counters.source, counters.missing());
+            Finding::new(Verdict::Ok, "PMU", text)
         }
         (Err(error), None) => Finding::new(Verdict::Warn, "PMU", format!("{error:#}")),
     }

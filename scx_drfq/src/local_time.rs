@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Times of day in the machine's time zone.
 
-use std::{mem, str::FromStr};
+use std::{
+    mem,
+    str::FromStr,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use anyhow::{Result, bail};
 
@@ -110,6 +114,13 @@ pub fn text(at_unix_ns: u64) -> String {
         at.tm_min,
         at.tm_sec
     )
+}
+
+/// The present date, such as `2026-11-22`.
+pub fn today() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now_ns = now.unwrap_or_default().as_nanos() as u64;
+    text(now_ns).split(' ').next().unwrap_or_default().into()
 }
 
 fn fields(unix_s: i64) -> libc::tm {

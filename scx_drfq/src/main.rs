@@ -7,7 +7,10 @@ mod agent;
 mod bandwidth;
 mod bpf_intf;
 mod bpf_skel;
+mod calibrate;
+mod calibration;
 mod callbacks;
+mod capacity;
 mod charge;
 mod cli;
 mod client;
@@ -48,6 +51,7 @@ use anyhow::Result;
 use drfq_sense::{root, topology::Topology};
 
 use crate::{
+    capacity::Capacity,
     cli::Command,
     config::Config,
     settings::{Refusal, Settings},
@@ -100,6 +104,9 @@ fn run(settings: Settings) -> Result<bool, Failure> {
         Some(Command::Completions { shell }) => manual::completions(*shell)?,
         Some(Command::ManPages { directory }) => manual::pages(directory)?,
         Some(Command::Doctor) => return Ok(doctor::run(&mut io::stdout())?),
+        Some(Command::Calibrate(options)) => {
+            calibrate::command(f64::from(options.seconds), options.dry_run)?;
+        }
         Some(Command::ChargeTraffic(charge)) => charge::run(charge.pid, charge.bytes)?,
         None if cli.run.help_stats => server::describe(&mut io::stdout())?,
         None => match cli.run.monitor {
@@ -114,7 +121,8 @@ fn schedule(settings: Settings) -> Result<(), Failure> {
     let cli = &settings.cli;
     let resolve = || -> Result<Config, Failure> {
         let topology = Topology::read(&root())?;
-        let resolved = cli.options.resolve(&topology);
+        let capacity = Capacity::find(cli.options.memory_bandwidth, &root());
+        let resolved = cli.options.resolve(&topology, &capacity);
         resolved.map_err(|error| Failure::Usage(error.to_string()))
     };
     let config = resolve()?;

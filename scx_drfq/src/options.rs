@@ -15,6 +15,7 @@ use drfq_sense::{
 
 use crate::{
     bandwidth::Bandwidth,
+    capacity::{Capacity, Wanted},
     config::{Charging, Config, DELTA_NONE_NS, Entity, HOLD_NEVER_NS, MbaMode, Variant, Weights},
 };
 
@@ -110,10 +111,16 @@ pub struct Options {
     #[arg(long)]
     pub partial: bool,
 
-    /// Memory bandwidth of the machine [bytes per second, optionally with k, M, G
-    /// or T, 1M to 100T; default: unknown, so memory traffic is not charged]
-    #[arg(long, value_name = "BYTES_PER_SEC")]
-    pub memory_bandwidth: Option<Bandwidth>,
+    /// Memory bandwidth of the machine: bytes per second, optionally with k, M, G
+    /// or T, 1M to 100T; auto (default: the last calibration, else an estimate by
+    /// what the firmware tells); or none, so that memory traffic is not charged
+    #[arg(
+        long,
+        value_name = "BYTES_PER_SEC",
+        default_value = "auto",
+        hide_default_value = true
+    )]
+    pub memory_bandwidth: Wanted,
 
     /// Events that count memory traffic, one or two joined by "+": auto (default:
     /// the best of this CPU model), none, cache-misses, LLC-load-misses,
@@ -173,11 +180,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// The values to load on a machine with this topology.
+    /// The values to load on a machine with this topology and memory.
     ///
     /// # Errors
     /// Options contradict each other; in one line.
-    pub fn resolve(&self, topology: &Topology) -> Result<Config> {
+    pub fn resolve(&self, topology: &Topology, capacity: &Capacity) -> Result<Config> {
         let slice_ns = self.slice_us * 1000;
         let slices = |n: u64| n * slice_ns;
         let nr_cpus = topology.online.len() as u32;
@@ -212,8 +219,9 @@ impl Options {
             weights: self.weights,
             partial: self.partial,
             dma: !self.no_dma,
-            memory_bandwidth_bytes_per_s: self.memory_bandwidth,
-            mem_ns_per_byte_q32: self.memory_bandwidth.map_or(0, Bandwidth::ns_per_byte_q32),
+            memory_bandwidth_bytes_per_s: capacity.bandwidth(),
+            mem_ns_per_byte_q32: capacity.bandwidth().map_or(0, Bandwidth::ns_per_byte_q32),
+            capacity: capacity.clone(),
             cpu_llc: topology.cpu_llc.clone(),
             online: topology.online.clone(),
             controller: self.controller.clone(),
@@ -304,6 +312,8 @@ impl Options {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::Parser;
 
     use super::*;
@@ -324,11 +334,11 @@ mod tests {
     }
 
     fn resolve(arguments: &str) -> Result<Config, String> {
-        Command::try_parse_from(arguments.split_whitespace())
-            .map_err(|error| error.to_string())?
-            .options
-            .resolve(&two_llcs())
-            .map_err(|error| error.to_string())
+        let command = Command::try_parse_from(arguments.split_whitespace());
+        let options = command.map_err(|error| error.to_string())?.options;
+        let capacity = Capacity::find(options.memory_bandwidth, Path::new("/nonexistent"));
+        let resolved = options.resolve(&two_llcs(), &capacity);
+        resolved.map_err(|error| error.to_string())
     }
 
     #[test]
@@ -361,7 +371,8 @@ mod tests {
             nr_llcs: 1,
         };
         let command = Command::try_parse_from(["scx_drfq"]).unwrap();
-        let config = command.options.resolve(&topology).unwrap();
+        let capacity = Capacity::Unknown(String::new());
+        let config = command.options.resolve(&topology, &capacity).unwrap();
         assert_eq!(config.wake_credit_ns, 10_000_000);
         assert_eq!(config.cap_ns, 10_000_000);
         // What memory traffic is worth does not depend on the number of CPUs.

@@ -40,6 +40,7 @@ use self::{
     trace::Trace,
 };
 use crate::{
+    capacity::Capacity::Calibrated,
     config::{Config, Entity, MbaMode},
     loader::Window,
     tasks,
@@ -89,10 +90,13 @@ impl Loop {
         let trace = config.mba_trace.as_deref().map(Trace::create).transpose();
         let trace =
             trace.map_err(|error| format!("cannot write the file of --mba-trace: {error}"))?;
-        let m = config.memory_bandwidth_bytes_per_s;
+        // The loop learns the capacity better than an estimate tells it.
+        let m = config.capacity.reliable();
         let capacity = m.map(|m| m.bytes_per_s() as f64 / actuator.domains().len().max(1) as f64);
         Ok(Self {
-            curve: actuator::curve(&info, capacity).filter(|_| acts),
+            curve: measured_curve(config, &info)
+                .or_else(|| actuator::curve(&info, capacity))
+                .filter(|_| acts),
             actuator,
             capacity,
             cpus: config.nr_cpus.into(),
@@ -130,7 +134,22 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-fn vendor() -> Vendor {
+/// The levels as the calibration measured them; none without one.
+fn measured_curve(config: &Config, info: &Info) -> Option<Curve> {
+    let bandwidth = info.bandwidth.as_ref()?;
+    let Calibrated(_, calibration) = &config.capacity else {
+        return None;
+    };
+    let levels = &calibration.domains.first()?.levels;
+    let points: Vec<_> = levels
+        .iter()
+        .map(|level| (level.setting, level.fraction))
+        .collect();
+    (!points.is_empty()).then(|| Curve::new(&points, bandwidth.max))
+}
+
+/// The vendor of the CPU, whose units differ.
+pub fn vendor() -> Vendor {
     match CpuModel::read(&root()).vendor.as_str() {
         "AuthenticAMD" | "HygonGenuine" => Vendor::Amd,
         _ if cfg!(target_arch = "aarch64") => Vendor::Arm,

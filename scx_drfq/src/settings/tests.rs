@@ -35,10 +35,7 @@ fn a_file_sets_options_and_rules() {
     let settings = read("", text).unwrap();
     let options = &settings.cli.options;
     assert_eq!(options.slice_us, 2000);
-    assert_eq!(
-        options.memory_bandwidth.unwrap().bytes_per_s(),
-        12_500_000_000
-    );
+    assert_eq!(options.memory_bandwidth.to_string(), "12500000000");
     assert!(options.no_dma && !settings.cli.run.verbose);
     assert_eq!(settings.cli.libbpf.relaxed_maps, Some(true));
     let rule = |target, weight| Rule { target, weight };

@@ -4,6 +4,7 @@
 
 mod counter;
 pub mod cpu_model;
+pub mod dmi;
 pub mod perf_event;
 pub mod sched_ext;
 pub mod silent_counters;

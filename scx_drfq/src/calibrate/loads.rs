@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads that move memory, one thread per CPU, and how fast they do.
+//!
+//! Each touches one word of every line, so a CPU's speed matters little. A line that is read costs
+//! one line of traffic, one that is written two: it is fetched and written back.
+
+use std::{
+    io, ptr,
+    sync::{
+        Barrier, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Words of 8 bytes in a line, which has 64 bytes on all machines that calibrate.
+const LINE_WORDS: usize = 8;
+const LINE_BYTES: u64 = 64;
+
+/// Lines between two looks at whether the measurement has ended.
+const STEP_LINES: usize = 512;
+
+/// What a thread does with the lines of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Reads them in order.
+    Read,
+    /// Writes them in order.
+    Write,
+    /// Reads one half and writes the other.
+    Copy,
+}
+
+impl Op {
+    /// Lines of traffic for each line that is visited; a copy visits pairs of lines.
+    fn lines(self) -> u64 {
+        match self {
+            Self::Read => 1,
+            Self::Write => 2,
+            Self::Copy => 3,
+        }
+    }
+}
+
+/// What one run measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moved {
+    /// Traffic of all threads (bytes per second).
+    pub bytes_per_s: f64,
+    /// The part of the time that the threads had their CPUs, 0 to 1.
+    pub on_cpu: f64,
+}
+
+/// Memory whose pages the running thread has touched.
+struct Memory(Vec<u64>);
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        // A value other than 0, so that each page is touched.
+        Self(vec![1; bytes / 8])
+    }
+
+    /// Visits lines from `at` on. Returns where the next ones begin.
+    fn visit(&mut self, op: Op, at: usize) -> usize {
+        let half = self.0.len() / 2;
+        let end = match op {
+            Op::Copy => half,
+            Op::Read | Op::Write => self.0.len(),
+        };
+        let stop = (at + STEP_LINES * LINE_WORDS).min(end);
+        for word in (at..stop).step_by(LINE_WORDS) {
+            let here = &mut self.0[word];
+            match op {
+                // SAFETY: a reference is valid and aligned.
+                Op::Read => _ = unsafe { ptr::read_volatile(here) },
+                // SAFETY: as above.
+                Op::Write => unsafe { ptr::write_volatile(here, word as u64) },
+                Op::Copy => {
+                    // SAFETY: as above.
+                    let value = unsafe { ptr::read_volatile(here) };
+                    let there = &mut self.0[half + word];
+                    // SAFETY: as above.
+                    unsafe { ptr::write_volatile(there, value) };
+                }
+            }
+        }
+        if stop == end { 0 } else { stop }
+    }
+}
+
+/// Runs the calling thread on one CPU from now on.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn pin(cpu: u32) -> io::Result<()> {
+    // SAFETY: an empty set is all zeros; both calls get a valid set.
+    let refused = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if refused == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// CPU time of the calling thread.
+fn cpu_time() -> Duration {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `now` is valid; the clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// One thread's measurement.
+#[derive(Default)]
+struct Sum {
+    lines: AtomicU64,
+    cpu: Mutex<Duration>,
+}
+
+/// Runs `op` on these CPUs for `time`, the first fifth of which does not count. `bytes`: of each
+/// thread's memory. `joined` is called by each thread before it touches its memory.
+///
+/// # Errors
+/// A thread cannot run on its CPU, or cannot join.
+pub fn run(
+    op: Op,
+    cpus: &[u32],
+    bytes: usize,
+    time: Duration,
+    joined: impl Fn() -> io::Result<()> + Sync,
+) -> io::Result<Moved> {
+    let (counts, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let ready = Barrier::new(cpus.len() + 1);
+    let failed = Mutex::new(None);
+    let sums: Vec<Sum> = cpus.iter().map(|_| Sum::default()).collect();
+    let (mut counted, mut lines) = (Duration::ZERO, 0);
+    thread::scope(|scope| {
+        for (&cpu, sum) in cpus.iter().zip(&sums) {
+            let (ready, failed, counts, stop, joined) = (&ready, &failed, &counts, &stop, &joined);
+            scope.spawn(move || {
+                let prepared = pin(cpu).and_then(|()| joined());
+                if let Err(error) = prepared {
+                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    ready.wait();
+                    return;
+                }
+                let mut memory = Memory::new(bytes);
+                ready.wait();
+                visit_until(op, &mut memory, counts, stop, sum);
+            });
+        }
+        ready.wait();
+        thread::sleep(time / 5);
+        counts.store(true, Ordering::Relaxed);
+        let began = Instant::now();
+        let before = total(&sums);
+        thread::sleep(time - time / 5);
+        lines = total(&sums) - before;
+        counted = began.elapsed();
+        stop.store(true, Ordering::Relaxed);
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    let cpu = |sum: &Sum| *sum.cpu.lock().unwrap_or_else(PoisonError::into_inner);
+    let cpu: Duration = sums.iter().map(cpu).sum();
+    let seconds = counted.as_secs_f64();
+    Ok(Moved {
+        bytes_per_s: (lines * op.lines() * LINE_BYTES) as f64 / seconds,
+        on_cpu: (cpu.as_secs_f64() / seconds / cpus.len() as f64).min(1.0),
+    })
+}
+
+fn total(sums: &[Sum]) -> u64 {
+    sums.iter()
+        .map(|sum| sum.lines.load(Ordering::Relaxed))
+        .sum()
+}
+
+/// Visits lines until `stop`. CPU time is that since `counts`.
+fn visit_until(op: Op, memory: &mut Memory, counts: &AtomicBool, stop: &AtomicBool, sum: &Sum) {
+    let (mut at, mut began, mut lines) = (0, None, 0);
+    while !stop.load(Ordering::Relaxed) {
+        at = memory.visit(op, at);
+        lines += STEP_LINES as u64;
+        sum.lines.store(lines, Ordering::Relaxed);
+        if began.is_none() && counts.load(Ordering::Relaxed) {
+            began = Some(cpu_time());
+        }
+    }
+    let used = began.map_or(Duration::ZERO, |began| cpu_time() - began);
+    *sum.cpu.lock().unwrap_or_else(PoisonError::into_inner) = used;
+}
+
+/// Time of one read on `cpu` that waits for the one before (ns). `bytes`: of the memory.
+///
+/// # Errors
+/// The thread cannot run on that CPU.
+pub fn latency_ns(cpu: u32, bytes: usize, time: Duration) -> io::Result<f64> {
+    thread::scope(|scope| {
+        let measured = scope.spawn(|| -> io::Result<f64> {
+            pin(cpu)?;
+            let cycle = cycle(bytes / LINE_BYTES as usize);
+            let (mut at, mut reads) = (0usize, 0u64);
+            let began = Instant::now();
+            while began.elapsed() < time {
+                for _ in 0..STEP_LINES {
+                    // SAFETY: every entry is the index of a line's first word.
+                    at = unsafe { ptr::read_volatile(&raw const cycle[at]) } as usize;
+                }
+                reads += STEP_LINES as u64;
+            }
+            Ok(began.elapsed().as_secs_f64() * 1e9 / reads as f64)
+        });
+        let panicked = |_| io::Error::other("the measuring thread panicked");
+        measured.join().map_err(panicked)?
+    })
+}
+
+/// Lines in one random cycle: the first word of each is the index of the next one's (Sattolo).
+fn cycle(lines: usize) -> Vec<u64> {
+    let mut words = vec![0u64; lines * LINE_WORDS];
+    let mut order: Vec<u64> = (0..lines as u64).collect();
+    let mut random = 1u64;
+    for last in (1..lines).rev() {
+        // Knuth's MMIX generator.
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        order.swap(last, (random >> 33) as usize % last);
+    }
+    for (line, next) in order.iter().enumerate() {
+        words[line * LINE_WORDS] = next * LINE_WORDS as u64;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_visits_every_line_once() {
+        for lines in [1, 2, 3, 1000] {
+            let words = cycle(lines);
+            let (mut at, mut seen) = (0, vec![false; lines]);
+            for _ in 0..lines {
+                assert!(!std::mem::replace(&mut seen[at / LINE_WORDS], true));
+                at = words[at] as usize;
+            }
+            assert_eq!(at, 0, "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_visit_ends_at_the_last_line_and_begins_again() {
+        let mut memory = Memory::new(64 * (STEP_LINES + 10));
+        let next = memory.visit(Op::Write, 0);
+        assert_eq!(next, STEP_LINES * LINE_WORDS);
+        assert_eq!(memory.visit(Op::Write, next), 0);
+        let written = memory.0.iter().step_by(LINE_WORDS).enumerate();
+        assert!(
+            written
+                .skip(1)
+                .all(|(line, word)| *word == (line * LINE_WORDS) as u64)
+        );
+    }
+
+    #[test]
+    fn a_copy_writes_the_second_half_from_the_first() {
+        let mut memory = Memory::new(64 * 8);
+        for line in 0..4 {
+            memory.0[line * LINE_WORDS] = 100 + line as u64;
+        }
+        assert_eq!(memory.visit(Op::Copy, 0), 0);
+        let copied: Vec<u64> = memory.0[32..].iter().step_by(LINE_WORDS).copied().collect();
+        assert_eq!(copied, [100, 101, 102, 103]);
+    }
+
+    #[test]
+    fn threads_that_cannot_join_end_the_run() {
+        let refused = || Err(io::Error::other("no"));
+        let result = run(Op::Read, &[0], 4096, Duration::from_millis(1), refused);
+        assert_eq!(result.unwrap_err().to_string(), "no");
+    }
+}

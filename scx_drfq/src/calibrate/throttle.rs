@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A class of our own whose throttle `calibrate` moves. Whatever ends the process, the cleaner of
+//! [`Guard`] removes the class.
+
+use std::{io, path::Path};
+
+use anyhow::{Context, Result};
+use drfq_resctrl::{
+    fs::KernelFs,
+    groups::{Ctrl, Groups},
+    info::{Info, Unit},
+    schemata::{Domain, Resource},
+};
+
+use crate::mba::{guard::Guard, vendor};
+
+/// The class and its levels.
+pub struct Throttle {
+    groups: Groups<KernelFs>,
+    class: Ctrl,
+    domains: Vec<Domain>,
+    levels: Vec<u32>,
+    // Dropped last: the cleaner then finds nothing to do.
+    _guard: Guard,
+}
+
+impl Throttle {
+    /// Makes the class.
+    ///
+    /// # Errors
+    /// Why throttling cannot be measured, in a few words.
+    pub fn open(root: &Path) -> Result<Self, String> {
+        let guard = Guard::open(root)?;
+        if guard.kernel_moves_levels {
+            return Err("the mount option mba_MBps lets the kernel move the levels".into());
+        }
+        let files = KernelFs::open(&guard.point).map_err(|error| error.to_string())?;
+        let info = Info::read(&files, vendor()).map_err(|error| error.to_string())?;
+        let bandwidth = info
+            .bandwidth
+            .as_ref()
+            .filter(|found| found.unit == Unit::Percent);
+        let Some(bandwidth) = bandwidth else {
+            return Err("resctrl does not throttle in percent here (MBA)".into());
+        };
+        let (groups, _) = Groups::open(files).map_err(|error| error.to_string())?;
+        let class = groups
+            .create_ctrl("calibrate")
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            domains: bandwidth.domains.clone(),
+            levels: bandwidth.steps().collect(),
+            groups,
+            class,
+            _guard: guard,
+        })
+    }
+
+    /// All levels, ascending; the last one does not throttle.
+    pub fn levels(&self) -> Vec<u32> {
+        self.levels.clone()
+    }
+
+    /// Sets the level of the class.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn set(&self, setting: u32) -> Result<()> {
+        let values: Vec<_> = self
+            .domains
+            .iter()
+            .map(|&domain| (domain, setting))
+            .collect();
+        let set = self.groups.set(&self.class, Resource::Mb, &values);
+        set.with_context(|| format!("cannot set the throttle to {setting}"))
+    }
+
+    /// Puts the calling thread into the class. It leaves when it ends.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn join(&self) -> io::Result<()> {
+        // SAFETY: the call has no preconditions.
+        let tid = unsafe { libc::gettid() } as u32;
+        let joined = self.groups.add_task(&self.class, tid);
+        joined
+            .map(drop)
+            .map_err(|error| io::Error::other(error.to_string()))
+    }
+}
