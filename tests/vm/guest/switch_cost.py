@@ -35,7 +35,8 @@ def programs(agent):
     for path in glob.glob(f"/proc/{agent.pid}/fdinfo/*"):
         with open(path, encoding="ascii") as file:
             fields = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
-        if "prog_id" in fields:
+        # A link names its program, too.
+        if "run_time_ns" in fields:
             found[fields["prog_id"]] = (int(fields["run_time_ns"]), int(fields["run_cnt"]))
     return found
 
