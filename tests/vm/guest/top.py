@@ -87,7 +87,7 @@ def history(top):
 def mouse(top):
     """Clicks on a tab, a row and a heading."""
     tabs = next(y for y, line in enumerate(top.screen.lines()) if line.startswith("1 Tasks"))
-    top.press(f"\x1b[<0;2;{tabs + 1}M", r"^ +PID USER")
+    top.press(f"\x1b[<0;2;{tabs + 1}M", r"^ +PID[↑↓]? +USER")
     heading = top.screen.lines()[tabs + 1]
     top.press(f"\x1b[<0;{heading.index('CPU%') + 2};{tabs + 2}M", r"CPU%[↑↓]")
     top.press(f"\x1b[<0;4;{tabs + 5}M", r"task \d+ over time")

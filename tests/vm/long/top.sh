@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Every view and key of `scx_drfq top` on a pseudo-terminal, and `scx_drfq explain`, on both kernels.
-# It has not run through yet: on a busy host, views took longer than the limit, which is longer now.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for kernel in oldest newest; do
