@@ -33,8 +33,11 @@ def programs(agent):
     """Run time (ns) and runs of the programs that the agent has open, by number."""
     found = {}
     for path in glob.glob(f"/proc/{agent.pid}/fdinfo/*"):
-        with open(path, encoding="ascii") as file:
-            fields = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+        try:
+            with open(path, encoding="ascii") as file:
+                fields = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+        except FileNotFoundError:
+            continue  # a connection that has ended
         # A link names its program, too.
         if "run_time_ns" in fields:
             found[fields["prog_id"]] = (int(fields["run_time_ns"]), int(fields["run_cnt"]))
