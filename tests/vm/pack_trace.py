@@ -12,6 +12,17 @@ import re
 import subprocess
 import sys
 
+# Points that callbacks come to: a letter, and what the trace tells.
+POINTS = {
+    "look": "l",
+    "peek": "l",
+    "iterate": "l",
+    "take": "k",
+    "move_first": "k",
+    "choose": "o",
+    "wake": "o",
+    "draw": "r",
+}
 OUT = pathlib.Path(__file__).resolve().parents[1] / "sim/traces"
 LINE = re.compile(r"-(\d+)\s+\[(\d+)\].*?([\d.]+): (\w+): (.*)")
 FIELD = re.compile(r"(\w+)=(\{?\w[\w,]*\}?|-\d+)")
@@ -56,6 +67,25 @@ class Packer:
     def event(self, current, cpu, stamp, name, f):
         self.stamp = stamp
         pid = f.get("p")
+        if name in POINTS:
+            self.add(POINTS[name], cpu, f["v"])
+        elif name in ("enqueued", "selected"):
+            self.add(name[0].upper(), cpu)
+        elif name in ("taking", "moving_first"):
+            self.add("K", cpu)
+        elif name == "kicks":
+            self.add("j", cpu)
+        elif name == "put":
+            self.add("q", cpu, *self.clock(f), pid, f["h"])
+        elif name == "now" and self.first is not None:
+            self.add("v", cpu, int(f["v"]) - self.first)
+        elif name == "idle" and (f["f"] != "0" or pid == "0"):
+            # Without a notification, the kernel sets the bit of a CPU that already idles.
+            self.add("u", cpu, int(f["v"] != "0"))
+        else:
+            self.scheduling_class(current, cpu, name, f, pid)
+
+    def scheduling_class(self, current, cpu, name, f, pid):
         if name == "enqueue":
             self.identity(f, pid)
             self.add("e", cpu, *self.clock(f), pid, f["q"], int(f["f"], 16), f["y"])
@@ -91,7 +121,7 @@ def pack(path):
     packer = Packer()
     header = []
     for line in path.read_text(encoding="ascii", errors="replace").splitlines():
-        if line.startswith("# ") and line.split()[1] in ("agent", "cpus", "kernel", "cgroup", "llcs"):
+        if line.startswith("# ") and line.split()[1] in ("agent", "cpus", "kernel", "cgroup", "llcs", "v"):
             header.append(line)
             continue
         found = LINE.search(line)

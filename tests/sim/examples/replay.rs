@@ -54,6 +54,13 @@ fn run(path: &Path, show: usize) -> Result<Vec<Row>, String> {
     for (class, count) in classes {
         println!("  {class}: {count}");
     }
+    println!(
+        "  {} packets, {} with the kernel's S, {} points that were not reached",
+        outcome.packets, outcome.exact, outcome.strays
+    );
+    for (at_ns, pid, late_ns) in outcome.apart_ns.iter().take(show) {
+        println!("  {at_ns} ns: S of {pid} is later by {late_ns} ns in the kernel");
+    }
     for d in outcome.differences.iter().take(show) {
         println!("  {} ns, CPU {}: {} [{}]", d.at_ns, d.cpu, d.text, d.class);
     }

@@ -53,8 +53,11 @@ void dsq_remove(struct task_struct *p)
 {
 	struct dsq *dsq = p->scx.dsq;
 
-	if (!dsq)
+	if (!dsq) {
+		/* A strand may still be about to insert it. */
+		p->scx.ddsp_dsq_id = SCX_DSQ_INVALID;
 		return;
+	}
 	*(p->scx.dsq_prev ? &p->scx.dsq_prev->scx.dsq_next : &dsq->first) = p->scx.dsq_next;
 	*(p->scx.dsq_next ? &p->scx.dsq_next->scx.dsq_prev : &dsq->last) = p->scx.dsq_prev;
 	p->scx.dsq_next = p->scx.dsq_prev = NULL;
@@ -102,33 +105,46 @@ void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq_id, u64 slice, u64 
 	insert_later(p, dsq_id, slice, enq_flags | SCX_ENQ_DSQ_PRIQ);
 }
 
+/* task_can_run_on_remote_rq(), for the dispatching CPU. */
+static bool can_move_here(const struct machine *m, const struct task_struct *p)
+{
+	return cpumask_has(p->cpus_ptr, m->this_cpu) &&
+	       (!p->migration_disabled || p->cpu == m->this_cpu);
+}
+
 /* consume_dispatch_q(): the first task that may run on the dispatching CPU. */
 bool scx_bpf_dsq_move_to_local(u64 dsq_id, u64 enq_flags)
 {
 	struct machine *m = machine_in_use;
 	struct dsq *dsq = dsq_find(m, dsq_id);
+	bool taken = false;
 
 	(void)enq_flags;
+	strand_wait(STRAND_BEGIN, 0, 0);
 	if (!dsq) {
 		scx_bpf_error("no DSQ %llu", (unsigned long long)dsq_id);
 		return false;
 	}
 	for (struct task_struct *p = dsq->first; p; p = p->scx.dsq_next) {
 		count_kernel_steps(1);
-		if (!cpumask_has(p->cpus_ptr, m->this_cpu))
+		if (!can_move_here(m, p))
 			continue;
 		dsq_remove(p);
 		p->cpu = m->this_cpu;
 		dsq_add(m, &m->rqs[m->this_cpu].local, p, 0, false);
-		return true;
+		taken = true;
+		break;
 	}
-	return false;
+	/* The task has left the queue before its run queue is locked, which may take long. */
+	strand_wait(STRAND_TAKE, 0, 0);
+	return taken;
 }
 
 struct task_struct *native_dsq_peek(u64 dsq_id)
 {
 	struct dsq *dsq = dsq_find(machine_in_use, dsq_id);
 
+	strand_wait(STRAND_LOOK, dsq_id, 0);
 	return dsq ? dsq->first : NULL;
 }
 
@@ -137,6 +153,7 @@ void native_iter_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id)
 {
 	struct dsq *dsq = dsq_find(machine_in_use, dsq_id);
 
+	strand_wait(STRAND_LOOK, dsq_id, 0);
 	*it = (struct bpf_iter_scx_dsq){.dsq = dsq};
 	if (!dsq)
 		return;
@@ -144,13 +161,28 @@ void native_iter_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id)
 	it->last_seq = dsq->seq;
 }
 
+/* The first task of an iterator's DSQ that is not before the iterator's place. */
+static struct task_struct *first_after(const struct bpf_iter_scx_dsq *it)
+{
+	struct task_struct *p = it->dsq->first;
+
+	while (p && vtime_before(p->scx.dsq_vtime, it->at_vtime))
+		p = p->scx.dsq_next;
+	return p;
+}
+
 struct task_struct *native_iter_dsq_next(struct bpf_iter_scx_dsq *it)
 {
 	struct task_struct *p = it->next;
 
+	/* Another CPU may have taken it meanwhile. */
+	if (p && p->scx.dsq != it->dsq)
+		p = first_after(it);
 	while (p && p->scx.dsq_seq > it->last_seq)
 		p = p->scx.dsq_next;
 	it->next = p ? p->scx.dsq_next : NULL;
+	if (p)
+		it->at_vtime = p->scx.dsq_vtime;
 	if (p)
 		count_list_step();
 	return p;
@@ -165,7 +197,7 @@ void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
 static bool move(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct dsq *to, u64 enq_flags,
 		 bool by_vtime)
 {
-	if (!to || p->scx.dsq != it->dsq)
+	if (!to || p->scx.dsq != it->dsq || p->scx.dsq_seq > it->last_seq)
 		return false;
 	dsq_remove(p);
 	if (it->vtime_set)
@@ -179,13 +211,18 @@ static bool move(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct dsq 
 bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id, u64 enq_flags)
 {
 	struct machine *m = machine_in_use;
+	bool taken;
 
-	if (dsq_id != SCX_DSQ_LOCAL || !cpumask_has(p->cpus_ptr, m->this_cpu))
-		return false;
-	if (!move(it, p, &m->rqs[m->this_cpu].local, enq_flags, false))
-		return false;
-	p->cpu = m->this_cpu;
-	return true;
+	strand_wait(STRAND_BEGIN, 0, 0);
+	/* The task leaves the queue once its run queue is locked, as this CPU's is already. */
+	if (p->cpu != m->this_cpu)
+		strand_wait(STRAND_UNLINK, 0, 0);
+	taken = dsq_id == SCX_DSQ_LOCAL && can_move_here(m, p) &&
+		move(it, p, &m->rqs[m->this_cpu].local, enq_flags, false);
+	if (taken)
+		p->cpu = m->this_cpu;
+	strand_wait(STRAND_TAKE, 0, 0);
+	return taken;
 }
 
 bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,

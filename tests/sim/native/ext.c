@@ -40,8 +40,6 @@ struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_n
 	m->rqs = calloc(m->nr_cpus, sizeof(*m->rqs));
 	m->llc_of_cpu = calloc(m->nr_cpus, sizeof(*m->llc_of_cpu));
 	m->timer_due_ns = NATIVE_NEVER;
-	m->next_draw = -1;
-	m->idle_hint = -1;
 	m->global.cpu = -1;
 	for (u32 cpu = 0; cpu < m->nr_cpus; cpu++) {
 		struct list_head *list = &m->rqs[cpu].kernel.scx.runnable_list;
@@ -70,6 +68,7 @@ void machine_free(struct machine *m)
 		free(m->arrays[i].values);
 	cgroups_free(m);
 	count_free(m);
+	strands_free(m);
 	free(m->tasks);
 	free(m->rqs);
 	free(m->llc_of_cpu);
@@ -233,7 +232,13 @@ static void direct_dispatch(struct machine *m, struct task_struct *p)
 	u64 id = p->scx.ddsp_dsq_id;
 	struct dsq *dsq = id == SCX_DSQ_LOCAL ? &m->rqs[p->cpu].local : dsq_find(m, id);
 
+	strand_wait(STRAND_INSERT, 0, 0);
+	if (p->scx.ddsp_dsq_id == SCX_DSQ_INVALID)
+		return;
 	p->scx.ddsp_dsq_id = SCX_DSQ_INVALID;
+	/* In a replay that differs from the kernel, another path may have queued it meanwhile. */
+	if (p->scx.dsq)
+		return;
 	if (!dsq) {
 		scx_bpf_error("%s[%d] dispatched to DSQ %llx, which is not there", p->comm, p->pid,
 			      (unsigned long long)id);
@@ -420,6 +425,7 @@ void set_idle(struct machine *m, s32 cpu, bool idle)
 {
 	bool was = m->rqs[cpu].idle;
 
+	strand_wait(STRAND_SET_IDLE, idle, 0);
 	m->rqs[cpu].idle = idle;
 	cpumask_set(&m->idle_mask, cpu, idle);
 	if (was != idle && m->ops->update_idle)
@@ -428,6 +434,7 @@ void set_idle(struct machine *m, s32 cpu, bool idle)
 
 void set_next(struct machine *m, s32 cpu, struct task_struct *next)
 {
+	strand_wait(STRAND_SET_NEXT, 0, 0);
 	dsq_remove(next);
 	next->se.exec_start = task_clock(m, cpu);
 	if (next->sched_info.last_queued)
@@ -490,6 +497,21 @@ void machine_give_cpu(struct machine *m, s32 cpu)
 	m->rqs[cpu].taken = false;
 }
 
+/*
+ * put_prev_task_scx() of a task that has blocked. Its time goes on until the next task is picked,
+ * which may take long if that task comes from another run queue. ops.stopping was called before,
+ * so the task's next packet is charged for it.
+ */
+static void put_blocked(struct machine *m, s32 cpu)
+{
+	struct task_struct *p = m->rqs[cpu].blocked;
+	s64 ran = p ? (s64)(task_clock(m, cpu) - p->se.exec_start) : 0;
+
+	m->rqs[cpu].blocked = NULL;
+	if (ran > 0)
+		p->se.sum_exec_runtime += (u64)ran;
+}
+
 struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
 {
 	struct cpu_rq *rq = &m->rqs[cpu];
@@ -501,6 +523,7 @@ struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
 	count_entry(m, COUNT_SWITCH);
 	update_curr(m, cpu);
 	if (balance(m, cpu, prev)) {
+		strand_decide(m, prev);
 		if (!prev->scx.slice)
 			prev->scx.slice = SCX_SLICE_DFL;
 		return prev;
@@ -508,6 +531,8 @@ struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
 	if (!rq->local.nr && m->global.nr)
 		scx_bpf_dsq_move_to_local(SCX_DSQ_GLOBAL, 0);
 	next = rq->local.first;
+	strand_decide(m, next);
+	put_blocked(m, cpu);
 	if (prev)
 		put_prev(m, prev);
 	if (!next) {

@@ -68,7 +68,7 @@ long native_perf_read(bool second, struct bpf_perf_event_value *value)
 
 u64 scx_bpf_now(void)
 {
-	return machine_in_use->now_ns;
+	return strand_wait(STRAND_NOW, 0, machine_in_use->now_ns);
 }
 
 /* CLOCK_MONOTONIC and the clock of the run queues have nothing to do with each other. */
@@ -86,9 +86,10 @@ u64 bpf_jiffies64(void)
 u32 bpf_get_prandom_u32(void)
 {
 	u64 z = machine_in_use->random += 0x9e3779b97f4a7c15ULL;
+	u64 told = strand_wait(STRAND_DRAW, 0, NATIVE_NEVER);
 
-	if (machine_in_use->next_draw >= 0)
-		return (u32)machine_in_use->next_draw;
+	if (told != NATIVE_NEVER)
+		return (u32)told;
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
 	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
 	return (u32)((z ^ (z >> 31)) >> 32);
@@ -229,12 +230,10 @@ static bool core_idles(struct machine *m, s32 cpu)
 	return cpumask_has(&m->idle_mask, cpu) && cpumask_has(&m->idle_mask, cpu ^ 1);
 }
 
-/* Claims a CPU of @allowed and of @llc (-1: any), if possible on a core that idles as a whole. */
-static s32 pick_idle(struct machine *m, const struct cpumask *allowed, s32 llc)
+/* Claims a CPU of @allowed and of @llc (-1: any), if possible on a core that idles as a whole.
+ * The kernel takes turns among equals. A replay knows whose turn it was: @hint's, if not -1. */
+static s32 pick_idle(struct machine *m, const struct cpumask *allowed, s32 llc, s32 hint)
 {
-	s32 hint = m->idle_hint;
-
-	/* The kernel takes turns among equals. A replay knows whose turn it was. */
 	if (hint >= 0 && cpumask_has(allowed, hint) &&
 	    (llc < 0 || (s32)m->llc_of_cpu[hint] == llc) && claim_idle(m, hint))
 		return hint;
@@ -252,8 +251,10 @@ static s32 pick_idle(struct machine *m, const struct cpumask *allowed, s32 llc)
 
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags)
 {
+	s32 hint = (s32)strand_wait(STRAND_IDLE, 0, (u64)-1);
+
 	(void)flags;
-	return pick_idle(machine_in_use, allowed, -1);
+	return pick_idle(machine_in_use, allowed, -1, hint);
 }
 
 /* The waker is about to block on a CPU that nothing else waits for. */
@@ -273,8 +274,8 @@ static s32 sync_cpu(struct machine *m, struct task_struct *p, s32 prev_cpu)
 /* scx_select_cpu_dfl(): the previous CPU, one of its LLC, any. */
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle)
 {
+	s32 hint = (s32)strand_wait(STRAND_IDLE, 0, (u64)-1), cpu;
 	struct machine *m = machine_in_use;
-	s32 cpu;
 
 	*is_idle = true;
 	if (wake_flags & SCX_WAKE_SYNC) {
@@ -285,9 +286,9 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, 
 	if (cpumask_has(p->cpus_ptr, prev_cpu) && (!m->smt || core_idles(m, prev_cpu)) &&
 	    claim_idle(m, prev_cpu))
 		return prev_cpu;
-	cpu = pick_idle(m, p->cpus_ptr, (s32)m->llc_of_cpu[prev_cpu]);
+	cpu = pick_idle(m, p->cpus_ptr, (s32)m->llc_of_cpu[prev_cpu], hint);
 	if (cpu < 0)
-		cpu = pick_idle(m, p->cpus_ptr, -1);
+		cpu = pick_idle(m, p->cpus_ptr, -1, hint);
 	if (cpu >= 0)
 		return cpu;
 	*is_idle = false;
@@ -301,6 +302,11 @@ void scx_bpf_kick_cpu(s32 cpu, u64 flags)
 
 	if (flags & SCX_KICK_IDLE) {
 		rq->resched |= rq->idle;
+		return;
+	}
+	if (m->kicks_wait) {
+		if (flags & SCX_KICK_PREEMPT)
+			cpumask_set(&m->rqs[m->this_cpu].kicks, cpu, true);
 		return;
 	}
 	if ((flags & SCX_KICK_PREEMPT) && rq->curr)

@@ -5,6 +5,7 @@
 
 #include "count.h"
 #include "machine.h"
+#include "strand.h"
 
 #define NATIVE_MAX_DSQS 2048
 #define NATIVE_MAX_ARRAYS 8
@@ -14,6 +15,8 @@
 struct cpu_rq {
 	struct rq kernel;
 	struct task_struct *curr; /* NULL: the idle task, or a higher class */
+	/* It has blocked, and the next task is not picked yet. */
+	struct task_struct *blocked;
 	struct dsq local;
 	bool resched;
 	/* ops.dispatch is at work. */
@@ -30,6 +33,8 @@ struct cpu_rq {
 	bool counter_dead;
 	/* Time that interrupts took, which no task is charged for. */
 	u64 stolen_ns;
+	/* CPUs whose packet ends when this CPU's kicks are carried out. */
+	struct cpumask kicks;
 };
 
 struct array_map {
@@ -64,10 +69,10 @@ struct machine {
 	struct bpf_timer *timer;
 	u64 timer_due_ns;
 	u64 random;
-	/* The next draw, if a replay knows it; otherwise -1. */
-	s64 next_draw;
-	/* The idle CPU that a replay knows was chosen; otherwise -1. */
-	s32 idle_hint;
+	/* Of a replay: the strands of the CPUs, and the one that runs (NULL: none). */
+	struct strand *strands, *strand;
+	/* The trace tells when kicks are carried out. */
+	bool kicks_wait;
 	char *image; /* the scheduler's variables while another machine is in use */
 	char error[128];
 };

@@ -12,14 +12,19 @@ void replay_set_stolen(struct machine *m, s32 cpu, u64 ns)
 	m->rqs[cpu].stolen_ns = ns;
 }
 
-void replay_set_draw(struct machine *m, s64 draw)
+void replay_defer_kicks(struct machine *m)
 {
-	m->next_draw = draw;
+	m->kicks_wait = true;
 }
 
-void replay_set_idle_hint(struct machine *m, s32 cpu)
+void replay_kicks(struct machine *m, s32 cpu)
 {
-	m->idle_hint = cpu;
+	struct cpumask *kicks = &m->rqs[cpu].kicks;
+
+	for (s32 to = 0; to < (s32)m->nr_cpus; to++)
+		if (cpumask_has(kicks, to) && m->rqs[to].curr)
+			m->rqs[to].curr->scx.slice = 0;
+	*kicks = (struct cpumask){};
 }
 
 void replay_set_identity(struct machine *m, struct task_struct *p, const struct replay_identity *id)
@@ -37,13 +42,6 @@ void replay_set_identity(struct machine *m, struct task_struct *p, const struct 
 	m->ops->set_weight(p, 100);
 }
 
-s32 replay_select(struct machine *m, u64 now_ns, struct task_struct *p, s32 cpu, u64 wake_flags)
-{
-	machine_use(m, now_ns, cpu);
-	p->cpu = m->ops->select_cpu(p, p->cpu, wake_flags);
-	return p->cpu;
-}
-
 /* The kernel chose @cpu where the scheduler claimed another idle CPU. */
 static void replay_claim(struct machine *m, struct task_struct *p, s32 cpu)
 {
@@ -52,16 +50,25 @@ static void replay_claim(struct machine *m, struct task_struct *p, s32 cpu)
 	cpumask_set(&m->idle_mask, cpu, false);
 }
 
-void replay_enqueue(struct machine *m, u64 now_ns, struct task_struct *p, s32 cpu, u64 enq_flags)
+void replay_start(struct machine *m, u64 now_ns, const struct strand_call *call)
 {
-	machine_use(m, now_ns, cpu);
+	struct task_struct *p = call->task;
+	s32 cpu = call->on;
+
+	machine_use(m, now_ns, call->cpu);
+	if (call->path == STRAND_SELECT)
+		p->cpu = cpu;
+	if (call->path != STRAND_ENQUEUE) {
+		strand_start(m, now_ns, call);
+		return;
+	}
 	if (p->scx.flags & SCX_TASK_QUEUED)
 		return;
 	if (p->cpu != cpu && p->scx.ddsp_dsq_id == SCX_DSQ_LOCAL)
 		replay_claim(m, p, cpu);
 	p->cpu = cpu;
 	p->__state = 0;
-	enqueue_task(m, p, enq_flags);
+	strand_start(m, now_ns, call);
 }
 
 void replay_dequeue(struct machine *m, u64 now_ns, struct task_struct *p)
@@ -70,8 +77,10 @@ void replay_dequeue(struct machine *m, u64 now_ns, struct task_struct *p)
 	if (!(p->scx.flags & SCX_TASK_QUEUED))
 		return;
 	dequeue_task(m, p, 0);
-	if (m->rqs[p->cpu].curr == p)
-		m->rqs[p->cpu].curr = NULL;
+	if (m->rqs[p->cpu].curr != p)
+		return;
+	m->rqs[p->cpu].curr = NULL;
+	m->rqs[p->cpu].blocked = p;
 }
 
 /* Takes @p from wherever it is, as far as a run queue is concerned. */
@@ -128,6 +137,16 @@ void replay_exit(struct machine *m, u64 now_ns, struct task_struct *p)
 	replay_dequeue(m, now_ns, p);
 	m->ops->disable(p);
 	m->ops->exit_task(p, &args);
+}
+
+void replay_set_stays(struct task_struct *p, bool stays)
+{
+	p->migration_disabled = stays;
+}
+
+u64 replay_key(const struct task_struct *p)
+{
+	return p->scx.dsq_vtime;
 }
 
 u32 replay_nr_queued(const struct machine *m)

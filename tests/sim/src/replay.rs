@@ -13,15 +13,22 @@ use crate::cpuset::CpuSet;
 use crate::kernel::{CgroupId, Kernel, Place, TaskId};
 
 pub mod event;
+mod paths;
 mod steps;
+pub mod strand;
 
 use event::{Event, Identity, Recording, What};
+use paths::Running;
 use steps::TaskIdentity;
+use strand::{Path, Point};
 
 const ENQUEUE_WAKEUP: i64 = 1;
 const DEQUEUE_SLEEP: i64 = 1;
 /// Of enqueue and dequeue alike: a change of the task, which the trace has as an event.
 const SAVE_RESTORE: i64 = 2;
+/// A CPU was selected, and the task is queued by its waker: in 7.3, and in 6.16. A task that its own
+/// CPU queues after an interrupt does not have it.
+const RQ_SELECTED: i64 = 0x100000 | 0x400;
 const ENQ_CPU_SELECTED: u64 = 1 << 10;
 const WAKE_FLAGS: i64 = 4 | 8 | 16;
 const PF_KTHREAD: i64 = 0x0020_0000;
@@ -61,6 +68,15 @@ pub struct Outcome {
     pub choices: usize,
     /// Choices of a CPU for a woken or new task.
     pub selections: usize,
+    /// Packets that started, and those of them whose S is the kernel's to the nanosecond.
+    pub packets: usize,
+    /// See `packets`.
+    pub exact: usize,
+    /// Of the others: time since the first event (ns), task, and how much later S is in the kernel,
+    /// virtual ns.
+    pub apart_ns: Vec<(u64, i64, i64)>,
+    /// Points of the trace that the simulator's callbacks did not come to.
+    pub strays: usize,
     /// In the order of time.
     pub differences: Vec<Difference>,
 }
@@ -87,8 +103,12 @@ struct Replay<'a> {
     /// What each CPU runs in the simulator, and whether a higher class has it.
     running: Vec<Option<TaskId>>,
     taken: Vec<bool>,
+    /// The path that each CPU is in.
+    paths: Vec<Option<Running>>,
     /// CPUs that were selected for tasks not queued yet.
     selected: HashMap<i64, usize>,
+    /// The clock at which the kernel took tasks from their queues to change them.
+    saved: HashMap<i64, u64>,
     /// How much later S of the tasks is that ran before the recording began, if that is known; and
     /// what this replay finds.
     late: HashMap<i64, u64>,
@@ -115,7 +135,7 @@ fn replay_once(
     late: HashMap<i64, u64>,
 ) -> Result<(Outcome, HashMap<i64, u64>), String> {
     let mut config = Config::new(recording.cpus).llcs(recording.llcs);
-    config.v_origin_ns = first_v_ns(recording, &config);
+    config.v_origin_ns = recording.v_ns;
     change(&mut config);
     let mut replay = Replay {
         recording,
@@ -126,7 +146,9 @@ fn replay_once(
         groups: HashMap::new(),
         running: vec![None; recording.cpus],
         taken: vec![false; recording.cpus],
+        paths: vec![None; recording.cpus],
         selected: HashMap::new(),
+        saved: HashMap::new(),
         late,
         adopted: HashMap::new(),
         outcome: Outcome::default(),
@@ -139,6 +161,7 @@ fn replay_once(
     for cpu in 0..recording.cpus {
         replay.adopt(cpu);
     }
+    replay.kernel.replay_defer_kicks();
     for (index, event) in recording.events.iter().enumerate() {
         while replay.kernel.timer_due_ns() <= event.at_ns {
             let due_ns = replay.kernel.timer_due_ns();
@@ -162,17 +185,6 @@ fn first_start(recording: &Recording, index: usize, pid: i64) -> Option<u64> {
         What::Next(next, _, true, start) if next == pid => Some(start),
         _ => None,
     })
-}
-
-/// V at the start. The process that records runs alone then, so its packet's S is V, and the first
-/// task that it forks starts there.
-fn first_v_ns(recording: &Recording, config: &Config) -> u64 {
-    let mut events = recording.events.iter().enumerate();
-    let start = events.find_map(|(index, event)| match event.what {
-        What::Fork(_, child) => first_start(recording, index, child),
-        _ => None,
-    });
-    start.unwrap_or(config.v_origin_ns)
 }
 
 impl Replay<'_> {
@@ -267,7 +279,11 @@ impl Replay<'_> {
                 What::Switch(pid, 1) => return Picked::Task(pid),
                 What::Switch(_, 0) => return Picked::Idle,
                 What::Switch(..) => return Picked::Higher,
-                What::Identity(_) => {}
+                What::Identity(_)
+                | What::Enqueued
+                | What::Reach(..)
+                | What::Put(..)
+                | What::Idle(_) => {}
                 What::Enqueue(_, _, _, true) => {}
                 What::Dequeue(pid, ..) if self.is_moved_by_dispatch(i, pid) => {}
                 _ => return Picked::Same,
@@ -285,17 +301,6 @@ impl Replay<'_> {
         });
     }
 
-    /// The queue that `ops.dispatch` compares with its own is drawn at random. The draw is an input
-    /// of the scheduler: here, the LLC of the task that the kernel took.
-    fn set_draw(&mut self, cpu: usize, expected: Option<TaskId>) {
-        if self.recording.llcs < 2 {
-            return;
-        }
-        let own = cpu * self.recording.llcs / self.recording.cpus;
-        let llc = expected.and_then(|task| self.kernel.queue_llc(task));
-        self.kernel.replay_set_draw(Some(llc.unwrap_or(own) as u32));
-    }
-
     fn pick(&mut self, index: usize, event: &Event) {
         let cpu = event.cpu;
         let picked = self.picked(index, cpu);
@@ -311,21 +316,10 @@ impl Replay<'_> {
             Picked::Idle | Picked::Higher => None,
         };
         let waiting = self.kernel.replay_nr_queued();
-        self.set_draw(cpu, expected);
-        let got = self.kernel.schedule(event.at_ns, cpu);
         self.outcome.picks += 1;
         self.outcome.choices += usize::from(waiting > 0);
         self.running[cpu] = expected;
-        if got != expected {
-            let class = self.class_of(expected, got);
-            let text = format!(
-                "the kernel ran {}, the simulator {}",
-                self.describe(expected),
-                self.describe(got)
-            );
-            self.differs(event, text, class);
-            self.kernel.replay_force(event.at_ns, cpu, expected);
-        }
+        self.start(event, Path::Schedule, expected);
     }
 
     fn describe(&self, task: Option<TaskId>) -> String {
@@ -335,6 +329,21 @@ impl Replay<'_> {
         let v = self.kernel.v_ns();
         let behind = self.kernel.account(task).start_ns.wrapping_sub(v) as i64;
         format!("{} (S = V {behind:+} ns)", self.name(Some(task)))
+    }
+
+    pub(super) fn decides_otherwise(
+        &mut self,
+        event: &Event,
+        expected: Option<TaskId>,
+        got: Option<TaskId>,
+    ) {
+        let class = self.class_of(expected, got);
+        let text = format!(
+            "the kernel ran {}, the simulator {}",
+            self.describe(expected),
+            self.describe(got)
+        );
+        self.differs(event, text, class);
     }
 
     fn class_of(&self, expected: Option<TaskId>, got: Option<TaskId>) -> &'static str {
@@ -359,18 +368,17 @@ impl Replay<'_> {
     fn enqueue(&mut self, index: usize, event: &Event, pid: i64, cpu: usize, flags: i64) {
         let task = self.task(index, event.at_ns, pid);
         let mut enq_flags = (flags & ENQUEUE_WAKEUP) as u64;
+        if flags & RQ_SELECTED != 0 {
+            enq_flags |= ENQ_CPU_SELECTED;
+        }
         if let Some(selected) = self.selected.remove(&pid) {
-            if enq_flags != 0 {
-                enq_flags |= ENQ_CPU_SELECTED;
-            }
             self.outcome.selections += 1;
             if selected != cpu {
                 let text = format!("the kernel woke {pid} on {cpu}, the simulator on {selected}");
                 self.differs(event, text, "CPU of a wake-up");
             }
         }
-        self.kernel
-            .replay_enqueue(event.at_ns, task, cpu, enq_flags);
+        self.start(event, Path::Enqueue(task, cpu, enq_flags), None);
     }
 
     fn forget_running(&mut self, task: TaskId) {
@@ -381,33 +389,15 @@ impl Replay<'_> {
         }
     }
 
-    /// The idle CPU that the kernel woke at event `index`: that on which the woken task is queued,
-    /// or the next one that leaves idleness.
-    fn idle_hint(&self, index: usize) -> Option<usize> {
-        const SOON_NS: u64 = 1_000_000;
-        let event = &self.recording.events[index];
-        let later = self.recording.events[index + 1..].iter();
-        let mut soon = later.take_while(|e| e.at_ns < event.at_ns + SOON_NS);
-        if let What::Select(pid, ..) = event.what {
-            return soon.find_map(|e| match e.what {
-                What::Enqueue(p, on, ..) if p == pid => Some(on),
-                _ => None,
-            });
-        }
-        let idles = |cpu: usize| self.kernel.cpu_is_idle(cpu);
-        soon.find_map(|e| (e.what == What::Pick && idles(e.cpu)).then_some(e.cpu))
-    }
-
-    /// What the kernel's clock and its choice among equal CPUs were.
-    fn set_inputs(&mut self, index: usize, event: &Event) {
-        let hint = self.idle_hint(index);
-        self.kernel.replay_set_idle_hint(hint);
+    /// What the kernel's clock was.
+    fn set_clock(&mut self, event: &Event) {
         let cpu = match event.what {
             What::Enqueue(_, on, ..) | What::Dequeue(_, on, ..) | What::Next(_, on, ..) => on,
-            What::Tick(_) | What::Pick | What::Yield => event.cpu,
+            What::Tick(_) | What::Pick | What::Yield | What::Put(..) => event.cpu,
             _ => return,
         };
         self.kernel.replay_set_stolen(cpu, event.stolen_ns);
+        self.kernel.strand_set_now(cpu, event.at_ns);
     }
 
     /// A task that acts on `cpu` before anything else is switched to there ran before the trace
@@ -439,39 +429,45 @@ impl Replay<'_> {
 
     fn step(&mut self, index: usize, event: &Event) {
         let (at_ns, cpu) = (event.at_ns, event.cpu);
-        self.set_inputs(index, event);
+        self.set_clock(event);
+        if self.begins_path(index, event) {
+            self.finish(event);
+        }
         match event.what {
             What::Identity(identity) => self.identify(index, identity),
             What::Enqueue(_, _, flags, moved) if moved || flags & SAVE_RESTORE != 0 => {}
             What::Enqueue(pid, on, flags, _) => self.enqueue(index, event, pid, on, flags),
-            What::Dequeue(_, _, flags, _) if flags & SAVE_RESTORE != 0 => {}
-            What::Dequeue(pid, ..) if self.is_moved_by_dispatch(index, pid) => {}
+            What::Dequeue(pid, _, flags, _) if flags & SAVE_RESTORE != 0 => {
+                self.saved.insert(pid, at_ns);
+            }
+            What::Dequeue(pid, ..) if self.is_moved_by_dispatch(index, pid) => {
+                self.takes(event);
+            }
             What::Dequeue(pid, ..) => {
                 let task = self.task(index, at_ns, pid);
                 self.kernel.replay_dequeue(at_ns, task);
                 self.forget_running(task);
             }
             What::Next(pid, on, true, start) => {
-                self.find_late(pid, start);
+                self.compare_start(event, pid, start);
+                self.stage(event, Point::SetNext, false);
                 self.next(index, event, pid, on);
             }
             What::Next(..) => {}
-            What::Tick(_) => self.kernel.tick(at_ns, cpu),
-            What::Select(pid, flags, _) if flags & WAKE_FLAGS & !16 != 0 => {
+            What::Tick(_) => self.start(event, Path::Tick, None),
+            What::Select(pid, flags, last) if flags & WAKE_FLAGS & !16 != 0 => {
                 let task = self.task(index, at_ns, pid);
                 let flags = (flags & WAKE_FLAGS) as u64;
-                let chosen = self.kernel.replay_select(at_ns, task, cpu, flags);
-                self.selected.insert(pid, chosen);
+                self.start(event, Path::Select(task, last, flags), Some(task));
             }
-            What::Select(..) => {}
+            What::Select(..) | What::Enqueued | What::Selected => {}
+            What::Reach(point, told) => self.reach(event, point, told),
+            What::Idle(idle) => self.stage(event, Point::SetIdle, idle),
+            What::Put(pid, stays) => self.put(event, pid, stays),
+            What::Kicks => self.kernel.replay_kicks(cpu),
             What::Pick => self.pick(index, event),
             What::Yield => self.kernel.yield_task(at_ns, cpu),
-            What::Fork(parent, child) => {
-                let parent = self.tasks.get(&parent).copied();
-                let parent = parent.filter(|parent| self.running[cpu] == Some(*parent));
-                self.identities.remove(&child);
-                self.create(index, at_ns, child, parent);
-            }
+            What::Fork(parent, child) => self.fork(index, cpu, parent, child),
             What::Free(pid) => {
                 if let Some(task) = self.tasks.remove(&pid) {
                     self.kernel.replay_exit(at_ns, task);
@@ -489,6 +485,20 @@ impl Replay<'_> {
         }
     }
 
+    fn put(&mut self, event: &Event, pid: i64, stays: bool) {
+        if let Some(task) = self.tasks.get(&pid) {
+            self.kernel.replay_set_stays(*task, stays);
+        }
+        self.stage(event, Point::Insert, false);
+    }
+
+    fn fork(&mut self, index: usize, cpu: usize, parent: i64, child: i64) {
+        let parent = self.tasks.get(&parent).copied();
+        let parent = parent.filter(|parent| self.running[cpu] == Some(*parent));
+        self.identities.remove(&child);
+        self.create(index, self.fork_time(index), child, parent);
+    }
+
     /// Takes over who a task is, and its nice value, of whose change a trace may have no event.
     fn identify(&mut self, index: usize, identity: Identity) {
         let before = self.identities.insert(identity.pid, identity);
@@ -502,11 +512,20 @@ impl Replay<'_> {
         }
     }
 
-    fn find_late(&mut self, pid: i64, start: u64) {
-        if let (Some(None), Some(task)) = (self.adopted.get(&pid), self.tasks.get(&pid)) {
-            let here = self.kernel.account(*task).start_ns;
-            let late = start.wrapping_sub(here);
+    /// A packet of `pid` starts, with S = `start` in the kernel.
+    fn compare_start(&mut self, event: &Event, pid: i64, start: u64) {
+        let Some(task) = self.tasks.get(&pid) else {
+            return;
+        };
+        let late = start.wrapping_sub(self.kernel.replay_key(*task));
+        if let Some(None) = self.adopted.get(&pid) {
             self.adopted.insert(pid, Some(late));
+        }
+        self.outcome.packets += 1;
+        if late == 0 {
+            self.outcome.exact += 1;
+        } else {
+            self.outcome.apart_ns.push((event.at_ns, pid, late as i64));
         }
     }
 
@@ -523,7 +542,10 @@ impl Replay<'_> {
     }
 
     fn change(&mut self, event: &Event) {
-        let at_ns = event.at_ns;
+        let (What::Allowed(pid, _) | What::Weight(pid, _) | What::Move(pid, _)) = event.what else {
+            return;
+        };
+        let at_ns = self.saved.remove(&pid).unwrap_or(event.at_ns);
         match event.what {
             What::Allowed(pid, mask) => {
                 if let Some(task) = self.tasks.get(&pid) {
@@ -532,6 +554,9 @@ impl Replay<'_> {
                 }
             }
             What::Weight(pid, prio) => {
+                if let Some(identity) = self.identities.get_mut(&pid) {
+                    identity.prio = prio;
+                }
                 if let Some(task) = self.tasks.get(&pid) {
                     let nice = (prio - NICE_0_PRIO) as i32;
                     self.kernel.renice(at_ns, *task, nice);

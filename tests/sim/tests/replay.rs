@@ -6,7 +6,16 @@ use std::path::Path;
 use drfq_sim::replay::event::Recording;
 use drfq_sim::replay::{Outcome, replay};
 
-const TRACES: [&str; 5] = ["cgroups", "forks", "pinned", "sleepers", "weights"];
+/// All recordings but `oldest-weights`, whose differences are not explained yet.
+const TRACES: [&str; 7] = [
+    "cgroups",
+    "forks",
+    "llcs",
+    "oldest-sleepers",
+    "pinned",
+    "sleepers",
+    "weights",
+];
 
 fn recording(name: &str) -> Recording {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces");
@@ -19,12 +28,29 @@ fn outcome(name: &str) -> Outcome {
 
 #[test]
 fn the_simulator_decides_as_the_kernel_did() {
+    let mut nearly_all = 0;
     for name in TRACES {
         let outcome = outcome(name);
         assert!(outcome.decisions() > 400, "{name}");
         assert!(outcome.choices > 300, "{name}");
         let identical = outcome.identical();
         assert!(identical > 0.96, "{name}: {identical:.4}");
+        nearly_all += usize::from(identical >= 0.99);
+    }
+    assert!(nearly_all >= 4, "{nearly_all} of {}", TRACES.len());
+}
+
+/// The accounts of the simulator are the kernel's, but for the nanosecond of a rounded division.
+#[test]
+fn packets_start_at_the_kernels_s() {
+    for name in ["sleepers", "oldest-sleepers"] {
+        let outcome = outcome(name);
+        let near = outcome
+            .apart_ns
+            .iter()
+            .filter(|(_, _, late)| late.abs() <= 2);
+        let exact = (outcome.exact + near.count()) as f64 / outcome.packets as f64;
+        assert!(exact > 0.95, "{name}: {exact:.3}");
     }
 }
 

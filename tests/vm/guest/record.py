@@ -17,7 +17,7 @@ import scheduler
 
 TRACING = pathlib.Path("/sys/kernel/tracing")
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-SECONDS = 0.5
+SECONDS = 1.0
 
 _RQ = "c=rq->clock:u64 k=rq->clock_task:u64 q=rq->cpu:s32"
 _TASK = "p=p->pid:s32 s=p->scx.dsq_vtime:u64"
@@ -25,25 +25,51 @@ _WHO = (
     "g=p->tgid:s32 n=p->static_prio:s32 o=p->policy:u32 l=p->flags:x32 m=p->cpus_ptr->bits:x64"
     " y=p->scx.sticky_cpu:s32 w=p->cgroups->dfl_cgrp->kn->id:u64 z=p->real_parent->pid:s32"
 )
-# Name, function, what is recorded. A name's first letters are those of the replay's events.
+# Kind of probe (p: entry, r: return), name, function, what is recorded. tests/vm/pack_trace.py has a letter for each.
 PROBES = (
-    ("enqueue", "enqueue_task_scx", f"{_RQ} {_TASK} {_WHO} f=$arg3:x32"),
-    ("dequeue", "dequeue_task_scx", f"{_RQ} {_TASK} f=$arg3:x32 e=p->__state:u32"),
-    ("next", "set_next_task_scx", f"{_RQ} {_TASK} f=$arg3:u8"),
-    ("tick", "task_tick_scx", "c=rq->clock:u64 k=rq->clock_task:u64 q=rq->cpu:s32 p=curr->pid:s32"),
-    ("select", "select_task_rq_scx", "p=p->pid:s32 s=p->scx.dsq_vtime:u64 r=$arg2:s32 f=$arg3:x32 " + _WHO),
-    ("yield", "yield_task_scx", _RQ),
-    ("fork", "scx_fork", "p=p->pid:s32"),
-    ("allowed", "set_cpus_allowed_scx", "p=p->pid:s32 m=ac->new_mask->bits:x64"),
-    ("weight", "reweight_task_scx", "p=p->pid:s32 n=p->static_prio:s32"),
-    ("move", "scx_cgroup_move_task", "p=p->pid:s32 w=p->cgroups->dfl_cgrp->kn->id:u64"),
+    ("p", "enqueue", "enqueue_task_scx", f"{_RQ} {_TASK} {_WHO} f=$arg3:x32"),
+    ("r", "enqueued", "enqueue_task_scx", ""),
+    ("p", "dequeue", "dequeue_task_scx", f"{_RQ} {_TASK} f=$arg3:x32 e=p->__state:u32"),
+    ("p", "next", "set_next_task_scx", f"{_RQ} {_TASK} f=$arg3:u8"),
+    ("r", "put", "put_prev_task_scx", f"{_RQ} p=p->pid:s32 h=p->migration_disabled:u16"),
+    ("p", "tick", "task_tick_scx", "c=rq->clock:u64 k=rq->clock_task:u64 q=rq->cpu:s32 p=curr->pid:s32"),
+    ("p", "select", "select_task_rq_scx", "p=p->pid:s32 s=p->scx.dsq_vtime:u64 r=$arg2:s32 f=$arg3:x32 " + _WHO),
+    ("r", "selected", "select_task_rq_scx", "v=$retval:s32"),
+    ("p", "yield", "yield_task_scx", _RQ),
+    ("p", "fork", "scx_fork", "p=p->pid:s32"),
+    ("p", "allowed", "set_cpus_allowed_scx", "p=p->pid:s32 m=ac->new_mask->bits:x64"),
+    ("p", "weight", "reweight_task_scx", "p=p->pid:s32 n=p->static_prio:s32"),
+    ("p", "move", "scx_cgroup_move_task", "p=p->pid:s32 w=p->cgroups->dfl_cgrp->kn->id:u64"),
+    ("p", "idle", "__scx_update_idle", "q=rq->cpu:s32 v=idle:u8 f=do_notify:u8 p=rq->curr->pid:s32"),
+    ("p", "kicks", "kick_cpus_irq_workfn", ""),
+    ("p", "iterate", "bpf_iter_scx_dsq_new", "v=dsq_id:u64"),
+    ("p", "taking", "scx_bpf_dsq_move", ""),
+    ("r", "take", "scx_bpf_dsq_move", "v=$retval:u8"),
+    ("r", "now", "scx_bpf_now", "v=$retval:u64"),
+    ("r", "choose", "scx_bpf_select_cpu_dfl", "v=$retval:s32"),
+    ("r", "draw", "bpf_user_rnd_u32", "v=$retval:u32"),
 )
-# These have other names, or other arguments, on some kernels.
+# What some kernels do elsewhere, or under another name: the first of each that there is.
 EITHER = (
-    ("pick", "pick_task_scx", _RQ),
-    ("free", "sched_ext_free", "p=p->pid:s32"),
-    ("free", "sched_ext_dead", "p=p->pid:s32"),
+    (("p", "pick", "balance_scx", _RQ), ("p", "pick", "pick_task_scx", _RQ)),
+    (("p", "free", "sched_ext_dead", "p=p->pid:s32"), ("p", "free", "sched_ext_free", "p=p->pid:s32")),
+    (
+        ("r", "wake", "scx_bpf_pick_idle_cpu_impl", "v=$retval:s32"),
+        ("r", "wake", "scx_bpf_pick_idle_cpu", "v=$retval:s32"),
+    ),
+    (
+        ("p", "moving_first", "scx_bpf_dsq_move_to_local___v2_impl", ""),
+        ("p", "moving_first", "scx_bpf_dsq_move_to_local___v2", ""),
+        ("p", "moving_first", "scx_bpf_dsq_move_to_local", ""),
+    ),
+    (
+        ("r", "move_first", "scx_bpf_dsq_move_to_local___v2_impl", "v=$retval:u8"),
+        ("r", "move_first", "scx_bpf_dsq_move_to_local___v2", "v=$retval:u8"),
+        ("r", "move_first", "scx_bpf_dsq_move_to_local", "v=$retval:u8"),
+    ),
 )
+# Kernels without it look at the head of a queue by iteration.
+OPTIONAL = (("p", "peek", "scx_bpf_dsq_peek_impl", "v=dsq_id:u64"), ("p", "peek", "scx_bpf_dsq_peek", "v=dsq_id:u64"))
 
 
 def write(name, text, extra=os.O_TRUNC):
@@ -55,19 +81,33 @@ def write(name, text, extra=os.O_TRUNC):
         os.close(file)
 
 
-def set_up():
-    write("trace_clock", "mono")
-    write("buffer_size_kb", "32768")
-    for name, function, fields in (*PROBES, *EITHER):
-        # A queued task can be taken once it is in its queue, so at the end of these functions.
-        kind = "r" if name in ("enqueue", "select") else "p"
+def probe(*choices):
+    """Makes the first probe of `choices` that the kernel accepts. Returns whether there is one."""
+    for kind, name, function, fields in choices:
         try:
             write("kprobe_events", f"{kind}:drfq/{name} {function} {fields}", os.O_APPEND)
-        except OSError as error:
-            if (name, function, fields) in PROBES:
-                print(f"cannot probe {function}: {error}; {(TRACING / 'error_log').read_text()}", flush=True)
+        except OSError:
+            continue
+        print(f"{name}: {function}", flush=True)
+        return True
+    return False
+
+
+def set_up():
+    write("trace_clock", "mono")
+    write("buffer_size_kb", "65536")
+    refused = [choices[0][2] for choices in (*((one,) for one in PROBES), *EITHER) if not probe(*choices)]
+    if refused:
+        sys.exit(f"FAILED: cannot probe {', '.join(refused)}: {(TRACING / 'error_log').read_text()}")
+    probe(*OPTIONAL)
     write("events/drfq/enable", "1")
     write("events/sched/sched_switch/enable", "1")
+
+
+def missed():
+    """How many events no probe recorded."""
+    lines = (line.split() for line in (TRACING / "kprobe_profile").read_text().splitlines())
+    return sum(int(words[2]) for words in lines)
 
 
 def group(name, weight, parent=CGROUPS):
@@ -151,17 +191,26 @@ class Case:
 def record(name, load, agent, out):
     write("trace", "")
     case = Case(load)
+    # V stands still while nothing but this script runs. The budget of the agent fills up.
+    v_ns = scheduler.stats()["system"]["vtime_ns"]
+    time.sleep(1.5)
     write("tracing_on", "1")
     getattr(case, name)()
     time.sleep(SECONDS)
     write("tracing_on", "0")
-    header = [f"# agent {agent.pid}", f"# cpus {os.cpu_count()}", f"# llcs {llcs()}", f"# kernel {os.uname().release}"]
+    header = [
+        f"# agent {agent.pid}",
+        f"# cpus {os.cpu_count()}",
+        f"# llcs {llcs()}",
+        f"# kernel {os.uname().release}",
+        f"# v {v_ns}",
+    ]
     for path in case.groups:
         parent = path.parent.stat().st_ino if path.parent != CGROUPS else 0
         header.append(f"# cgroup {path.stat().st_ino} {parent} {(path / 'cpu.weight').read_text().strip()}")
     text = (TRACING / "trace").read_text()
     lost = sum("LOST" in line for line in text.splitlines())
-    print(f"{name}: {text.count(chr(10))} lines, {lost} gaps", flush=True)
+    print(f"{name}: {text.count(chr(10))} lines, {lost} gaps, {missed()} missed", flush=True)
     (out / f"{name}.trace").write_text("\n".join(header) + "\n" + text)
     case.stop()
 

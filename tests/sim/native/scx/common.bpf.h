@@ -341,6 +341,8 @@ struct bpf_iter_scx_dsq {
 	struct dsq *dsq;
 	struct task_struct *next;
 	u64 last_seq;
+	/* The key of the last task that it visited. */
+	u64 at_vtime;
 	u64 vtime;
 	bool vtime_set;
 };

@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
-/// The task comes from another run queue.
-const ENQUEUE_MIGRATED: i64 = 0x40000;
+use super::strand::Point;
+
+/// The task comes from another run queue: in 7.3, and in 6.16. Each kernel leaves the other's bit 0.
+const ENQUEUE_MIGRATED: i64 = 0x40000 | 0x40;
 const ENQUEUE_WAKEUP: i64 = 1;
 
 /// Who a task is.
@@ -35,6 +37,8 @@ pub enum What {
     Identity(Identity),
     /// `enqueue_task_scx()`: task, CPU of the run queue, flags, whether `ops.dispatch` moves it.
     Enqueue(i64, usize, i64, bool),
+    /// That function returns. The CPU may have begun another path since.
+    Enqueued,
     /// `dequeue_task_scx()`: task, CPU of the run queue, flags, `__state`.
     Dequeue(i64, usize, i64, i64),
     /// `set_next_task_scx()`: task, CPU, whether the CPU switches to it, S.
@@ -43,6 +47,16 @@ pub enum What {
     Tick(i64),
     /// `select_task_rq_scx()`: task, flags, the CPU that it last ran on.
     Select(i64, i64, usize),
+    /// That function returns.
+    Selected,
+    /// A callback comes to a point: which one, and what the trace tells.
+    Reach(Point, u64),
+    /// `put_prev_task_scx()` returns: the task, and whether it must not migrate.
+    Put(i64, bool),
+    /// `scx_update_idle()` begins: whether the CPU idles.
+    Idle(bool),
+    /// `kick_cpus_irq_workfn()`.
+    Kicks,
     /// `pick_task_scx()`.
     Pick,
     /// `yield_task_scx()`.
@@ -94,6 +108,8 @@ pub struct Recording {
     pub cpus: usize,
     /// Number of last-level caches.
     pub llcs: usize,
+    /// V at the beginning, virtual ns.
+    pub v_ns: u64,
     /// The kernel's release.
     pub kernel: String,
     /// Parents come before their children.
@@ -107,6 +123,7 @@ fn header(recording: &mut Recording, words: &[&str]) -> Option<()> {
         ["agent", pid] => recording.agent = pid.parse().ok()?,
         ["cpus", n] => recording.cpus = n.parse().ok()?,
         ["llcs", n] => recording.llcs = n.parse().ok()?,
+        ["v", ns] => recording.v_ns = ns.parse().ok()?,
         ["kernel", release] => recording.kernel = release.into(),
         ["cgroup", id, parent, weight] => recording.groups.push(Group {
             id: id.parse().ok()?,
@@ -118,8 +135,8 @@ fn header(recording: &mut Recording, words: &[&str]) -> Option<()> {
     Some(())
 }
 
-/// The event of a letter and its numbers.
-fn event(kind: &str, n: &[i128]) -> Option<Event> {
+/// The event of a letter and its numbers. One without a time is at `now_ns`.
+fn event(kind: &str, n: &[i128], now_ns: u64) -> Option<Event> {
     let int = |i: usize| n.get(i).copied().map(|x| x as i64);
     let cpu_at = |i: usize| int(i).map(|x| x as usize);
     let what = match kind {
@@ -137,7 +154,7 @@ fn event(kind: &str, n: &[i128]) -> Option<Event> {
             // What ops.dispatch moves, it moves to its own CPU. A change of affinity is carried
             // out on the CPU that the task leaves.
             let flags = int(5)?;
-            let migrated = flags & (ENQUEUE_MIGRATED | ENQUEUE_WAKEUP) == ENQUEUE_MIGRATED;
+            let migrated = flags & ENQUEUE_MIGRATED != 0 && flags & ENQUEUE_WAKEUP == 0;
             let moved = int(6)? >= 0 || migrated && cpu_at(0) == cpu_at(4);
             What::Enqueue(int(3)?, cpu_at(4)?, flags, moved)
         }
@@ -145,6 +162,17 @@ fn event(kind: &str, n: &[i128]) -> Option<Event> {
         "n" => What::Next(int(3)?, cpu_at(4)?, int(5)? != 0, *n.get(6)? as u64),
         "t" => What::Tick(int(3)?),
         "s" => What::Select(int(2)?, int(3)?, cpu_at(4)?),
+        "E" => What::Enqueued,
+        "S" => What::Selected,
+        "l" => What::Reach(Point::Look, int(1)? as u64),
+        "K" => What::Reach(Point::Begin, 0),
+        "k" => What::Reach(Point::Take, int(1)? as u64),
+        "v" => What::Reach(Point::Now, int(1)?.max(0) as u64),
+        "o" => What::Reach(Point::Idle, int(1)? as u64),
+        "r" => What::Reach(Point::Draw, int(1)? as u64),
+        "q" => What::Put(int(3)?, int(4)? != 0),
+        "u" => What::Idle(int(1)? != 0),
+        "j" => What::Kicks,
         "p" => What::Pick,
         "y" => What::Yield,
         "f" => What::Fork(int(2)?, int(3)?),
@@ -155,12 +183,12 @@ fn event(kind: &str, n: &[i128]) -> Option<Event> {
         "c" => What::Switch(int(3)?, int(4)?),
         _ => return None,
     };
-    let timed = matches!(kind, "e" | "d" | "n" | "t" | "p" | "y");
-    let identity = kind == "i";
+    let clocked = matches!(kind, "e" | "d" | "n" | "t" | "p" | "y" | "q");
+    let timed = clocked || matches!(kind, "s" | "f" | "x" | "a" | "w" | "m" | "c");
     Some(Event {
-        cpu: if identity { 0 } else { cpu_at(0)? },
-        at_ns: if identity { 0 } else { int(1)?.max(0) as u64 },
-        stolen_ns: if timed { int(2)?.max(0) as u64 } else { 0 },
+        cpu: if kind == "i" { 0 } else { cpu_at(0)? },
+        at_ns: if timed { int(1)?.max(0) as u64 } else { now_ns },
+        stolen_ns: if clocked { int(2)?.max(0) as u64 } else { 0 },
         what,
     })
 }
@@ -184,9 +212,9 @@ impl Recording {
             }
             let numbers: Result<Vec<i128>, _> = words[1..].iter().map(|w| w.parse()).collect();
             let numbers = numbers.map_err(|_| wrong())?;
-            recording
-                .events
-                .push(event(words[0], &numbers).ok_or_else(wrong)?);
+            let now_ns = recording.events.last().map_or(0, |event| event.at_ns);
+            let event = event(words[0], &numbers, now_ns).ok_or_else(wrong)?;
+            recording.events.push(event);
         }
         if recording.cpus == 0 || recording.events.is_empty() {
             return Err("the recording names no CPUs, or has no event".into());

@@ -15,15 +15,15 @@ struct RawIdentity {
 
 unsafe extern "C" {
     fn replay_set_stolen(m: *mut Machine, cpu: i32, ns: u64);
-    fn replay_set_draw(m: *mut Machine, draw: i64);
-    fn replay_set_idle_hint(m: *mut Machine, cpu: i32);
+    fn replay_defer_kicks(m: *mut Machine);
+    fn replay_kicks(m: *mut Machine, cpu: i32);
     fn replay_set_identity(m: *mut Machine, p: *mut Task, id: *const RawIdentity);
-    fn replay_select(m: *mut Machine, now_ns: u64, p: *mut Task, cpu: i32, flags: u64) -> i32;
-    fn replay_enqueue(m: *mut Machine, now_ns: u64, p: *mut Task, cpu: i32, flags: u64);
     fn replay_dequeue(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn replay_force(m: *mut Machine, now_ns: u64, cpu: i32, p: *mut Task);
     fn replay_change_cpus(m: *mut Machine, now_ns: u64, p: *mut Task, allowed: *const u64);
     fn replay_exit(m: *mut Machine, now_ns: u64, p: *mut Task);
+    fn replay_set_stays(p: *mut Task, stays: bool);
+    fn replay_key(p: *const Task) -> u64;
     fn replay_nr_queued(m: *const Machine) -> u32;
 }
 
@@ -49,16 +49,16 @@ impl Kernel {
         self.with(|m| unsafe { replay_set_stolen(m, cpu as i32, ns) });
     }
 
-    /// What the next random draws are; `None`: random.
-    pub fn replay_set_draw(&mut self, draw: Option<u32>) {
+    /// From now on, kicks wait for [`Self::replay_kicks`].
+    pub fn replay_defer_kicks(&mut self) {
         // SAFETY: the machine lives.
-        self.with(|m| unsafe { replay_set_draw(m, draw.map_or(-1, i64::from)) });
+        self.with(|m| unsafe { replay_defer_kicks(m) });
     }
 
-    /// Which of several idle CPUs is chosen from now on; `None`: the first.
-    pub fn replay_set_idle_hint(&mut self, cpu: Option<usize>) {
+    /// `kick_cpus_irq_workfn()` on `cpu`.
+    pub fn replay_kicks(&mut self, cpu: usize) {
         // SAFETY: the machine lives.
-        self.with(|m| unsafe { replay_set_idle_hint(m, cpu.map_or(-1, |cpu| cpu as i32)) });
+        self.with(|m| unsafe { replay_kicks(m, cpu as i32) });
     }
 
     /// The task is what the trace says.
@@ -75,20 +75,6 @@ impl Kernel {
         let p = self.task_pointer(task);
         // SAFETY: machine and tasks live.
         self.with(|m| unsafe { replay_set_identity(m, p, &raw const raw) });
-    }
-
-    /// `ops.select_cpu`, called on `cpu`; the CPU that it chose.
-    pub fn replay_select(&mut self, now_ns: u64, task: TaskId, cpu: usize, flags: u64) -> usize {
-        let p = self.task_pointer(task);
-        // SAFETY: machine and task live.
-        self.with(|m| unsafe { replay_select(m, now_ns, p, cpu as i32, flags) }) as usize
-    }
-
-    /// `enqueue_task_scx()` on the run queue of `cpu`.
-    pub fn replay_enqueue(&mut self, now_ns: u64, task: TaskId, cpu: usize, flags: u64) {
-        let p = self.task_pointer(task);
-        // SAFETY: machine and task live.
-        self.with(|m| unsafe { replay_enqueue(m, now_ns, p, cpu as i32, flags) });
     }
 
     /// `dequeue_task_scx()`.
@@ -118,6 +104,20 @@ impl Kernel {
         let p = self.task_pointer(task);
         // SAFETY: machine and task live.
         self.with(|m| unsafe { replay_exit(m, now_ns, p) });
+    }
+
+    /// Whether the task must not migrate for now.
+    pub fn replay_set_stays(&mut self, task: TaskId, stays: bool) {
+        let p = self.task_pointer(task);
+        // SAFETY: the task lives as long as the machine.
+        self.with(|_| unsafe { replay_set_stays(p, stays) });
+    }
+
+    /// The task's `dsq_vtime`, virtual ns.
+    pub fn replay_key(&self, task: TaskId) -> u64 {
+        let p = self.task_pointer(task);
+        // SAFETY: the task lives as long as the machine.
+        self.with(|_| unsafe { replay_key(p) })
     }
 
     /// Tasks that wait on any queue of the scheduler.
