@@ -79,8 +79,9 @@ set *args:
 gem5 *args:
     @'{{justfile_directory()}}/gem5-backend/gem5/run' '{{target}}/gem5-backend' "$@"
 
-# Unit tests of the VM harness and of the tables of results
+# Unit tests of the VM harness and of the tables of results, and whether the mutations still fit bpf/
 test-python:
+    tests/sim/mutate --check
     python3 -B -m unittest discover -s vm/harness/tests -t vm
     python3 -B -m unittest discover -s tools/measurements/tests -t tools
 
