@@ -27,15 +27,13 @@ fn run(name: &str, script: &str) -> Output {
 }
 
 fn sample(half_seconds: u64, scheduler: &str, latency_us: u64) -> String {
+    let at_ns = half_seconds * 500_000_000;
     let usage = |bytes| {
         format!(r#"{{"cpu_us":{half_seconds},"bytes":{bytes},"weight":100,"processes":2}}"#)
     };
-    format!(
-        r#"{{"at_ns":{},"scheduler":"{scheduler}","service":{},"hogs":{},"latencies_us":[{latency_us}],"message":null}}"#,
-        half_seconds * 500_000_000,
-        usage(half_seconds),
-        usage(half_seconds * 1_000_000)
-    )
+    let (service, hogs) = (usage(half_seconds), usage(half_seconds * 1_000_000));
+    format!(r#"{{"at_ns":{at_ns},"scheduler":"{scheduler}","service":{service},"hogs":{hogs},"#)
+        + &format!(r#""latencies_us":[{latency_us}],"message":null}}"#)
 }
 
 #[test]
