@@ -13,6 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use drfq_stats::{
     events::EVENTS,
     report::{System, Tasks},
+    rows::Rows,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
@@ -62,7 +63,11 @@ impl Client {
         })
     }
 
-    fn connect_to(socket: &Path) -> io::Result<Self> {
+    /// Connects to a socket.
+    ///
+    /// # Errors
+    /// Nothing serves it, or this user may not connect.
+    pub fn connect_to(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
@@ -104,6 +109,16 @@ impl Client {
     /// The scheduler has ended, or another program serves the socket.
     pub fn tasks(&mut self, limit: usize) -> Result<Tasks> {
         self.request(&json!({ "target": "tasks", "limit": limit.to_string() }))
+    }
+
+    /// What a view shows of all tasks since the last such request.
+    ///
+    /// # Errors
+    /// The scheduler has ended, or it is of another version.
+    pub fn rows(&mut self, limit: usize) -> Result<Tasks> {
+        let arguments = json!({ "target": "rows", "limit": limit.to_string() });
+        let rows: Rows = self.request(&arguments)?;
+        Tasks::try_from(rows).map_err(|error| anyhow!(error))
     }
 
     fn request<T: DeserializeOwned>(&mut self, arguments: &serde_json::Value) -> Result<T> {

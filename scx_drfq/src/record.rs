@@ -11,7 +11,11 @@ use anyhow::{Context, Result, bail};
 use drfq_recording::writer::Writer;
 use drfq_view::source::Source;
 
-use crate::{cli::Record, signals::Signals, top::live::Live};
+use crate::{
+    cli::Record,
+    signals::Signals,
+    top::live::{Form, Live},
+};
 
 /// How long a signal may wait.
 const POLL: Duration = Duration::from_millis(100);
@@ -23,7 +27,7 @@ const POLL: Duration = Duration::from_millis(100);
 pub fn run(options: &Record) -> Result<()> {
     let signals = Signals::listen(false).context("cannot handle signals")?;
     let duration = options.duration.map(|time| time.0);
-    let mut source = Live::open(options.interval.0, duration, usize::MAX)?;
+    let mut source = Live::open(options.interval.0, duration, usize::MAX, Form::Whole)?;
     let mut writer = Writer::open(&options.file, options.max_size.0)?;
     let mut problem = None;
     let mut count = 0u64;

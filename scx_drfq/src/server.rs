@@ -11,6 +11,7 @@ use drfq_stats::{
     interval::{system, tasks},
     mba_report::{Mba, MbaGroup},
     report::{Cpu, System, Task, Tasks},
+    rows::Rows,
     sample::{Facts, Sample},
 };
 use scx_stats::{Meta, StatsOps, StatsServer, StatsServerData};
@@ -89,6 +90,13 @@ fn data(facts: &Facts, loaded: &Sample) -> Data {
                 Ok(serde_json::to_value(tasks(facts, prev, cur, limit))?)
             }),
         )
+        .add_ops(
+            "rows",
+            target(true, facts, loaded, |facts, prev, cur, limit| {
+                let tasks = tasks(facts, prev, cur, limit);
+                Ok(serde_json::to_value(Rows::from(tasks))?)
+            }),
+        )
 }
 
 fn target(
@@ -163,7 +171,7 @@ mod tests {
             .unwrap();
         let (samples, requests) = server.channels();
         std::thread::spawn(move || {
-            for at_ns in [1000, 3000, 4000] {
+            for at_ns in [1000, 3000, 3000, 4000] {
                 requests.recv().unwrap();
                 samples.send(Ok(sample(at_ns))).unwrap();
             }
@@ -188,6 +196,12 @@ mod tests {
             (second.system.interval_ns, second.tasks[0].cpu_pct),
             (2000, 50.0)
         );
+        let of_rows = arguments(&[("target", "rows"), ("limit", "5")]);
+        let rows: Rows = client.request("stats", of_rows).unwrap();
+        let shown = Tasks::try_from(rows).unwrap();
+        // The target has its own intervals: this one began when the scheduler was loaded.
+        assert_eq!((shown.system.interval_ns, shown.tasks[0].pid), (3000, 7));
+        assert_eq!(shown.tasks[0].cpu_pct, 50.0);
         let system: System = client.request("stats", vec![]).unwrap();
         assert_eq!(
             (system.interval_ns, system.events["switches"]),

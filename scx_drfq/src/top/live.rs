@@ -23,11 +23,43 @@ use crate::client::Client;
 /// What is known of a process is read again after this time, because it may move.
 const PROCESS_AGE: Duration = Duration::from_secs(5);
 
+/// What a snapshot has of each task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Every statistic.
+    Whole,
+    /// What a view shows; the scheduler may be of another version, and gives all.
+    Shown,
+}
+
+impl Form {
+    fn ask(self, client: &mut Client, limit: usize) -> Result<Tasks> {
+        match self {
+            Self::Whole => client.tasks(limit),
+            Self::Shown => client.rows(limit),
+        }
+    }
+
+    /// Connects. Returns the form that the scheduler knows.
+    fn connect(self, connect: impl Fn() -> Result<Client>) -> Result<(Client, Self)> {
+        let mut client = connect()?;
+        // The first report would cover the time since the scheduler was loaded.
+        if self.ask(&mut client, 0).is_ok() {
+            return Ok((client, self));
+        }
+        drop(client);
+        let mut client = connect()?;
+        Self::Whole.ask(&mut client, 0)?;
+        Ok((client, Self::Whole))
+    }
+}
+
 /// Snapshots at regular intervals, as long as the scheduler runs.
 pub struct Live {
     client: Client,
     interval: Duration,
     limit: usize,
+    form: Form,
     next: Instant,
     end: Option<Instant>,
     kernel: Kernel,
@@ -38,10 +70,13 @@ impl Live {
     ///
     /// # Errors
     /// No scheduler is running, or this user may not connect to it.
-    pub fn open(interval: Duration, duration: Option<Duration>, limit: usize) -> Result<Self> {
-        let mut client = Client::connect()?;
-        // The first report would cover the time since the scheduler was loaded.
-        client.tasks(0)?;
+    pub fn open(
+        interval: Duration,
+        duration: Option<Duration>,
+        limit: usize,
+        form: Form,
+    ) -> Result<Self> {
+        let (client, form) = form.connect(Client::connect)?;
         let mut kernel = Kernel::new(root());
         kernel.cpus();
         let now = Instant::now();
@@ -49,6 +84,7 @@ impl Live {
             client,
             interval,
             limit,
+            form,
             next: now + interval,
             end: duration.map(|duration| now + duration),
             kernel,
@@ -70,13 +106,12 @@ impl Source for Live {
             return Ok(None);
         }
         self.next += self.interval;
-        if let Ok(report) = self.client.tasks(self.limit) {
+        if let Ok(report) = self.form.ask(&mut self.client, self.limit) {
             // After a long pause, the missed intervals are not made up for.
             self.next = self.next.max(Instant::now());
             return Ok(Some(self.kernel.complete(report)));
         }
-        self.client = Client::reconnect()?;
-        self.client.tasks(0)?;
+        (self.client, self.form) = self.form.connect(Client::reconnect)?;
         self.next = Instant::now() + self.interval;
         Ok(None)
     }
@@ -241,6 +276,11 @@ fn unix_ns() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{BufRead, BufReader, Write},
+        os::unix::net::UnixListener,
+    };
+
     use drfq_stats::report::Task;
 
     use super::*;
@@ -249,6 +289,34 @@ mod tests {
         let path = root.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    /// Serves two connections of a scheduler that knows the target `tasks` alone.
+    fn older_scheduler(listener: &UnixListener) {
+        for stream in listener.incoming().take(2).map(Result::unwrap) {
+            for request in BufReader::new(&stream).lines() {
+                let answer = if request.unwrap().contains(r#""target":"tasks""#) {
+                    r#"{"errno":0,"args":{"resp":{"nr_tasks":5}}}"#
+                } else {
+                    r#"{"errno":22,"args":{"resp":"unknown stat target"}}"#
+                };
+                writeln!(&stream, "{answer}").unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_scheduler_that_is_older_than_the_view_is_asked_for_whole_tasks() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stats");
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = std::thread::spawn(move || older_scheduler(&listener));
+        let connect = || Ok(Client::connect_to(&path)?);
+        let (mut client, form) = Form::Shown.connect(connect).unwrap();
+        assert_eq!(form, Form::Whole);
+        assert_eq!(form.ask(&mut client, 9).unwrap().nr_tasks, 5);
+        drop(client);
+        server.join().unwrap();
     }
 
     #[test]

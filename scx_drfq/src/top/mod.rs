@@ -17,7 +17,10 @@ use anyhow::{Result, anyhow};
 use drfq_recording::reader::{Reader, Replay};
 use drfq_view::{entity, explain::explain, history::History, source::Source};
 
-use self::{background::Background, live::Live};
+use self::{
+    background::Background,
+    live::{Form, Live},
+};
 use crate::{
     cli::{Explain, Top},
     local_time::TimeOfDay,
@@ -47,6 +50,7 @@ pub fn run(options: &Top) -> Result<()> {
         options.interval.0,
         options.duration.map(|time| time.0),
         rows,
+        if plain { Form::Whole } else { Form::Shown },
     )?;
     if plain {
         print(source)
@@ -82,7 +86,7 @@ fn print(mut source: impl Source) -> Result<()> {
 /// # Errors
 /// No scheduler is running, or nothing has the name.
 pub fn explain_entity(options: &Explain) -> Result<()> {
-    let mut source = Live::open(options.interval.0, None, usize::MAX)?;
+    let mut source = Live::open(options.interval.0, None, usize::MAX, Form::Shown)?;
     let snapshot = loop {
         sleep(source.wait());
         if let Some(snapshot) = source.poll()? {

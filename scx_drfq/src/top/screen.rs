@@ -10,7 +10,7 @@ use crossterm::{
 };
 use drfq_view::{
     app::{App, Effect},
-    draw::draw,
+    paint::Painter,
     palette::Palette,
     source::Source,
 };
@@ -43,12 +43,13 @@ fn refresh(terminal: &mut DefaultTerminal, mut source: impl Source) -> Result<()
     let colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut app = App::new(source.name(), settings, Palette::new(colours));
     app.message = wrong;
+    let mut painter = Painter::default();
     let mut stale = true;
     // A recording stays on the screen after its end.
     while !source.over() || source.span().is_some() {
         if stale {
             app.resize(terminal.size()?.into());
-            terminal.draw(|frame| draw(frame, &app))?;
+            painter.paint(terminal, &app)?;
             stale = false;
         }
         let paused = source.span().is_some() && (app.frozen || source.over());

@@ -10,4 +10,5 @@ pub mod events;
 pub mod interval;
 pub mod mba_report;
 pub mod report;
+pub mod rows;
 pub mod sample;

@@ -8,10 +8,10 @@
 
 use std::{env, sync::Arc};
 
-use drfq_stats::report::Tasks;
+use drfq_stats::{report::Tasks, rows::Rows};
 use drfq_view::{
     app::App,
-    draw::draw,
+    paint::Painter,
     palette::Palette,
     settings::Settings,
     snapshot::{Process, Snapshot},
@@ -38,9 +38,13 @@ fn report(tasks: u32, round: u32) -> Tasks {
     report
 }
 
-fn snapshot(report: Tasks, at: u64) -> Snapshot {
-    let mut snapshot = drfq_view::fixture::noisy();
-    snapshot.at_unix_ns += at * 100_000_000;
+fn snapshot(report: Tasks, template: &Snapshot, at: u64) -> Snapshot {
+    let mut snapshot = Snapshot {
+        at_unix_ns: template.at_unix_ns + at * 100_000_000,
+        cgroups: template.cgroups.clone(),
+        cpus: template.cpus.clone(),
+        ..Snapshot::default()
+    };
     let process = Arc::new(Process {
         name: "postgres".into(),
         user: "postgres".into(),
@@ -64,7 +68,7 @@ fn main() {
         std::process::exit(2);
     };
     let answers: Vec<String> = (0..ANSWERS)
-        .map(|round| serde_json::to_string(&report(tasks, round)).unwrap_or_default())
+        .map(|round| serde_json::to_string(&Rows::from(report(tasks, round))).unwrap_or_default())
         .collect();
     let size = Rect::new(0, 0, columns as u16, lines as u16);
     let options = TerminalOptions {
@@ -77,13 +81,18 @@ fn main() {
     let mut app = App::new("live".into(), Settings::default(), Palette::new(true));
     app.view = View::Tasks;
     app.resize(size);
+    let mut painter = Painter::default();
+    let template = drfq_view::fixture::noisy();
     for at in 0..refreshes {
         let answer = &answers[(at % ANSWERS) as usize];
-        let Ok(report) = serde_json::from_str(answer) else {
+        let Ok(rows) = serde_json::from_str::<Rows>(answer) else {
             return;
         };
-        app.push(snapshot(report, at.into()));
-        let _ = terminal.draw(|frame| draw(frame, &app));
+        let Ok(report) = Tasks::try_from(rows) else {
+            return;
+        };
+        app.push(snapshot(report, &template, at.into()));
+        let _ = painter.paint(&mut terminal, &app);
     }
     println!("{} bytes an answer", answers[0].len());
 }

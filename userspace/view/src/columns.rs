@@ -4,7 +4,7 @@
 use crate::{
     entity::Entity,
     row::Row,
-    words::{percent, rate},
+    words::{decimals, percent, rate},
 };
 
 /// A column.
@@ -48,7 +48,7 @@ fn weight(row: &Row) -> String {
     match (&row.entity, row.weight) {
         (_, 0.0) => "-".into(),
         (Entity::Cgroup(_), weight) => format!("{weight:.0}"),
-        (_, weight) => format!("{weight:.3}"),
+        (_, weight) => decimals(weight, 3),
     }
 }
 
@@ -59,7 +59,7 @@ fn dashed(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
 fn milliseconds(ns: f64) -> String {
     match ns / 1e6 {
         0.0 => "-".into(),
-        ms if ms < 10.0 => format!("{ms:.2}"),
+        ms if ms < 10.0 => decimals(ms, 2),
         ms => format!("{ms:.0}"),
     }
 }
@@ -87,15 +87,15 @@ columns! {
         |row| dashed(row.pid().map(f64::from), |pid| pid.to_string()),
         |row| Key::Number(row.pid().map_or(0.0, f64::from));
     "user" "USER" 8 left "user of the process"
-        |row| row.user.clone(), |row| Key::Text(&row.user);
+        |row| row.user().to_owned(), |row| Key::Text(row.user());
     "tasks" "TASKS" 6 right "number of tasks"
         |row| row.tasks.to_string(), |row| Key::Number(row.tasks.into());
     "weight" "WEIGHT" 7 right "w of a task (1 is nice 0), or cpu.weight of a cgroup"
         weight, |row| Key::Number(row.weight);
     "cpu" "CPU%" 6 right "CPU time, percent of one CPU"
-        |row| format!("{:.1}", row.cpu_pct), |row| Key::Number(row.cpu_pct);
+        |row| decimals(row.cpu_pct, 1), |row| Key::Number(row.cpu_pct);
     "fair" "FAIR%" 6 right "ideal fair CPU time, percent of one CPU; - asks for less"
-        |row| dashed(row.entitled.then_some(row.fair_pct), |fair| format!("{fair:.1}")),
+        |row| dashed(row.entitled.then_some(row.fair_pct), |fair| decimals(fair, 1)),
         |row| Key::Number(if row.entitled { row.fair_pct } else { -1.0 });
     "distance" "DIST%" 7 right "distance from the fair share, percent of it"
         |row| dashed(row.distance_pct(), |distance| {
@@ -110,7 +110,7 @@ columns! {
     "controller" "CTRL" 9 right "traffic that the memory controller counted"
         |row| rate(row.controller_bytes_per_s), |row| Key::Number(row.controller_bytes_per_s);
     "share" "SHARE%" 7 right "dominant share: percent of the machine"
-        |row| format!("{:.1}", row.dominant_pct()), |row| Key::Number(row.dominant_pct());
+        |row| decimals(row.dominant_pct(), 1), |row| Key::Number(row.dominant_pct());
     "resource" "RES" 6 left "resource of the dominant share"
         |row| row.dominant().into(), |row| Key::Text(row.dominant());
     "wait" "WAIT%" 6 right "time that tasks waited for a CPU"
@@ -123,11 +123,11 @@ columns! {
         |row| dashed(row.level_pct, |level| format!("{level:.0}")),
         |row| Key::Number(row.level_pct.unwrap_or(101.0));
     "lag" "S-V ms" 8 right "distance of its virtual time from the system's"
-        |row| format!("{:.1}", row.lag_ns as f64 / 1e6), |row| Key::Number(row.lag_ns as f64);
+        |row| decimals(row.lag_ns as f64 / 1e6, 1), |row| Key::Number(row.lag_ns as f64);
     "state" "STATE" 7 left "state of its most active task"
         |row| row.state.word().into(), |row| Key::Text(row.state.word());
     "cgroup" "CGROUP" 24 left "path of its cgroup"
-        |row| row.cgroup.clone(), |row| Key::Text(&row.cgroup);
+        |row| row.cgroup().to_owned(), |row| Key::Text(row.cgroup());
     "name" "NAME" 16 left "name of the task, process, unit or container"
         |row| row.name.clone(), |row| Key::Text(&row.name);
 }

@@ -40,8 +40,13 @@ impl Entity {
 
     /// The tasks of the entity.
     pub fn tasks<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = &'a Task> {
+        // A task is found once; the heaviest come first.
+        let most = match self {
+            Self::Task(_) => 1,
+            _ => usize::MAX,
+        };
         let tasks = snapshot.report.tasks.iter();
-        tasks.filter(|task| self.holds(task, snapshot))
+        tasks.filter(|task| self.holds(task, snapshot)).take(most)
     }
 
     /// The group that shares memory bandwidth and holds the entity or is in it.
@@ -193,6 +198,9 @@ fn unescape(text: &str) -> String {
 
 /// Text without control characters, which could move the cursor.
 pub fn clean(text: &str) -> String {
+    if text.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
+        return text.to_owned();
+    }
     text.replace(char::is_control, "?")
 }
 

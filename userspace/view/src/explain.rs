@@ -96,7 +96,7 @@ fn capacity(system: &System) -> f64 {
 fn sum(snapshot: &Snapshot, entity: &Entity) -> Option<Row> {
     let first = entity.tasks(snapshot).next()?;
     let mut row = match entity {
-        Entity::Cgroup(path) => Row::cgroup(path, 0, snapshot),
+        Entity::Cgroup(path) => Row::of_cgroup(path, 0, snapshot),
         _ => Row::new(entity.clone(), first.comm.clone()),
     };
     let weight = row.weight;

@@ -38,9 +38,9 @@ impl Filter {
     /// Whether a row matches all words.
     pub fn admits(&self, row: &Row) -> bool {
         self.terms.iter().all(|term| match term {
-            Term::Name(part) => contains(&row.name, part) || contains(&row.cgroup, part),
-            Term::User(part) => contains(&row.user, part),
-            Term::Cgroup(part) => contains(&row.cgroup, part),
+            Term::Name(part) => contains(&row.name, part) || contains(row.cgroup(), part),
+            Term::User(part) => contains(row.user(), part),
+            Term::Cgroup(part) => contains(row.cgroup(), part),
             Term::Pid(pid) => row.pid() == Some(*pid),
             Term::Weight('>', limit) => row.weight > *limit,
             Term::Weight('<', limit) => row.weight < *limit,
@@ -83,13 +83,30 @@ fn term(word: &str) -> Result<Term, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use drfq_stats::report::Task;
+
     use super::*;
-    use crate::entity::Entity;
+    use crate::{
+        entity::Entity,
+        snapshot::{Process, Snapshot},
+    };
 
     fn row() -> Row {
         let mut row = Row::new(Entity::Task(7), "Postgres".into());
-        row.user = "ada".into();
-        row.cgroup = "/system.slice/pg.service".into();
+        let process = Process {
+            user: "ada".into(),
+            cgroup: "/system.slice/pg.service".into(),
+            ..Process::default()
+        };
+        let mut snapshot = Snapshot::default();
+        snapshot.processes.insert(7, Arc::new(process));
+        let task = Task {
+            tgid: 7,
+            ..Task::default()
+        };
+        row.place(&task, &snapshot);
         row.weight = 3.0;
         row
     }

@@ -16,6 +16,7 @@ pub mod fixture;
 pub mod gallery;
 pub mod history;
 pub mod input;
+pub mod paint;
 pub mod palette;
 pub mod picture;
 pub mod row;

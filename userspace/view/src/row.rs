@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A row of a table: what a task, a process or a cgroup got over an interval.
 
+use std::sync::Arc;
+
 use drfq_stats::{mba_report::MbaGroup, report::Task};
 
 use crate::{
     entity::{Entity, clean, unit_name},
-    snapshot::Snapshot,
+    snapshot::{Process, Snapshot},
 };
 
 /// One row.
@@ -15,10 +17,11 @@ pub struct Row {
     pub entity: Entity,
     /// The name of the task, process or unit.
     pub name: String,
-    /// The user; empty if unknown.
-    pub user: String,
-    /// The cgroup; `/` if unknown.
-    pub cgroup: String,
+    /// The process of a task; none if it is unknown, and for the kernel's.
+    process: Option<Arc<Process>>,
+    /// The path of a cgroup; empty for others.
+    path: String,
+    kernel: bool,
     /// Levels above it in a tree.
     pub depth: usize,
     /// Whether it has rows below it in a tree.
@@ -99,8 +102,9 @@ impl Row {
         Self {
             entity,
             name,
-            user: String::new(),
-            cgroup: String::new(),
+            process: None,
+            path: String::new(),
+            kernel: false,
             depth: 0,
             parent: false,
             folded: false,
@@ -199,19 +203,35 @@ impl Row {
     /// The user and the cgroup of a task.
     pub fn place(&mut self, task: &Task, snapshot: &Snapshot) {
         if let Some(process) = snapshot.processes.get(&task.tgid) {
-            self.user.clone_from(&process.user);
-            self.cgroup.clone_from(&process.cgroup);
-        } else if task.kthread != 0 {
-            self.user = "kernel".into();
-            self.cgroup = "/".into();
+            self.process = Some(Arc::clone(process));
+        } else {
+            self.kernel = task.kthread != 0;
+        }
+    }
+
+    /// The user; empty if unknown.
+    pub fn user(&self) -> &str {
+        match &self.process {
+            Some(process) => &process.user,
+            None if self.kernel => "kernel",
+            None => "",
+        }
+    }
+
+    /// The cgroup; empty if unknown.
+    pub fn cgroup(&self) -> &str {
+        match &self.process {
+            Some(process) => &process.cgroup,
+            None if self.kernel => "/",
+            None => &self.path,
         }
     }
 
     /// The row of a cgroup without its tasks.
-    pub fn cgroup(path: &str, depth: usize, snapshot: &Snapshot) -> Self {
+    pub fn of_cgroup(path: &str, depth: usize, snapshot: &Snapshot) -> Self {
         let mut row = Self::new(Entity::Cgroup(path.to_owned()), unit_name(path));
         row.depth = depth;
-        row.cgroup = path.to_owned();
+        row.path = path.to_owned();
         let cgroup = snapshot.cgroups.get(path).copied().unwrap_or_default();
         row.weight = cgroup.cpu_weight.map_or(0.0, f64::from);
         row

@@ -43,50 +43,91 @@ impl Order {
 }
 
 /// Finds the group that shares memory bandwidth and holds a task.
-struct Groups<'a>(HashMap<String, &'a MbaGroup>);
+#[derive(Default)]
+struct Groups<'a> {
+    /// By the id that ends the name of a process or task.
+    by_id: HashMap<u32, &'a MbaGroup>,
+    by_path: HashMap<&'a str, &'a MbaGroup>,
+    /// The group of each path that was asked for.
+    found: HashMap<String, Option<&'a MbaGroup>>,
+}
 
 impl<'a> Groups<'a> {
-    /// Groups by path or by id, which ends the name of a process or task.
     fn new(snapshot: &'a Snapshot) -> Self {
-        let groups = snapshot.report.system.mba.groups.iter();
-        let named = groups.map(|group| {
-            let name = &group.name;
-            let id = name.rsplit(' ').next().unwrap_or(name);
-            let key = if name.starts_with('/') { name } else { id };
-            (key.to_owned(), group)
-        });
-        Self(named.collect())
+        let mut groups = Self::default();
+        for group in &snapshot.report.system.mba.groups {
+            let name = group.name.as_str();
+            if name.starts_with('/') {
+                groups.by_path.insert(name, group);
+            } else if let Some(id) = name.rsplit(' ').next().and_then(|id| id.parse().ok()) {
+                groups.by_id.insert(id, group);
+            }
+        }
+        groups
     }
 
-    fn of(&self, ids: &[u32], path: &str) -> Option<&'a MbaGroup> {
-        if self.0.is_empty() {
+    fn of(&mut self, ids: &[u32], path: &str) -> Option<&'a MbaGroup> {
+        // A look into an empty map costs as much as one into a full one.
+        if !self.by_id.is_empty()
+            && let Some(group) = ids.iter().find_map(|id| self.by_id.get(id))
+        {
+            return Some(group);
+        }
+        if self.by_path.is_empty() {
             return None;
         }
-        let by_id = ids.iter().find_map(|id| self.0.get(&id.to_string()));
-        let by_path = || levels(path).filter_map(|level| self.0.get(level)).last();
-        by_id.or_else(by_path).copied()
+        if let Some(found) = self.found.get(path) {
+            return *found;
+        }
+        let groups = levels(path).filter_map(|level| self.by_path.get(level));
+        let found = groups.last().copied();
+        self.found.insert(path.to_owned(), found);
+        found
     }
+}
+
+/// Sorts the rows of tasks or processes.
+fn sort(rows: &mut [Row], order: &Order) {
+    let key = order.column.key;
+    let by_number = rows.first().map(key);
+    if !matches!(by_number, Some(Key::Number(_))) {
+        return rows.sort_by(|a, b| order.compare(a, b));
+    }
+    // Comparisons are many, so each key is computed once.
+    rows.sort_by_cached_key(|row| {
+        let place = match key(row) {
+            Key::Number(number) => total_order(number),
+            Key::Text(_) => 0,
+        };
+        (if order.ascending { place } else { !place }, row.pid())
+    });
+}
+
+/// A number that is ordered as [`f64::total_cmp`] orders.
+fn total_order(number: f64) -> i64 {
+    let bits = number.to_bits() as i64;
+    bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
 /// The rows of tasks.
 pub fn tasks(snapshot: &Snapshot, filter: &Filter, order: &Order) -> Vec<Row> {
-    let groups = Groups::new(snapshot);
+    let mut groups = Groups::new(snapshot);
     let tasks = snapshot.report.tasks.iter();
     let mut rows: Vec<Row> = tasks
         .map(|task| {
             let mut row = Row::task(task, snapshot);
-            row.finish(snapshot, groups.of(&[task.pid, task.tgid], &row.cgroup));
+            row.finish(snapshot, groups.of(&[task.pid, task.tgid], row.cgroup()));
             row
         })
         .filter(|row| filter.admits(row))
         .collect();
-    rows.sort_by(|a, b| order.compare(a, b));
+    sort(&mut rows, order);
     rows
 }
 
 /// The rows of processes, each with all its threads.
 pub fn processes(snapshot: &Snapshot, filter: &Filter, order: &Order) -> Vec<Row> {
-    let groups = Groups::new(snapshot);
+    let mut groups = Groups::new(snapshot);
     let mut rows: BTreeMap<u32, Row> = BTreeMap::new();
     for task in &snapshot.report.tasks {
         let row = rows.entry(task.tgid).or_insert_with(|| {
@@ -101,12 +142,12 @@ pub fn processes(snapshot: &Snapshot, filter: &Filter, order: &Order) -> Vec<Row
     let mut rows: Vec<Row> = rows
         .into_iter()
         .map(|(pid, mut row)| {
-            row.finish(snapshot, groups.of(&[pid], &row.cgroup));
+            row.finish(snapshot, groups.of(&[pid], row.cgroup()));
             row
         })
         .filter(|row| filter.admits(row))
         .collect();
-    rows.sort_by(|a, b| order.compare(a, b));
+    sort(&mut rows, order);
     rows
 }
 
@@ -119,7 +160,7 @@ pub fn cgroups(
     folded: &BTreeSet<String>,
 ) -> Vec<Row> {
     let mut rows = cgroup_sums(snapshot);
-    let groups = Groups::new(snapshot);
+    let mut groups = Groups::new(snapshot);
     for (path, row) in &mut rows {
         row.finish(snapshot, groups.of(&[], path));
     }
@@ -149,12 +190,12 @@ pub fn cgroups(
 
 fn cgroup_sums(snapshot: &Snapshot) -> BTreeMap<String, Row> {
     let mut rows: BTreeMap<String, Row> = BTreeMap::new();
-    rows.insert("/".into(), Row::cgroup("/", 0, snapshot));
+    rows.insert("/".into(), Row::of_cgroup("/", 0, snapshot));
     for task in &snapshot.report.tasks {
         let path = cgroup_of(task, snapshot);
         for (depth, level) in std::iter::once("/").chain(levels(path)).enumerate() {
             if !rows.contains_key(level) {
-                rows.insert(level.to_owned(), Row::cgroup(level, depth, snapshot));
+                rows.insert(level.to_owned(), Row::of_cgroup(level, depth, snapshot));
             }
             if let Some(row) = rows.get_mut(level) {
                 let weight = row.weight;
@@ -171,9 +212,9 @@ fn flatten(mut children: BTreeMap<String, Vec<Row>>, folded: &BTreeSet<String>) 
     let mut stack = children.remove("").unwrap_or_default();
     let mut flat = Vec::new();
     while let Some(mut row) = stack.pop() {
-        let below = children.remove(&row.cgroup).unwrap_or_default();
+        let below = children.remove(row.cgroup()).unwrap_or_default();
         row.parent = !below.is_empty();
-        row.folded = row.parent && folded.contains(&row.cgroup);
+        row.folded = row.parent && folded.contains(row.cgroup());
         if !row.folded {
             stack.extend(below);
         }

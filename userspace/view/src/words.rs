@@ -11,9 +11,9 @@ pub fn rate(bytes_per_s: f64) -> String {
         _ => return "-".into(),
     };
     match bytes_per_s / scale {
-        number if number < 9.995 => format!("{number:.2}{unit}"),
-        number if number < 99.95 => format!("{number:.1}{unit}"),
-        number => format!("{number:.0}{unit}"),
+        number if number < 9.995 => decimals(number, 2) + unit,
+        number if number < 99.95 => decimals(number, 1) + unit,
+        number => decimals(number, 0) + unit,
     }
 }
 
@@ -32,8 +32,43 @@ pub fn percent(value: f64) -> String {
     if value < 0.05 {
         "-".into()
     } else {
-        format!("{value:.1}")
+        decimals(value, 1)
     }
+}
+
+/// A number with `digits` behind the point. A large screen has over a thousand of them, and
+/// the formatter of the standard library costs four times as much.
+pub fn decimals(value: f64, digits: u8) -> String {
+    let scaled = (value * 10_f64.powi(digits.into())).round_ties_even();
+    // Whole numbers are exact up to some 1e15.
+    if !(1.0..1e15).contains(&scaled.abs()) {
+        return format!("{value:.0$}", usize::from(digits));
+    }
+    let mut rest = scaled.abs() as u64;
+    let mut text = [0; 20];
+    let mut at = text.len();
+    let mut put = |byte| {
+        at -= 1;
+        text[at] = byte;
+    };
+    for _ in 0..digits {
+        put(b'0' + (rest % 10) as u8);
+        rest /= 10;
+    }
+    if digits > 0 {
+        put(b'.');
+    }
+    loop {
+        put(b'0' + (rest % 10) as u8);
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0.0 {
+        put(b'-');
+    }
+    text[at..].iter().map(|&byte| char::from(byte)).collect()
 }
 
 /// A time of day (UTC) of nanoseconds since 1970.
@@ -59,6 +94,14 @@ mod tests {
             ("0 B/s".into(), "5.00 B/s".into())
         );
         assert_eq!((percent(0.01), percent(7.25)), ("-".into(), "7.2".into()));
+        for value in [
+            0.0, -0.0, -0.01, 0.05, 0.25, -0.75, 9.96, -12.34, 1e14, 1e300,
+        ] {
+            assert_eq!(decimals(value, 0), format!("{value:.0}"));
+            assert_eq!(decimals(value, 1), format!("{value:.1}"));
+            assert_eq!(decimals(value, 3), format!("{value:.3}"));
+        }
+        assert_eq!(decimals(f64::NAN, 1), "NaN");
         assert_eq!(time_of_day(86_399_000_000_000), "23:59:59");
     }
 }

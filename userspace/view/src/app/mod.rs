@@ -369,7 +369,7 @@ impl App {
         let Some(row) = self.rows.get(self.cursor).filter(|row| row.parent) else {
             return;
         };
-        let path = row.cgroup.clone();
+        let path = row.cgroup().to_owned();
         if fold.unwrap_or(!row.folded) {
             self.folded.insert(path);
         } else {

@@ -121,7 +121,7 @@ fn a_filter_is_typed_and_a_wrong_one_stays_to_be_mended() {
     press(&mut app, KeyCode::Esc);
     assert_eq!(app.len(), all);
     write(&mut app, "uwww\n");
-    assert!(app.rows.iter().all(|row| row.user == "www-data"));
+    assert!(app.rows.iter().all(|row| row.user() == "www-data"));
 }
 
 #[test]

@@ -63,13 +63,28 @@ fn cell(frame: &mut Frame, area: Rect, column: &Column, text: String, style: Sty
     if area.is_empty() {
         return;
     }
-    let width = Span::raw(&text).width() as u16;
+    let printable = text.bytes().all(|byte| (b' '..0x7f).contains(&byte));
+    let width = match printable {
+        true => text.len(),
+        false => Span::raw(&text).width(),
+    };
+    let width = width.try_into().unwrap_or(u16::MAX);
     let x = match column.right {
         true => area.right().saturating_sub(width).max(area.x),
         false => area.x,
     };
     let room = usize::from(area.right() - x);
-    frame.buffer_mut().set_stringn(x, area.y, text, room, style);
+    let buffer = frame.buffer_mut();
+    if !printable {
+        buffer.set_stringn(x, area.y, text, room, style);
+        return;
+    }
+    // Most cells of a screen come here, so the search for graphemes is left out.
+    let from = buffer.index_of(x, area.y);
+    let cells = &mut buffer.content[from..from + room.min(text.len())];
+    for (at, cell) in cells.iter_mut().enumerate() {
+        cell.set_symbol(&text[at..=at]).set_style(style);
+    }
 }
 
 fn text_of(app: &App, column: &Column, row: &Row) -> String {
