@@ -16,6 +16,9 @@ struct task_ctx {
 	u32 rule_changed;
 	/* Node index of its cgroup; 0 is the root group. */
 	u32 cgroup;
+	/* What counts of it as active: the node index, and the weight in the low half; 0:
+	 * nothing does. The timer changes it too (throttle.bpf.h). */
+	u64 counted;
 	/* Its id in the memory controller, never 0. */
 	u32 hw_id;
 	/* 1 + the CPU that it must leave, or must not return to, because its affinity

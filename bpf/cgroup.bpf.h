@@ -133,46 +133,6 @@ static u32 cgroup_scale(u32 cpu_weight)
 	return (u64)cpu_weight * DRFQ_WEIGHT_ONE / CGROUP_WEIGHT_DFL;
 }
 
-/* Takes a free node. The kernel serializes the creation of cgroups. */
-s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
-			     struct scx_cgroup_init_args *args)
-{
-	u32 i, *index;
-
-	if (!cgrp->level)
-		return 0;
-	index = bpf_cgrp_storage_get(&cgroup_index, cgrp, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!index)
-		return -ENOMEM;
-	bpf_for(i, 1, CGROUP_NODES) {
-		struct cgroup_node *node = cgroup_node_at(i);
-
-		if (!node || node->used)
-			continue;
-		node->used = true;
-		node->weight = cgroup_scale(args->weight);
-		node->counted = 0;
-		node->active = 0;
-		node->parent = cgroup_parent_index(cgrp);
-		*index = i;
-		return 0;
-	}
-	/* The table is full: this group's tasks compete as the parent's. */
-	*index = cgroup_parent_index(cgrp);
-	count(DRFQ_EV_CGROUPS_MERGED);
-	return 0;
-}
-
-void BPF_STRUCT_OPS(drfq_cgroup_exit, struct cgroup *cgrp)
-{
-	u32 index = cgroup_index_of(cgrp);
-	struct cgroup_node *node = cgroup_node_at(index);
-
-	if (!node || !cgroup_owns_node(cgrp, index))
-		return;
-	node->used = false;
-}
-
 /* Changes the weight of @cgrp (1/DRFQ_WEIGHT_ONE), and what counts of it above. */
 static void cgroup_change_weight(struct cgroup *cgrp, u32 weight)
 {
@@ -189,11 +149,6 @@ static void cgroup_change_weight(struct cgroup *cgrp, u32 weight)
 	node->counted = counted;
 	bpf_spin_unlock(&node->lock);
 	cgroup_add_active(node->parent, delta);
-}
-
-void BPF_STRUCT_OPS(drfq_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
-{
-	cgroup_change_weight(cgrp, cgroup_scale(weight));
 }
 
 #endif /* DRFQ_CGROUP_BPF_H */

@@ -482,6 +482,31 @@ DRFQ_FN bool drfq_budget_left(u64 until, u64 now, u64 reserve_ns)
 }
 
 /*
+ * Returns what a quota grows by when @periods begin (ns of CPU time). @left: what it has
+ * (less than 0: used in advance). @quota: what a period gives, more than 0. @most: what
+ * it saves up.
+ */
+DRFQ_FN s64 drfq_quota_more(s64 left, s64 quota, s64 most, u64 periods)
+{
+	u64 room = left < most ? (u64)(most - left) : 0;
+
+	if (periods > room / (u64)quota)
+		return (s64)room;
+	return (s64)((u64)quota * periods);
+}
+
+/*
+ * Returns when a quota has some left (wall clock, ns); 0: now. @left, @quota: as above.
+ * @refill: when the next period begins.
+ */
+DRFQ_FN u64 drfq_quota_until(s64 left, s64 quota, u64 period_ns, u64 refill)
+{
+	if (left > 0)
+		return 0;
+	return refill + (u64)-left / (u64)quota * period_ns;
+}
+
+/*
  * Returns whether a woken flow must wait (4.10). @v: V (ns). The thesis compares S
  * with V + K. This rule compares debt_vt, which leaves CPU time out: section 4.5.1
  * argues with DMA alone. At a low weight, one slice puts S after V + K. By S, a

@@ -22,9 +22,10 @@ enum {
 	 * not 0: the memory controller serves traffic of id 0 before all other. */
 	DRFQ_HW_ID_SHARED = 1,
 
-	/* DSQ ids: the queue of held tasks, and the first queue of each kind of
+	/* DSQ ids: the queues of held and of throttled tasks, and the first queue of each kind of
 	 * queue.bpf.h, which the others follow. The low bits number the LLC. */
 	DRFQ_DSQ_HELD = 0x80,
+	DRFQ_DSQ_THROTTLED = 0x81,
 	DRFQ_DSQ_LLC = 0x100,
 	DRFQ_DSQ_PARTIAL = 0x200,
 	DRFQ_DSQ_CPU = 0x1000,
@@ -54,6 +55,7 @@ enum drfq_weights {
 	X(RELEASED_VTIME, "held tasks released because V caught up")                               \
 	X(RELEASED_IDLE, "held tasks released because a CPU was idle")                             \
 	X(RELEASED_BOUND, "held tasks released after the longest allowed hold")                    \
+	X(THROTTLED, "tasks that wait because their cgroup has used up its cpu.max")               \
 	X(RESCUED, "starved tasks that ran ahead of their turn")                                   \
 	X(LATE, "tasks that waited for a CPU for more than 10 s")                                  \
 	X(AGENT_AHEAD, "packets of the agent that ran ahead of their turn")                        \
@@ -174,7 +176,6 @@ enum drfq_task_flags {
 	DRFQ_TASK_HELD = 1 << 2, /* held by delayed wake-up */
 	DRFQ_TASK_KTHREAD = 1 << 3, /* a kernel thread */
 	DRFQ_TASK_INDEBTED = 1 << 4, /* a device moved bytes for it while it was blocked */
-	DRFQ_TASK_ACTIVE = 1 << 5, /* its weight counts in its cgroup */
 	DRFQ_TASK_SYNC = 1 << 6, /* its waker is about to block (SCX_WAKE_SYNC) */
 	DRFQ_TASK_RULED = 1 << 7, /* a rule gives its weight; only in drfq_task_stat */
 };

@@ -32,6 +32,8 @@
 #include "flow.bpf.h"
 #include "pmu.bpf.h"
 #include "cgroup.bpf.h"
+#include "quota.bpf.h"
+#include "cgroup_ops.bpf.h"
 #include "account.bpf.h"
 #include "queue.bpf.h"
 #include "task.bpf.h"
@@ -41,6 +43,7 @@
 #include "hold.bpf.h"
 #include "ahead.bpf.h"
 #include "rescue.bpf.h"
+#include "throttle.bpf.h"
 #include "timer.bpf.h"
 #include "dma.bpf.h"
 #include "fork.bpf.h"
@@ -91,6 +94,8 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		if (hold_needed(p, t))
 			return prev_cpu;
 	}
+	if (throttled_until(p, t))
+		return prev_cpu;
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 	if (idle) {
 		task_arrive(p, t, cpu);
@@ -149,6 +154,8 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		count(DRFQ_EV_AGENT_AHEAD);
 		return;
 	}
+	if (throttle(p, t, enq_flags))
+		return;
 	if (hold_needed(p, t)) {
 		hold_insert(p, t, enq_flags);
 		return;
@@ -213,6 +220,9 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		ahead_end(slot, prev);
 	if (rescue(cpu))
 		return;
+	/* ops.enqueue then makes it wait. */
+	if (runnable && quotas_exist() && throttles(prev))
+		runnable = false;
 	queue_choose(cpu, &head);
 	if (runnable && head.dsq && slot->yielded_pid != (u32)prev->pid) {
 		if (!drfq_before(head.start, slot->charged_vtime_ns) ||
@@ -259,6 +269,9 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	if (runs_ahead(slot, p) || drfq_before(vtime_now() + conf.cap_ns, start))
 		start = start_out_of_order(p, cpu, start, &published);
 	start_packet(slot, p, start, published);
+	/* It was queued before its group had used up its quota. */
+	if (quotas_exist() && throttles(p))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	label_start(cpu, p);
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU. The counter's base then stays valid for the same task. */
@@ -283,7 +296,7 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 	/* A packet starts just after a tick, so a little of its slice is left at
 	 * the tick that should end it. Without this rule, a slice of one tick
 	 * would last two. */
-	if (p->scx.slice < slice_ns / 8)
+	if (p->scx.slice < slice_ns / 8 || throttled_until(p, t))
 		scx_bpf_task_set_slice(p, 0);
 	if (hold_nonempty())
 		hold_kick_idle(false);
@@ -466,6 +479,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)
 	if (err)
 		return err;
 	err = hold_init();
+	if (!err)
+		err = throttle_init();
 	if (err)
 		return err;
 	labels_set_valid(true);
@@ -505,6 +520,8 @@ SCX_OPS_DEFINE(drfq_ops,
 	       .cgroup_exit		= (void *)drfq_cgroup_exit,
 	       .cgroup_move		= (void *)drfq_cgroup_move,
 	       .cgroup_set_weight	= (void *)drfq_cgroup_set_weight,
+	       .cgroup_set_bandwidth	= (void *)drfq_cgroup_set_bandwidth,
+	       .cgroup_set_idle		= (void *)drfq_cgroup_set_idle,
 	       .dump			= (void *)drfq_dump,
 	       .dump_cpu		= (void *)drfq_dump_cpu,
 	       .dump_task		= (void *)drfq_dump_task,
@@ -512,7 +529,7 @@ SCX_OPS_DEFINE(drfq_ops,
 	       .exit			= (void *)drfq_exit,
 	       .flags			= SCX_OPS_KEEP_BUILTIN_IDLE | SCX_OPS_ENQ_EXITING |
 					  SCX_OPS_ENQ_MIGRATION_DISABLED |
-					  SCX_OPS_ALLOW_QUEUED_WAKEUP,
+					  SCX_OPS_ALLOW_QUEUED_WAKEUP | SCX_OPS_ENQ_LAST,
 	       .timeout_ms		= 30000,
 	       .name			= "drfq");
 /* clang-format on */

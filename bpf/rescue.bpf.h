@@ -65,10 +65,16 @@ static void rescue_measure_jiffy(void)
 		   urgent_jiffies < starved_jiffies ? urgent_jiffies : starved_jiffies);
 }
 
+/* Returns whether @p has waited for a CPU for too long. */
+static __always_inline bool waits_late(const struct task_struct *p)
+{
+	return late_jiffies && bpf_jiffies64() - p->scx.runnable_at > late_jiffies;
+}
+
 /* Counts @p, which gets a CPU, if it waited for too long. */
 static __always_inline void rescue_count_late(const struct task_struct *p)
 {
-	if (late_jiffies && bpf_jiffies64() - p->scx.runnable_at > late_jiffies)
+	if (waits_late(p))
 		count(DRFQ_EV_LATE);
 }
 

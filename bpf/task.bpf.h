@@ -60,22 +60,31 @@ static __always_inline u64 task_take_mc_bytes(struct task_ctx *t)
 	return bytes;
 }
 
-/* Adds the task's weight to its cgroup, unless it is active already. */
-static void task_activate(struct task_ctx *t)
+/* Adds the task's weight to its cgroup, unless it counts there already. Returns whether
+ * it did. */
+static bool task_activate(struct task_ctx *t)
 {
-	if (!t->cgroup || (t->flags & DRFQ_TASK_ACTIVE))
-		return;
-	t->flags |= DRFQ_TASK_ACTIVE;
-	cgroup_add_active(t->cgroup, t->weight);
+	u32 cgroup = t->cgroup, weight = t->weight;
+
+	if (!cgroup || READ_ONCE(t->counted))
+		return false;
+	if (__sync_val_compare_and_swap(&t->counted, 0, (u64)cgroup << 32 | weight))
+		return false;
+	cgroup_add_active(cgroup, weight);
+	return true;
 }
 
-/* Removes the task's weight from its cgroup. */
+/* Removes the task's weight from its cgroup. Each weight is removed once, from the group
+ * to which it was added, whoever does so. */
 static void task_deactivate(struct task_ctx *t)
 {
-	if (!(t->flags & DRFQ_TASK_ACTIVE))
+	u64 counted = READ_ONCE(t->counted);
+
+	if (!counted)
 		return;
-	t->flags &= ~DRFQ_TASK_ACTIVE;
-	cgroup_add_active(t->cgroup, -(s64)t->weight);
+	counted = __sync_lock_test_and_set(&t->counted, 0);
+	if (counted)
+		cgroup_add_active(counted >> 32, -(s64)(u32)counted);
 }
 
 /* Brings the effective weight up to date, before a charge. */
@@ -95,7 +104,7 @@ static u32 task_own_weight(const struct task_struct *p, const struct task_ctx *t
 /* Changes the task's own weight (1/DRFQ_WEIGHT_ONE) or its cgroup (node index). */
 static void task_set_weight(struct task_ctx *t, u32 cgroup, u32 weight)
 {
-	bool active = t->flags & DRFQ_TASK_ACTIVE;
+	bool active = READ_ONCE(t->counted);
 
 	task_deactivate(t);
 	t->cgroup = cgroup;
@@ -133,6 +142,8 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 	t->bytes += bytes;
 	bytes += task_take_mc_bytes(t);
 	task_follow_rule(p, t);
+	if (quotas_exist())
+		quota_charge(t->cgroup, run_ns);
 	t->last_run_ns = run_ns;
 	t->last_bus_ns = flow_charge(&t->flow, run_ns, bytes, waiting);
 	if (blocks)

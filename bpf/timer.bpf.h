@@ -9,6 +9,12 @@
 
 #define TIMER_PERIOD_NS 100000000
 
+/* The period while cgroups have quotas (quota.bpf.h): throttled tasks wait for it. */
+#define TIMER_QUOTA_PERIOD_NS 5000000
+
+/* When the timer does its usual work next (scx_bpf_now(), ns). */
+static u64 timer_due_ns;
+
 struct timer_slot {
 	struct bpf_timer timer;
 };
@@ -20,10 +26,8 @@ struct {
 	__type(value, struct timer_slot);
 } timer_map SEC(".maps");
 
-static int timer_fire(void *map, int *key, struct bpf_timer *timer)
+static void timer_work(void)
 {
-	/* Older verifiers treat the callback as sleepable, because ops.init is. */
-	bpf_rcu_read_lock();
 	if (hold_update_hint()) {
 		hold_release_overdue();
 		hold_kick_idle(!cpus_busy(-1));
@@ -31,8 +35,23 @@ static int timer_fire(void *map, int *key, struct bpf_timer *timer)
 	kick_idle_for_queued();
 	kick_idle_for_pinned();
 	rescue_measure_jiffy();
-	bpf_rcu_read_unlock();
-	bpf_timer_start(timer, TIMER_PERIOD_NS, 0);
+}
+
+static int timer_fire(void *map, int *key, struct bpf_timer *timer)
+{
+	u64 now = scx_bpf_now();
+	bool due = !drfq_before(now, timer_due_ns);
+
+	if (scx_bpf_dsq_nr_queued(DRFQ_DSQ_THROTTLED) > 0)
+		throttle_release(due);
+	if (due) {
+		timer_due_ns = now + TIMER_PERIOD_NS;
+		/* Older verifiers treat the callback as sleepable, because ops.init is. */
+		bpf_rcu_read_lock();
+		timer_work();
+		bpf_rcu_read_unlock();
+	}
+	bpf_timer_start(timer, quotas_exist() ? TIMER_QUOTA_PERIOD_NS : TIMER_PERIOD_NS, 0);
 	return 0;
 }
 

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 
 /// The callbacks in `bpf/main.bpf.c`, and whether the scheduler cannot work without them.
-const CALLBACKS: [(&str, bool); 26] = [
+const CALLBACKS: [(&str, bool); 28] = [
     ("select_cpu", false),
     ("enqueue", true),
     ("dispatch", true),
@@ -26,6 +26,8 @@ const CALLBACKS: [(&str, bool); 26] = [
     ("cgroup_exit", false),
     ("cgroup_move", false),
     ("cgroup_set_weight", false),
+    ("cgroup_set_bandwidth", false),
+    ("cgroup_set_idle", false),
     ("dump", false),
     ("dump_cpu", false),
     ("dump_task", false),
@@ -81,7 +83,9 @@ mod tests {
                 "cgroup_init",
                 "cgroup_exit",
                 "cgroup_move",
-                "cgroup_set_weight"
+                "cgroup_set_weight",
+                "cgroup_set_bandwidth",
+                "cgroup_set_idle"
             ]
         );
     }

@@ -18,7 +18,7 @@ use drfq_sense::{
 
 use crate::{
     capacity::{Capacity, Wanted},
-    group_limits::GroupLimits,
+    group_limits::{GroupLimits, Reported},
     kernel_btf::KernelBtf,
     preflight, privileges,
 };
@@ -65,7 +65,7 @@ pub fn run(output: &mut impl Write) -> Result<bool> {
         Ok(topology) => findings.extend([cpus(&topology), pmu(&topology, &root), capacity(&root)]),
         Err(error) => findings.push(Finding::new(Verdict::Fail, "CPUs", format!("{error:#}"))),
     }
-    findings.extend(group_limits(&root));
+    findings.push(group_limits(&root));
     findings.extend(unsupported(&root));
     findings.extend(resctrl(&Detection::new(&root)));
     write(output, &findings)?;
@@ -139,9 +139,18 @@ fn occupied(root: &Path) -> Option<Finding> {
     }
 }
 
-fn group_limits(root: &Path) -> Option<Finding> {
-    let warning = GroupLimits::detect(root).warning()?;
-    Some(Finding::new(Verdict::Warn, "cgroups", warning))
+fn group_limits(root: &Path) -> Finding {
+    let reported = Reported::detect();
+    if let Some(warning) = GroupLimits::detect(root).warning(reported) {
+        return Finding::new(Verdict::Warn, "cgroups", warning);
+    }
+    let text = match (reported.quotas, reported.idle) {
+        (true, true) => "cpu.weight, cpu.max and cpu.idle are kept",
+        (true, false) => "cpu.weight and cpu.max are kept; cpu.idle has no effect on this kernel",
+        (false, true) => "cpu.weight and cpu.idle are kept; cpu.max has no effect on this kernel",
+        (false, false) => "cpu.weight is kept; cpu.max and cpu.idle have no effect on this kernel",
+    };
+    Finding::new(Verdict::Ok, "cgroups", text)
 }
 
 /// Features of the kernel's own scheduler that have no effect here, if the machine uses them.

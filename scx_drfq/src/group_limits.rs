@@ -1,15 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Limits of cgroups that the scheduler does not enforce.
+//! Limits of cgroups that the kernel does not report, so that the scheduler cannot keep them.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
+use scx_utils::compat::struct_has_field;
+
 /// How many groups are looked at.
 const GROUPS_MAX: usize = 10_000;
 
-/// Groups with limits that have no effect while the scheduler is loaded.
+/// The limits that a kernel reports to a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// `cpu.max`.
+    pub quotas: bool,
+    /// `cpu.idle`.
+    pub idle: bool,
+}
+
+impl Reported {
+    /// Looks at the running kernel.
+    pub fn detect() -> Self {
+        let has = |name: &str| struct_has_field("sched_ext_ops", name).unwrap_or(false);
+        Self {
+            quotas: has("cgroup_set_bandwidth"),
+            idle: has("cgroup_set_idle"),
+        }
+    }
+}
+
+/// Groups with limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupLimits {
     /// Groups with a quota in `cpu.max`.
@@ -44,17 +66,22 @@ impl GroupLimits {
         limits
     }
 
-    /// What the user should know; none if no group has such a limit.
-    pub fn warning(&self) -> Option<String> {
-        let part =
-            |count: usize, file: &str| (count > 0).then(|| format!("{file} of {count} groups"));
-        let parts: Vec<String> = [part(self.quotas, "cpu.max"), part(self.idle, "cpu.idle")]
-            .into_iter()
-            .flatten()
-            .collect();
+    /// What the user should know; none if every limit is kept.
+    pub fn warning(&self, reported: Reported) -> Option<String> {
+        let part = |count: usize, kept: bool, file: &str| {
+            (count > 0 && !kept).then(|| format!("{file} of {count} groups"))
+        };
+        let parts: Vec<String> = [
+            part(self.quotas, reported.quotas, "cpu.max"),
+            part(self.idle, reported.idle, "cpu.idle"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         (!parts.is_empty()).then(|| {
             format!(
-                "{} has no effect while the scheduler is loaded; use cpu.weight",
+                "{} has no effect while the scheduler is loaded, because this kernel does not \
+                 report it; use cpu.weight",
                 parts.join(" and ")
             )
         })
@@ -64,6 +91,11 @@ impl GroupLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NONE: Reported = Reported {
+        quotas: false,
+        idle: false,
+    };
 
     /// A root with groups, by path, and a file of each.
     fn groups(files: &[(&str, &str, &str)]) -> tempfile::TempDir {
@@ -87,16 +119,27 @@ mod tests {
         ]);
         let limits = GroupLimits::detect(root.path());
         assert_eq!(limits, GroupLimits { quotas: 2, idle: 1 });
-        let warning = limits.warning().unwrap();
+        let warning = limits.warning(NONE).unwrap();
         assert!(warning.contains("cpu.max of 2 groups and cpu.idle of 1 groups"));
+        let quotas = Reported {
+            quotas: true,
+            ..NONE
+        };
+        let warning = limits.warning(quotas).unwrap();
+        assert!(warning.starts_with("cpu.idle of 1 groups"), "{warning}");
+        let all = Reported {
+            idle: true,
+            ..quotas
+        };
+        assert_eq!(limits.warning(all), None);
     }
 
     #[test]
     fn groups_without_limits_cause_no_warning() {
         let root = groups(&[("a", "cpu.max", "max 100000\n"), ("a", "cpu.idle", "0\n")]);
-        assert_eq!(GroupLimits::detect(root.path()).warning(), None);
+        assert_eq!(GroupLimits::detect(root.path()).warning(NONE), None);
         assert_eq!(
-            GroupLimits::detect(Path::new("/nonexistent")).warning(),
+            GroupLimits::detect(Path::new("/nonexistent")).warning(NONE),
             None
         );
     }

@@ -319,6 +319,8 @@ fn leave_out_callbacks(skel: &mut OpenBpfSkel) -> Result<()> {
         cgroup_exit drfq_cgroup_exit,
         cgroup_move drfq_cgroup_move,
         cgroup_set_weight drfq_cgroup_set_weight,
+        cgroup_set_bandwidth drfq_cgroup_set_bandwidth,
+        cgroup_set_idle drfq_cgroup_set_idle,
         dump drfq_dump,
         dump_cpu drfq_dump_cpu,
         dump_task drfq_dump_task,

@@ -4,9 +4,12 @@
 
 #include "model.h"
 
+/* The kernel's quota_us of a group without one. */
+#define RUNTIME_INF (~0ULL)
+
 struct cgroup *machine_cgroup_new(struct machine *m, struct cgroup *parent, u32 weight)
 {
-	struct scx_cgroup_init_args args = {.weight = weight};
+	struct scx_cgroup_init_args args = {.weight = weight, .bw_quota_us = RUNTIME_INF};
 	struct cgroup *cgrp = calloc(1, sizeof(*cgrp));
 
 	machine_use(m, m->now_ns, 0);
@@ -23,6 +26,18 @@ void machine_cgroup_set_weight(struct machine *m, struct cgroup *cgrp, u32 weigh
 {
 	machine_use(m, m->now_ns, 0);
 	m->ops->cgroup_set_weight(cgrp, weight);
+}
+
+void machine_cgroup_set_quota(struct machine *m, struct cgroup *cgrp, u64 period_us, u64 quota_us)
+{
+	machine_use(m, m->now_ns, 0);
+	m->ops->cgroup_set_bandwidth(cgrp, period_us, quota_us ? quota_us : RUNTIME_INF, 0);
+}
+
+void machine_cgroup_set_idle(struct machine *m, struct cgroup *cgrp, bool idle)
+{
+	machine_use(m, m->now_ns, 0);
+	m->ops->cgroup_set_idle(cgrp, idle);
 }
 
 /* The id of a group is its address here. */

@@ -2,6 +2,9 @@
 /* Changes of a task from outside: affinity, nice, cgroup (kernel/sched/core.c and syscalls.c). */
 #include "model.h"
 
+/* The kernel's signal->flags. */
+#define SIGNAL_GROUP_EXIT 4
+
 /* Runs @change between a dequeue and a restore, as sched_change does (do_set_cpus_allowed(),
  * set_user_nice()). A running task is stopped and started from the caller's CPU. It
  * is restored to where it runs, without ops.enqueue. */
@@ -92,6 +95,12 @@ void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 ni
 void machine_set_rcu_nesting(struct task_struct *p, s32 nesting)
 {
 	p->rcu_read_lock_nesting = nesting;
+}
+
+/* complete_signal() of SIGKILL, which does not queue a runnable task again. */
+void machine_kill(struct task_struct *p)
+{
+	p->signal->flags |= SIGNAL_GROUP_EXIT;
 }
 
 void change_cgroup(struct machine *m, struct task_struct *p, const void *to)

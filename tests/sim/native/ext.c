@@ -145,6 +145,7 @@ struct task_struct *machine_task_new(struct machine *m, u64 now_ns, struct task_
 	p->static_prio = NICE_0_PRIO;
 	p->real_parent = parent;
 	p->group_leader = p;
+	p->signal = &p->own_signal;
 	p->cgroup = parent ? parent->cgroup : &m->root_group;
 	p->cpu = cpu;
 	set_allowed(p, allowed, m->nr_cpus);
@@ -403,7 +404,7 @@ static bool balance(struct machine *m, s32 cpu, struct task_struct *prev)
 	rq->balancing = false;
 	if (prev && prev->scx.slice)
 		return true;
-	return prev && !rq->local.nr;
+	return prev && !rq->local.nr && !(m->ops->flags & SCX_OPS_ENQ_LAST);
 }
 
 /* put_prev_task_scx() of a task that stays runnable. */

@@ -79,10 +79,15 @@ void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 ni
 void machine_set_agent(struct machine *m, const struct task_struct *p);
 /* The task is @nesting read sections of RCU deep. */
 void machine_set_rcu_nesting(struct task_struct *p, s32 nesting);
+/* All threads of its process shall exit. */
+void machine_kill(struct task_struct *p);
 
 /* A cgroup with this cpu.weight below @parent (NULL: the root group); tasks start in the root. */
 struct cgroup *machine_cgroup_new(struct machine *m, struct cgroup *parent, u32 weight);
 void machine_cgroup_set_weight(struct machine *m, struct cgroup *cgrp, u32 weight);
+/* Writes cpu.max; a quota of 0 stands for max. */
+void machine_cgroup_set_quota(struct machine *m, struct cgroup *cgrp, u64 period_us, u64 quota_us);
+void machine_cgroup_set_idle(struct machine *m, struct cgroup *cgrp, bool idle);
 /* The agent's rules give a weight (1/DRFQ_WEIGHT_ONE). */
 void machine_rule_cgroup(struct machine *m, struct cgroup *cgrp, u32 weight);
 void machine_rule_task(struct machine *m, struct task_struct *p, u32 weight);

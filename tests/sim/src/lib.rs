@@ -20,6 +20,7 @@ pub mod fuzz;
 pub mod kernel;
 pub mod memory;
 pub mod outside;
+mod quotas;
 pub mod reference;
 pub mod replay;
 pub mod report;

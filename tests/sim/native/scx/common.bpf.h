@@ -40,6 +40,7 @@ enum {
 	SCX_KICK_IDLE = 1 << 0,
 	SCX_KICK_PREEMPT = 1 << 1,
 	SCX_OPS_KEEP_BUILTIN_IDLE = 1 << 0,
+	SCX_OPS_ENQ_LAST = 1 << 1,
 	SCX_OPS_ENQ_EXITING = 1 << 2,
 	SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4,
 	SCX_OPS_ALLOW_QUEUED_WAKEUP = 1 << 5,
@@ -112,6 +113,10 @@ struct sched_info {
 	u64 run_delay, last_queued, pcount;
 };
 
+struct signal_struct {
+	u32 flags;
+};
+
 struct cgroup {
 	s32 level;
 	struct cgroup *parent;
@@ -132,10 +137,12 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct task_struct *real_parent, *group_leader;
+	struct signal_struct *signal;
 	u64 start_time;
 	char comm[16];
 	/* The model's own. */
 	struct cpumask cpus_mask;
+	struct signal_struct own_signal;
 	struct cgroup *cgroup;
 	s32 cpu;
 	void *storage;
@@ -172,6 +179,8 @@ struct scx_exit_task_args {
 };
 struct scx_cgroup_init_args {
 	u32 weight;
+	u64 bw_period_us, bw_quota_us, bw_burst_us;
+	bool sched_idle;
 };
 struct scx_cpu_release_args;
 struct scx_exit_info;
@@ -224,6 +233,9 @@ struct sched_ext_ops {
 	void (*cgroup_exit)(struct cgroup *cgrp);
 	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
+	void (*cgroup_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us,
+				     u64 burst_us);
+	void (*cgroup_set_idle)(struct cgroup *cgrp, bool idle);
 	s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
 	u64 flags;
@@ -257,6 +269,7 @@ struct sched_ext_ops {
 /* ── Maps ──────────────────────────────────────────────────────────────── */
 
 enum {
+	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Throttled tasks. A task whose group has used up its quota (quota.bpf.h) waits in a
+ * queue of its own, in order of the times at which the quotas have some left.
+ *
+ * Kernel threads, tasks that exit or are killed, and tasks in a read section of RCU do
+ * not wait: other tasks wait for them. Their time is charged.
+ */
+#ifndef DRFQ_THROTTLE_BPF_H
+#define DRFQ_THROTTLE_BPF_H
+
+/* How many tasks a look at the queue examines. */
+#define THROTTLE_LOOKS_MAX 1024
+
+/* How many this look has examined. The verifier would follow each value of a variable on
+ * the stack. */
+static u32 throttle_looks;
+
+/* signal->flags: all threads of the process exit. */
+#define SIGNAL_GROUP_EXIT 4
+
+/* Creates the queue of the tasks whose groups have no quota left. Returns 0 or a negative
+ * errno. */
+static s32 throttle_init(void)
+{
+	s32 err = scx_bpf_create_dsq(DRFQ_DSQ_THROTTLED, -1);
+
+	if (err)
+		scx_bpf_error("cannot create the queue of throttled tasks: %d", err);
+	return err;
+}
+
+/* Returns whether @p is in a read section of RCU. Each BPF program makes one around
+ * itself, in the current task. */
+static __always_inline bool task_reads_rcu(const struct task_struct *p)
+{
+	s32 own = (u32)p->pid == (u32)bpf_get_current_pid_tgid();
+
+	return bpf_core_field_exists(p->rcu_read_lock_nesting) && p->rcu_read_lock_nesting > own;
+}
+
+/* Returns whether others may wait for @p, or for what it frees. */
+static __always_inline bool throttle_exempts(const struct task_struct *p)
+{
+	return (p->flags & (PF_EXITING | PF_KTHREAD)) || (p->signal->flags & SIGNAL_GROUP_EXIT) ||
+	       task_reads_rcu(p);
+}
+
+/* Returns until when @p, with account @t, must wait for its groups' quotas (ns); 0: not. */
+static __always_inline u64 throttled_until(const struct task_struct *p, const struct task_ctx *t)
+{
+	u64 until;
+
+	if (!quotas_exist())
+		return 0;
+	until = quota_until(t->cgroup);
+	return until && !throttle_exempts(p) ? until : 0;
+}
+
+/* Like throttled_until(), without the account. */
+static __noinline bool throttles(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	return t && throttled_until(p, t);
+}
+
+/*
+ * If the groups of @p have used up their quotas, queues it until they have some again.
+ * Meanwhile its weight counts for no group. Returns whether it did.
+ */
+static bool throttle(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+{
+	u64 until;
+
+	if (!quotas_exist())
+		return false;
+	until = throttled_until(p, t);
+	if (!until) {
+		/* A change of nice or affinity may have taken it out of the queue. */
+		task_activate(t);
+		return false;
+	}
+	task_deactivate(t);
+	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_THROTTLED, slice_ns, until, enq_flags);
+	count(DRFQ_EV_THROTTLED);
+	return true;
+}
+
+/* Returns whether @p, which is throttled, may go back to its queue. One that waits for
+ * very long gets a moment, or the kernel's watchdog would end the scheduler. */
+static __always_inline bool throttle_ends(const struct task_struct *p, const struct task_ctx *t)
+{
+	return !t || !throttled_until(p, t) || waits_late(p);
+}
+
+/*
+ * Called by the timer: moves throttled tasks that may run back to their queues. @all: also
+ * looks at the tasks whose quotas were to come later when they began to wait. Quotas are
+ * changed, and tasks are killed.
+ */
+__noinline int throttle_release(u32 all)
+{
+	u64 now = scx_bpf_now();
+	struct task_struct *p;
+
+	throttle_looks = 0;
+	/* Older verifiers treat the timer as sleepable, because ops.init is. */
+	bpf_rcu_read_lock();
+	bpf_for_each(scx_dsq, p, DRFQ_DSQ_THROTTLED, 0) {
+		struct task_ctx *t = task_ctx_of(p);
+		bool activated = false;
+		u64 dsq;
+
+		if (++throttle_looks > THROTTLE_LOOKS_MAX ||
+		    (!all && drfq_before(now, p->scx.dsq_vtime)))
+			break;
+		if (!throttle_ends(p, t))
+			continue;
+		dsq = queue_of(p, t);
+		if (t) {
+			/* Before the move: it may run, and be throttled again, at once. */
+			activated = task_activate(t);
+			flow_lift(&t->flow, vtime_now());
+			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, drfq_start(&t->flow));
+		}
+		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0)) {
+			queue_announce(dsq);
+			kick_idle_for(p);
+		} else if (activated) {
+			task_deactivate(t);
+		}
+	}
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+#endif /* DRFQ_THROTTLE_BPF_H */

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! cpu.max and cpu.idle of cgroups.
+
+mod common;
+
+use common::hogs;
+use drfq_sim::ffi::weight_one;
+use drfq_sim::kernel::{CgroupId, Kernel};
+use drfq_sim::{Config, SEC, Sim};
+
+/// Hogs of weight 1 on `cpus`, of which the first `grouped` are in a group made by `make`.
+fn grouped(
+    cpus: usize,
+    nr_hogs: usize,
+    grouped: usize,
+    make: impl FnOnce(&mut Kernel) -> CgroupId,
+) -> Sim {
+    let mut sim = Sim::new(Config::new(cpus), hogs(&vec![weight_one(); nr_hogs]));
+    sim.run_until(SEC / 10);
+    sim.act(|kernel, now_ns| {
+        let group = make(kernel);
+        (0..grouped).for_each(|task| kernel.cgroup_move(now_ns, task, group));
+    });
+    sim
+}
+
+/// The CPUs that each task gets in the `seconds` after a first one.
+fn cpus(sim: &mut Sim, seconds: u64) -> Vec<f64> {
+    let mut begin = 0;
+    sim.act(|_, now_ns| begin = now_ns + SEC);
+    let before = sim.run_until(begin);
+    let report = sim.run_until(begin + seconds * SEC);
+    let used = |(now, then): (&drfq_sim::TaskReport, &drfq_sim::TaskReport)| {
+        (now.cpu_ns - then.cpu_ns) as f64 / (seconds * SEC) as f64
+    };
+    report.tasks.iter().zip(&before.tasks).map(used).collect()
+}
+
+fn assert_cpus(what: &str, got: f64, expected: f64) {
+    assert!((got / expected - 1.0).abs() < 0.01, "{what}: {got:.4}");
+}
+
+#[test]
+fn a_group_gets_its_quota_and_others_the_rest() {
+    let quota = |kernel: &mut Kernel| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_quota(group, 50_000, 100_000);
+        group
+    };
+    let mut sim = grouped(2, 4, 2, quota);
+    let got = cpus(&mut sim, 20);
+    assert_cpus("quota", got[..2].iter().sum(), 0.5);
+    assert_cpus("others", got[2..].iter().sum(), 1.5);
+    // Half of the quota each: both wait and go on by turns.
+    assert_cpus("one of two", got[0], 0.25);
+}
+
+#[test]
+fn a_cpu_idles_beside_throttled_tasks_only() {
+    let quota = |kernel: &mut Kernel| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_quota(group, 30_000, 100_000);
+        group
+    };
+    let mut sim = grouped(1, 3, 3, quota);
+    let got = cpus(&mut sim, 20);
+    assert_cpus("quota", got.iter().sum(), 0.3);
+}
+
+#[test]
+fn the_smaller_quota_of_a_path_holds() {
+    let nested = |kernel: &mut Kernel| {
+        let parent = kernel.cgroup_new(None, 100);
+        let child = kernel.cgroup_new(Some(parent), 100);
+        kernel.cgroup_set_quota(parent, 20_000, 100_000);
+        kernel.cgroup_set_quota(child, 80_000, 100_000);
+        child
+    };
+    let mut sim = grouped(1, 2, 1, nested);
+    assert_cpus("the parent's", cpus(&mut sim, 20)[0], 0.2);
+    sim.act(|kernel, _| kernel.cgroup_set_quota(1, 10_000, 100_000));
+    assert_cpus("the child's", cpus(&mut sim, 20)[0], 0.1);
+    sim.act(|kernel, _| kernel.cgroup_set_quota(0, 0, 0));
+    sim.act(|kernel, _| kernel.cgroup_set_quota(1, 0, 0));
+    assert_cpus("none", cpus(&mut sim, 20)[0], 0.5);
+}
+
+#[test]
+fn a_quota_set_later_applies_to_groups_below() {
+    let nested = |kernel: &mut Kernel| {
+        let parent = kernel.cgroup_new(None, 100);
+        let other = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_quota(other, 50_000, 100_000);
+        kernel.cgroup_new(Some(parent), 100)
+    };
+    let mut sim = grouped(1, 2, 1, nested);
+    assert_cpus("none", cpus(&mut sim, 20)[0], 0.5);
+    sim.act(|kernel, _| kernel.cgroup_set_quota(0, 20_000, 100_000));
+    assert_cpus("the parent's", cpus(&mut sim, 20)[0], 0.2);
+}
+
+/// The inner group uses its quota at once, and then waits for most of a period. Meanwhile its
+/// sibling has the whole weight of the outer group, as much as the hog outside. If the inner group
+/// counted, the sibling would have half of that.
+#[test]
+fn a_throttled_task_counts_for_no_group() {
+    let nested = |kernel: &mut Kernel| {
+        let outer = kernel.cgroup_new(None, 100);
+        let inner = kernel.cgroup_new(Some(outer), 100);
+        kernel.cgroup_set_quota(inner, 10_000, 100_000);
+        inner
+    };
+    let mut sim = grouped(1, 3, 1, nested);
+    sim.act(|kernel, now_ns| kernel.cgroup_move(now_ns, 1, 0));
+    let got = cpus(&mut sim, 40);
+    assert_cpus("throttled", got[0], 0.1);
+    assert!(got[1] / got[2] > 0.9, "{got:?}");
+}
+
+#[test]
+fn a_killed_task_does_not_wait_for_its_quota() {
+    let quota = |kernel: &mut Kernel| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_quota(group, 10_000, 100_000);
+        group
+    };
+    let mut sim = grouped(1, 2, 2, quota);
+    assert_cpus("quota", cpus(&mut sim, 20).iter().sum(), 0.1);
+    // It waits for the quota, and the kernel does not queue it again.
+    sim.act(|kernel, _| kernel.kill(0));
+    let got = cpus(&mut sim, 20);
+    assert!(got[0] > 0.99 && got[1] < 0.01, "{got:?}");
+}
+
+/// Four CPUs use up to a tick each in excess of 1 ms.
+#[test]
+fn excess_is_paid_back() {
+    let quota = |kernel: &mut Kernel| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_quota(group, 1_000, 10_000);
+        group
+    };
+    let mut sim = grouped(4, 8, 8, quota);
+    let got = cpus(&mut sim, 40);
+    assert_cpus("quota", got.iter().sum(), 0.1);
+}
+
+#[test]
+fn an_idle_group_has_the_weight_of_an_idle_task() {
+    let idle = |kernel: &mut Kernel| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_idle(group, true);
+        group
+    };
+    let mut sim = grouped(1, 2, 1, idle);
+    let got = cpus(&mut sim, 40);
+    assert!((got[0] - 3.0 / 1027.0).abs() < 0.0005, "{got:?}");
+    sim.act(|kernel, _| kernel.cgroup_set_idle(0, false));
+    assert_cpus("without cpu.idle", cpus(&mut sim, 20)[0], 0.5);
+}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""cpu.max and cpu.idle hold where the kernel reports them; elsewhere `doctor` says that they have no effect.
+
+By the kernel's own cpu.stat. As root in the VM: limits.py SCX_DRFQ DRFQ_LOAD
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+from hogs import CGROUPS, Hogs, compare, cpu_ns, group, used_s
+from scheduler import start, stats
+
+SECONDS = 4.0
+# A period may end with one tick of each of its CPUs in excess, which the next one gets less. Periods have 100 ms.
+WITHIN_PCT = 3.0
+
+
+def ungrouped_s():
+    """The CPU time of each process of the root group, such as the agent and this one."""
+    used = {}
+    for pid in CGROUPS.joinpath("cgroup.procs").read_text(encoding="ascii").split():
+        with contextlib.suppress(OSError):
+            used[pid] = cpu_ns(int(pid)) / 1e9
+    return used
+
+
+def cpus(*paths):
+    """The CPUs that groups get, and those that the processes of the root group leave to them."""
+    time.sleep(1)
+    begin, before, others = time.monotonic(), [used_s(path) for path in paths], ungrouped_s()
+    time.sleep(SECONDS)
+    spent, now = time.monotonic() - begin, ungrouped_s()
+    got = [(used_s(path) - used) / spent for path, used in zip(paths, before, strict=True)]
+    return got, os.cpu_count() - sum(now[pid] - others.get(pid, 0) for pid in now) / spent
+
+
+def halves(what, capped, free):
+    """Both groups get the same, and all that there is."""
+    got, left = cpus(capped, free)
+    compare(what, got, [left / 2] * 2, WITHIN_PCT)
+
+
+def quota(made, text):
+    made.joinpath("cpu.max").write_text(text, encoding="ascii")
+
+
+def doctor(scx_drfq):
+    """What it says of cgroups."""
+    said = subprocess.run([scx_drfq, "doctor"], capture_output=True, text=True, check=False).stdout
+    return next(line for line in said.splitlines() if " cgroups: " in line)
+
+
+def keeps(hogs, capped, free):
+    """A kernel that reports both limits."""
+    got, left = cpus(capped, free)
+    compare("cpu.max of half a CPU, set before loading", got, [0.5, left - 0.5], WITHIN_PCT)
+    inner = group("capped/inner")
+    hogs.start(2, cgroup=inner)
+    quota(inner, "20000 100000")
+    quota(capped, "80000 100000")
+    compare("0.2 CPUs within 0.8", cpus(inner, capped)[0], [0.2, 0.8], WITHIN_PCT)
+    quota(inner, "max")
+    quota(capped, "2000 10000")
+    compare("a period of 10 ms", cpus(capped)[0], [0.2], WITHIN_PCT)
+    throttled = stats()["system"]["throttled"]
+    quota(capped, "max")
+    halves("without cpu.max", capped, free)
+    assert throttled > 0, throttled
+    capped.joinpath("cpu.idle").write_text("1", encoding="ascii")
+    got, _ = cpus(capped, free)
+    share = got[0] / sum(got)
+    print(f"cpu.idle: {share:.4f} of the hogs' time, expected {3 / 1027:.4f}", flush=True)
+    # Some ten packets in this time, of two hogs.
+    assert 0 < share < 0.01, got
+    capped.joinpath("cpu.idle").write_text("0", encoding="ascii")
+    # A packet of up to two ticks, at a quarter of that weight, was charged as up to 5.5 s of both CPUs.
+    time.sleep(6)
+    halves("without cpu.idle", capped, free)
+    hogs.end()
+    inner.rmdir()
+
+
+def main():
+    scx_drfq, load = sys.argv[1:]
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    hogs = Hogs(load)
+    capped, free = group("capped"), group("free")
+    # A group of processes has no groups below it.
+    leaf = group("capped/leaf")
+    quota(capped, "50000 100000")
+    said = doctor(scx_drfq)
+    print(said, flush=True)
+    agent = start(scx_drfq)
+    hogs.start(2, cgroup=leaf)
+    hogs.start(2, cgroup=free)
+    if "no effect" in said:
+        assert said.startswith("[warn]") and "cpu.max of 1 groups" in said, said
+        halves("cpu.max has no effect", capped, free)
+        hogs.end()
+    else:
+        assert said.startswith("[ok]") and "cpu.max and cpu.idle are kept" in said, said
+        keeps(hogs, capped, free)
+    agent.terminate()
+    assert agent.wait(60) == 0, agent.returncode
+    for made in (leaf, capped, free):
+        made.rmdir()
+    print("ok: limits of cgroups")
+
+
+if __name__ == "__main__":
+    main()
