@@ -141,6 +141,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass an environment variable")
     _machine_options(one)
+    one.add_argument(
+        "--systemd",
+        action="store_true",
+        help="boot systemd, and run the command as a service of it; a modelled machine has RDT and a PMU then, but "
+        "real time, and counts nothing",
+    )
     one.add_argument("--verbose", action="store_true", help="show the console on standard error")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments")
     shell = commands.add_parser("shell", help="an interactive shell in a VM")
@@ -217,6 +223,7 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
         timeout_s=args.timeout,
         verbose=args.verbose,
         modelled=modelled,
+        systemd=args.systemd,
     )
 
 

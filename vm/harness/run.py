@@ -26,6 +26,7 @@ _POLL_S = 0.05
 _BOOT_S = 300
 _LOGS_KEPT = 20
 _TAIL_LINES = 25
+_SYSTEMD = "/lib/systemd/systemd"
 _HERE = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -137,7 +138,9 @@ class Run:
         verbose: bool,
         modelled: ModelledHardware | None = None,
         terminal: bool = False,
+        systemd: bool = False,
     ) -> None:
+        self._systemd = systemd
         self._shape = shape
         self._terminal = terminal
         self._modelled = modelled
@@ -177,6 +180,7 @@ class Run:
         self._write("live", [str(model.guest("go_live"))] if self._modelled else [])
         size = shutil.get_terminal_size()
         self._write("terminal", ["/dev/ttyS0", str(size.lines), str(size.columns)] if self._terminal else [])
+        self._write("systemd", [_SYSTEMD] if self._systemd else [])
         shutil.copy(_HERE / "guest-init", self.control / "guest-init")
         self._followers.append(_Follower(self.control / "stdout", sys.stdout.buffer))
         if _same_file(sys.stdout, sys.stderr):
@@ -336,15 +340,18 @@ def run(
     timeout_s: float | None,
     verbose: bool,
     modelled: ModelledHardware | None = None,
+    systemd: bool = False,
 ) -> int:
     """Runs `command` in a VM, which ends after `timeout_s` (None: never); returns the exit status."""
+    if systemd and not os.access(_SYSTEMD, os.X_OK):
+        raise VmError(f"--systemd: this machine has no {_SYSTEMD}, which the VM would run; install systemd")
     tools.ensure(qemu.WITH_PLUGINS if modelled else qemu.PLAIN, [shape.kernel])
     if modelled:
         model.build()
     release = kernels.resolve(shape.kernel)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
-    one = Run(shape, release, timeout_s, verbose, modelled)
+    one = Run(shape, release, timeout_s, verbose, modelled, systemd=systemd)
     try:
         one.prepare(command, out, env)
         return one.run()

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Takes the Debian package through its life under systemd: package.sh OLDER.deb NEWER.deb DRFQ-LOAD
+set -euo pipefail
+
+fail() {
+	echo "FAILED: $*"
+	systemctl status --no-pager --full scx_drfq.service || true
+	journalctl --no-pager -n 40 -u scx_drfq.service || true
+	exit 1
+}
+
+# Waits for a condition, a minute at most: until WHAT CMD ...
+until_true() {
+	local what=$1 count
+	shift
+	for ((count = 0; count < 120; count++)); do
+		! "$@" || return 0
+		sleep 0.5
+	done
+	fail "$what"
+}
+
+shows() { [[ $(systemctl show --property "$1" --value scx_drfq.service) = "$2" ]]; }
+main_pid() { systemctl show --property MainPID --value scx_drfq.service; }
+schedules() { [[ $(cat /sys/kernel/sched_ext/state) = enabled && $(cat /sys/kernel/sched_ext/root/ops) = drfq_* ]]; }
+groups() { find /sys/fs/resctrl -maxdepth 2 -name 'drfq_*' | sort; }
+# A directory that is made again has another inode.
+inodes() { find /sys/fs/resctrl -maxdepth 2 -name 'drfq_*' -printf '%i\n' | sort; }
+has_groups() { [[ -n $(groups) ]]; }
+serves() { scx_drfq top --plain --interval 0.5 --duration 1 > /dev/null; }
+# Where the package and its users may have left something; a search of all of /usr would take long.
+places=(/etc /etc/default /etc/systemd /run /sys/fs/bpf /usr/lib/systemd/system /usr/sbin /usr/share/doc
+	/usr/share/man/man1 /usr/share/bash-completion/completions /usr/share/zsh/vendor-completions /var/lib)
+files() {
+	find "${places[@]}" -xdev -maxdepth 2 ! -path '/run/systemd/units/*' \
+		\( -name '*scx*drfq*' -o -path '/run/scx*' \) -print 2> /dev/null | sort -u
+}
+
+[[ $(cat /proc/1/comm) = systemd ]] || fail "process 1 is $(cat /proc/1/comm)"
+[[ -z $(files) ]] || fail "files from before: $(files)"
+mount -t resctrl resctrl /sys/fs/resctrl
+# The index of all manual pages takes minutes in an emulated machine.
+rm -f /var/lib/man-db/auto-update
+# Where the host is a container, it forbids packages to stop services.
+rm -f /usr/sbin/policy-rc.d
+
+dpkg --install "$1"
+! systemctl --quiet is-enabled scx_drfq.service 2> /dev/null || fail "the installation enabled the service"
+! systemctl --quiet is-active scx_drfq.service || fail "the installation started the service"
+echo "installed: neither enabled nor started"
+
+sed -i 's/^SCX_DRFQ_OPTIONS=.*/SCX_DRFQ_OPTIONS="--mba on"/' /etc/default/scx_drfq
+systemd-run --quiet --unit load "$3" copy --kib 32768
+systemctl enable --now scx_drfq.service
+until_true "the scheduler is not loaded" schedules
+until_true "no resctrl group for the load" has_groups
+until_true "no statistics" serves
+echo "started: $(groups | wc -l) resctrl groups"
+security=$(systemd-analyze security --no-pager scx_drfq.service || true)
+grep -E '^✗|Overall' <<< "$security"
+[[ $security =~ Overall.*\ OK ]] || fail "systemd-analyze security is worse than OK"
+
+first=$(main_pid)
+dpkg --install "$2"
+until_true "the upgrade did not restart the service" schedules
+[[ $(main_pid) != "$first" ]] || fail "the old version still runs"
+[[ $(dpkg-query --show --showformat '${Version}' scx-drfq) = *+newer ]] || fail "the version is the old one"
+grep -q -- '--mba on' /etc/default/scx_drfq || fail "the upgrade lost the configuration"
+until_true "no resctrl group after the upgrade" has_groups
+echo "upgraded: another process, configuration kept"
+
+second=$(main_pid)
+old_groups=$(inodes)
+kill -KILL "$second"
+until_true "systemd did not restart the service" shows NRestarts 1
+until_true "the scheduler is not loaded again" schedules
+[[ $(main_pid) != "$second" ]] || fail "the killed process still runs"
+until_true "no resctrl group after the restart" has_groups
+left=$(comm -12 <(inodes) - <<< "$old_groups")
+[[ -n $old_groups && -z $left ]] || fail "groups of the killed process are left: $(groups)"
+until_true "no statistics after the restart" serves
+echo "killed: restarted, $(wc -l <<< "$old_groups") resctrl groups of the killed process are gone"
+
+dpkg --remove scx-drfq
+[[ $(cat /sys/kernel/sched_ext/state) = disabled ]] || fail "the removal left the scheduler loaded"
+[[ -z $(groups) ]] || fail "the removal left groups: $(groups)"
+[[ ! -e /run/scx ]] || fail "the removal left $(find /run/scx)"
+left=$(files)
+[[ $left = $'/etc/default/scx_drfq\n/etc/scx_drfq.toml' ]] || fail "the removal left $left"
+dpkg --purge scx-drfq
+[[ -z $(files) ]] || fail "the purge left $(files)"
+[[ ! -e /var/lib/dpkg/info/scx-drfq.list ]] || fail "dpkg still knows the package"
+systemctl stop load.service
+echo "removed: no file, group or socket is left"
