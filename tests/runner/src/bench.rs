@@ -8,7 +8,7 @@ use crate::run::kernel_release;
 use crate::scenario::SchedulerProgram;
 use crate::scheduler::{Executables, LoadedScheduler};
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -45,12 +45,16 @@ const BPF_PROGRAMS: Series = Series("bench-programs");
 type Values = BTreeMap<(Series, String, usize, &'static str), Vec<f64>>;
 
 /// Runs everything `repeats` times, schedulers interleaved, and writes
-/// rows.csv into `dir`.
+/// rows.csv into `dir`. A peer that fails is left out with its error.
 pub fn run(repeats: u32, dir: &Path, provenance: &Provenance) -> Result<()> {
     let executables = Executables::find()?;
     let mut values = Values::new();
+    let mut failed = BTreeSet::new();
     for repeat in 1..=repeats {
         for (index, (name, scheduler)) in SCHEDULERS.into_iter().enumerate() {
+            if failed.contains(&index) {
+                continue;
+            }
             if !executables.has(scheduler) {
                 eprintln!(
                     "{name} is left out: it is not installed; to install a peer, run: tools/peers"
@@ -58,8 +62,16 @@ pub fn run(repeats: u32, dir: &Path, provenance: &Provenance) -> Result<()> {
                 continue;
             }
             eprintln!("repeat {repeat} of {repeats}: {name}");
-            let session =
-                session(&executables, scheduler, dir).with_context(|| name.to_string())?;
+            let session = match session(&executables, scheduler, dir) {
+                Ok(session) => session,
+                Err(error) if is_peer(scheduler) => {
+                    eprintln!("{name} is left out: {error:#}");
+                    failed.insert(index);
+                    values.retain(|(_, _, of, _), _| *of != index);
+                    continue;
+                }
+                Err(error) => return Err(error.context(name)),
+            };
             for ((series, what, unit), value) in session {
                 let key = (series, what, index, unit);
                 values.entry(key).or_default().push(value);
@@ -71,6 +83,14 @@ pub fn run(repeats: u32, dir: &Path, provenance: &Provenance) -> Result<()> {
     println!("kernel {}, {repeats} repeats", kernel_release());
     println!("{}", rows::table(&all));
     Ok(())
+}
+
+/// Whether the others can be measured without this scheduler.
+fn is_peer(scheduler: SchedulerProgram) -> bool {
+    !matches!(
+        scheduler,
+        SchedulerProgram::Eevdf | SchedulerProgram::ScxDrfq
+    )
 }
 
 fn to_rows(values: &Values, provenance: &Provenance) -> Vec<Row> {
