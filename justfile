@@ -85,9 +85,9 @@ test-python:
     python3 -B -m unittest discover -s vm/harness/tests -t vm
     python3 -B -m unittest discover -s tools/measurements/tests -t tools
 
-# Tests in VMs, two at a time: the harness, the modelled machine, the scheduler; just test-vm [NAME ...]
+# Tests in VMs, three at a time: the harness, the modelled machine, the scheduler; just test-vm [NAME ...]
 test-vm *args: setup
-    tests/vm/run --jobs 2 "$@"
+    tests/vm/run --jobs 3 "$@"
 
 # Benchmarks side by side with EEVDF and scx_rusty, in one VM (--help)
 bench *args: setup

@@ -135,6 +135,8 @@ struct drfq_cpu {
 	struct drfq_counter counters[DRFQ_PMU_EVENTS];
 	/* Not 0: tasks that are pinned to this CPU may be queued. */
 	u32 pinned_queued;
+	/* Not 0: this CPU has taken a task in place of one that is not queued yet. */
+	u32 exchanging;
 	/* Thread id of a task that was given this CPU ahead of the order of S, why
 	 * (enum drfq_ahead), and its sum_exec_runtime then (ns); 0: none. */
 	u32 ahead_pid;

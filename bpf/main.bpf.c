@@ -218,20 +218,31 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (prev)
 		ahead_end(slot, prev);
-	if (rescue(cpu))
+	exchange_end(slot, cpu);
+	if (rescue(cpu)) {
+		if (runnable)
+			exchange_begin(slot, cpu);
 		return;
+	}
 	/* ops.enqueue then makes it wait. */
 	if (runnable && quotas_exist() && throttles(prev))
 		runnable = false;
 	queue_choose(cpu, &head);
 	if (runnable && head.dsq && slot->yielded_pid != (u32)prev->pid) {
-		if (!drfq_before(head.start, slot->charged_vtime_ns) ||
-		    !queue_take_before(head.dsq, cpu, slot->charged_vtime_ns))
-			continue_running(slot, prev, true, head.start);
+		if (drfq_before(head.start, slot->charged_vtime_ns)) {
+			exchange_begin(slot, cpu);
+			if (queue_take_before(head.dsq, cpu, slot->charged_vtime_ns))
+				return;
+			exchange_end(slot, cpu);
+		}
+		continue_running(slot, prev, true, head.start);
 		return;
 	}
+	if (runnable && head.dsq)
+		exchange_begin(slot, cpu);
 	if (queue_take_any(head.dsq, cpu))
 		return;
+	exchange_end(slot, cpu);
 	if (runnable)
 		continue_running(slot, prev, false, 0);
 	else if (!(held && !cpus_busy(cpu) && hold_release(true) && queue_take_any(0, cpu)))
@@ -265,6 +276,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	u64 start = p->scx.dsq_vtime, published = start;
 
+	exchange_end(slot, cpu);
 	rescue_count_late(p);
 	if (runs_ahead(slot, p) || drfq_before(vtime_now() + conf.cap_ns, start))
 		start = start_out_of_order(p, cpu, start, &published);
@@ -336,6 +348,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
+	exchange_end(slot, cpu);
 	if (!idle) {
 		kick_idle_for_queued();
 		return;

@@ -30,6 +30,12 @@ static u32 partial_used[DRFQ_MAX_LLCS];
  */
 static u64 queued_llcs;
 
+/*
+ * How many CPUs of this LLC exchange tasks: each has taken a task from a queue in place of
+ * one that goes on waiting, which the kernel queues a moment later.
+ */
+static struct shared_u32 exchanges[DRFQ_MAX_LLCS];
+
 /* A queue to take from. dsq: its id, 0 for none. start: the key of its head (ns). */
 struct queue_pick {
 	u64 dsq;
@@ -130,13 +136,39 @@ static __always_inline bool queue_pinned_wait(s32 cpu)
 	       scx_bpf_dsq_nr_queued(DRFQ_DSQ_CPU + cpu) > 0;
 }
 
-/* Returns whether a task waits in any queue that the CPU of @p takes from. */
+static __always_inline u32 *exchanges_of(s32 cpu)
+{
+	return &exchanges[llc_of_cpu(cpu) & (DRFQ_MAX_LLCS - 1)].value;
+}
+
+/*
+ * Returns whether a task waits in any queue that the CPU of @p takes from. CPUs tick
+ * together, so this is often asked while another CPU exchanges the only task that waits.
+ */
 static __always_inline bool queue_has_waiters(const struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 
 	return READ_ONCE(queued_llcs) || queue_llc_has_tasks(llc_of_cpu(cpu)) ||
-	       queue_pinned_wait(cpu);
+	       queue_pinned_wait(cpu) || READ_ONCE(*exchanges_of(cpu));
+}
+
+/* @cpu, with @slot, is about to take a task in place of one that goes on waiting. */
+static __always_inline void exchange_begin(struct drfq_cpu *slot, s32 cpu)
+{
+	if (slot->exchanging)
+		return;
+	slot->exchanging = 1;
+	__sync_fetch_and_add(exchanges_of(cpu), 1);
+}
+
+/* The kernel has queued the other task. */
+static __always_inline void exchange_end(struct drfq_cpu *slot, s32 cpu)
+{
+	if (!slot->exchanging)
+		return;
+	slot->exchanging = 0;
+	__sync_fetch_and_add(exchanges_of(cpu), -1);
 }
 
 /* Inserts @p into its queue. @key: its place there (ns), usually S. */

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Compares what the scheduler charged, as tests/vm/guest/traffic.py printed it, with the machine's own count.
 
-    tests/vm/traffic.py LOG TRUTH [--within PERCENT] [--except OP]
+    tests/vm/traffic.py LOG TRUTH [--within PERCENT] [--equal PERCENT] [--except OP]
 
 The machine counts what each monitoring id read and wrote; a machine without ids counts that for each core. Prints a
-line for each task, and the dominant shares beside mbw. Fails if a charge is off by more than PERCENT, or if a counter
-was read in vain. OP of a stream is not judged.
+line for each task, and the dominant shares of mbw and of the spinners beside it. Fails if a charge is off by more than
+the first PERCENT, if these shares differ by more than the second, or if a counter was read in vain. OP of a stream is
+not judged.
 """
 
 import argparse
@@ -43,7 +44,12 @@ def judge(row: dict, line: dict, args: argparse.Namespace) -> list[str]:
         memory = true["mbw"] / line["interval_ns"] * 1e9 / M_BYTES_PER_S
         cpus = [task["cpu_ns"] / row["ns"] / CPUS for name, task in row["tasks"].items() if name != "mbw"]
         share = 100 * sum(cpus) / len(cpus)
-        print(f"mbw's share of memory {100 * memory:.2f} %, each spinner's share of CPUs {share:.2f} %")
+        apart = 100 * (100 * memory / share - 1)
+        print(
+            f"mbw's share of memory {100 * memory:.2f} %, each spinner's share of CPUs {share:.2f} %: {apart:+.2f} % apart"
+        )
+        if abs(apart) > args.equal:
+            failures.append(f"the dominant shares are {apart:+.2f} % apart, not within {args.equal} %")
     return failures
 
 
@@ -52,6 +58,7 @@ def main() -> int:
     parser.add_argument("log", type=pathlib.Path)
     parser.add_argument("truth", type=pathlib.Path)
     parser.add_argument("--within", type=float, default=math.inf)
+    parser.add_argument("--equal", type=float, default=math.inf)
     parser.add_argument("--except", dest="excepted", action="append", default=[])
     args = parser.parse_args()
     rows = [json.loads(line) for line in args.log.read_text(encoding="utf-8").splitlines() if line.startswith("{")]

@@ -17,6 +17,8 @@ import time
 from scheduler import PATIENCE_S, spin, start, stats, wait
 
 RESCTRL = "/sys/fs/resctrl"
+# khugepaged holds the lock of mbw's memory while it waits for a CPU at nice 19, for up to seconds beside spinners.
+HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 SPINNERS = 4
 M_BYTES_PER_S = 266_666_667
 
@@ -102,6 +104,8 @@ def main():
     scx_drfq, events, seconds, *loads = sys.argv[1:]
     if os.path.isdir(RESCTRL):
         subprocess.run(["mount", "-t", "resctrl", "-o", "debug", "resctrl", RESCTRL], check=True)
+    with open(HUGE_PAGES, "w", encoding="ascii") as file:
+        file.write("never")
     agent = start(scx_drfq, "--memory-bandwidth", str(M_BYTES_PER_S), event=events)
     for load in loads:
         row = mbw(float(seconds)) if load == "mbw" else streams(load.split(","), float(seconds))

@@ -3,7 +3,7 @@
 # The words of $DRFQ_MBW_ARGS are further options of the scheduler.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-command -v mbw > /dev/null || fail "mbw is missing; install Debian's package mbw"
+command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
 # shellcheck disable=SC2086  # words
 vm --kernel newest --machine lvtf --machine-stats "$out/ground-truth" --machine-interval 1000000000 -- \
 	env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/mbw.py "$bin/scx_drfq" ${DRFQ_MBW_ARGS-}

@@ -3,7 +3,7 @@
 # misses. On thesis also the shares of mbw beside four spinners.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-command -v mbw > /dev/null || fail "mbw is missing; install Debian's package mbw"
+command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
 streams=read@0,copy@1,write@2,nt@3
 for machine in thesis xeon laptop; do
 	for events in auto cache-misses; do
