@@ -46,7 +46,8 @@ def judge(row: dict, line: dict, args: argparse.Namespace) -> list[str]:
         share = 100 * sum(cpus) / len(cpus)
         apart = 100 * (100 * memory / share - 1)
         print(
-            f"mbw's share of memory {100 * memory:.2f} %, each spinner's share of CPUs {share:.2f} %: {apart:+.2f} % apart"
+            f"mbw's share of memory {100 * memory:.2f} %, each spinner's share of CPUs {share:.2f} %: "
+            f"{apart:+.2f} % apart"
         )
         if abs(apart) > args.equal:
             failures.append(f"the dominant shares are {apart:+.2f} % apart, not within {args.equal} %")
