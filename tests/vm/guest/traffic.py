@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Prints what the scheduler charges for memory traffic, for a comparison with the modelled machine's own count.
 
-traffic.py SCX_DRFQ EVENTS SECONDS STREAMS|mbw ..., as root in the modelled machine with its guest programs in the PATH.
+traffic.py SCX_DRFQ EVENTS SECONDS STREAMS|mbw|sjeng ..., as root in the modelled machine, its guest programs in PATH.
 EVENTS is a value of --perf-event. STREAMS are words of `stream` such as read@0,copy@1; each stream has a monitoring
-group, whose id names it in the ground truth. `mbw` is one mbw beside four spinners, with m of the machine thesis.
+group, whose id names it in the ground truth. `mbw` is one mbw beside four spinners, `sjeng` one beside four sjeng that
+analyse the opening position, with m of the machine thesis.
 Each window is one line of ground truth, and one line of JSON here.
 """
 
@@ -19,8 +20,10 @@ from scheduler import PATIENCE_S, spin, start, stats, wait
 RESCTRL = "/sys/fs/resctrl"
 # khugepaged holds the lock of mbw's memory while it waits for a CPU at nice 19, for up to seconds beside spinners.
 HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
-SPINNERS = 4
+OTHERS = 4
 M_BYTES_PER_S = 266_666_667
+# What runs beside mbw, by load.
+BESIDE = {"mbw": "spinner", "sjeng": "sjeng"}
 
 
 def monitoring_group(name):
@@ -86,15 +89,27 @@ def streams(words, seconds):
     return row
 
 
-def mbw(seconds):
-    rmid = monitoring_group("mbw")
-    spinners = spin(SPINNERS)
+def analyse(count):
+    """Starts sjeng, which thinks until it is killed."""
+    players = []
+    for _ in range(count):
+        player = subprocess.Popen(["/usr/games/sjeng"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        player.stdin.write(b"xboard\nanalyze\n")
+        player.stdin.flush()
+        players.append(player)
+    return players
+
+
+def mbw(seconds, kind):
+    others = spin(OTHERS) if kind == "spinner" else analyse(OTHERS)
     copier = subprocess.Popen(["mbw", "-q", "-t0", "-n", "100000", "4"], stdout=subprocess.DEVNULL)
-    join("mbw", copier.pid)
-    names = {copier.pid: "mbw"} | {process.pid: f"spinner {i}" for i, process in enumerate(spinners)}
+    names = {copier.pid: "mbw"} | {process.pid: f"{kind} {i}" for i, process in enumerate(others)}
+    ids = {name: monitoring_group(name.replace(" ", "-")) for name in names.values()}
+    for pid, name in names.items():
+        join(name.replace(" ", "-"), pid)
     wait("mbw copies", lambda: cpu_ns(copier.pid) > 1_000_000_000)
-    row = window(names, seconds) | {"rmids": {"mbw": rmid}}
-    for process in (copier, *spinners):
+    row = window(names, seconds) | {"rmids": ids}
+    for process in (copier, *others):
         process.kill()
         process.wait()
     return row
@@ -108,7 +123,10 @@ def main():
         file.write("never")
     agent = start(scx_drfq, "--memory-bandwidth", str(M_BYTES_PER_S), event=events)
     for load in loads:
-        row = mbw(float(seconds)) if load == "mbw" else streams(load.split(","), float(seconds))
+        if load in BESIDE:
+            row = mbw(float(seconds), BESIDE[load])
+        else:
+            row = streams(load.split(","), float(seconds))
         print(json.dumps({"load": load, **row}), flush=True)
     system = stats()["system"]
     print(json.dumps({key: system[key] for key in ("mem_source", "pmu_read_errors", "pmu_multiplexed")}), flush=True)

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What tasks are charged against what the machine counts, on three machines: by the events of the CPU model, and by LLC
-# misses. On thesis also the shares of mbw beside four spinners.
+# misses. On thesis also the shares of mbw beside four spinners, and beside four sjeng.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
+[[ -x /usr/games/sjeng ]] || fail "sjeng is missing; run tools/setup"
 streams=read@0,copy@1,write@2,nt@3
 for machine in thesis xeon laptop; do
 	for events in auto cache-misses; do
 		name=$machine-$events
 		loads=("$streams" "$streams" "$streams" "$streams" "$streams")
-		[[ $machine != thesis ]] || loads+=(mbw mbw mbw mbw mbw)
+		[[ $machine != thesis ]] || loads+=(mbw mbw mbw mbw mbw sjeng sjeng sjeng sjeng sjeng)
 		echo "$machine, --perf-event $events"
 		vm --machine "$machine" --machine-stats "$out/$name.truth" --machine-interval 1000000000 -- \
 			env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/traffic.py \
