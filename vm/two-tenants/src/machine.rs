@@ -116,8 +116,7 @@ impl Machine {
         let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
             bail!("the virtual machine has no output");
         };
-        follow(stderr, sender.clone(), false);
-        follow(stdout, sender, true);
+        follow(stdout, stderr, sender);
         Ok(Self {
             child,
             orders: OpenOptions::new().append(true).open(&orders)?,
@@ -155,20 +154,31 @@ impl Drop for Machine {
     }
 }
 
-/// Sends the lines of an output; after the last, the end if `last`.
-fn follow(output: impl io::Read + Send + 'static, sender: Sender<News>, last: bool) {
+/// Sends the lines of both outputs, and the end after the last line of both: an error that ends
+/// the machine may come on one after the other has ended.
+fn follow(
+    stdout: impl io::Read + Send + 'static,
+    stderr: impl io::Read + Send + 'static,
+    sender: Sender<News>,
+) {
+    let errors = sender.clone();
+    let other = thread::spawn(move || send_lines(stderr, &errors));
     thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            let news = match serde_json::from_str(&line) {
-                Ok(sample) => News::Sample(sample),
-                Err(_) => News::Line(line),
-            };
-            if sender.send(news).is_err() {
-                return;
-            }
-        }
-        if last {
-            let _ = sender.send(News::End);
-        }
+        send_lines(stdout, &sender);
+        let _ = other.join();
+        let _ = sender.send(News::End);
     });
+}
+
+/// Sends the lines of an output until it ends or nobody receives.
+fn send_lines(output: impl io::Read, sender: &Sender<News>) {
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        let news = match serde_json::from_str(&line) {
+            Ok(sample) => News::Sample(sample),
+            Err(_) => News::Line(line),
+        };
+        if sender.send(news).is_err() {
+            return;
+        }
+    }
 }

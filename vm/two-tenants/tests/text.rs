@@ -58,7 +58,9 @@ fn without_a_terminal_both_schedulers_are_measured_and_the_result_is_text() {
 
 #[test]
 fn a_virtual_machine_that_ends_early_is_an_error_with_its_last_words() {
-    let output = run("early", "echo 'vm: error: no static busybox' >&2; exit 125");
+    // Its errors come after the end of what it prints.
+    let script = "exec >&-; sleep 0.2; echo 'vm: error: no static busybox' >&2; exit 125";
+    let output = run("early", script);
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(errors.contains("no static busybox"), "{errors}");
