@@ -123,10 +123,8 @@ def main():
         file.write("never")
     agent = start(scx_drfq, "--memory-bandwidth", str(M_BYTES_PER_S), event=events)
     for load in loads:
-        if load in BESIDE:
-            row = mbw(float(seconds), BESIDE[load])
-        else:
-            row = streams(load.split(","), float(seconds))
+        beside = BESIDE.get(load)
+        row = mbw(float(seconds), beside) if beside else streams(load.split(","), float(seconds))
         print(json.dumps({"load": load, **row}), flush=True)
     system = stats()["system"]
     print(json.dumps({key: system[key] for key in ("mem_source", "pmu_read_errors", "pmu_multiplexed")}), flush=True)
