@@ -256,8 +256,7 @@ static __always_inline void task_arrive(struct task_struct *p, struct task_ctx *
 	t->left_cpu = 0;
 	by_ns = vtime_of_cpu(cpu) - vtime_of_cpu(left - 1);
 	/* Tasks that move among each other would push S further and further. */
-	if ((s64)by_ns > 0 &&
-	    drfq_before(vtime_now() + conf.cap_ns, drfq_start(&t->flow) + by_ns))
+	if ((s64)by_ns > 0 && drfq_before(vtime_now() + conf.cap_ns, drfq_start(&t->flow) + by_ns))
 		return;
 	drfq_shift(&t->flow, by_ns);
 }
