@@ -364,11 +364,18 @@ DRFQ_FN void drfq_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 }
 
 /*
- * Moves the virtual times of S by @by_ns (ns of virtual time; two's complement, so it
- * may be negative). B is the same for all CPUs, so bus_vt stays.
+ * A flow moves from a CPU whose packet has S = @from to one with S = @to (ns): moves the
+ * virtual times of S by the difference, so that the flow keeps its distance from the
+ * packet. A move forward ends at most cap after V, where @v is V (ns). Without that
+ * limit, flows that move among each other would push each other away from V for ever.
+ * B is the same for all CPUs, so bus_vt stays.
  */
-DRFQ_FN void drfq_shift(struct drfq_flow *f, u64 by_ns)
+DRFQ_FN void drfq_move(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 from, u64 to)
 {
+	u64 start = drfq_start(f), limit = drfq_later(start, v + c->cap_ns), by_ns = to - from;
+
+	if (drfq_before(from, to) && drfq_before(limit, start + by_ns))
+		by_ns = limit - start;
 	f->cpu_vt += by_ns;
 	f->mem_vt += by_ns;
 	f->debt_vt += by_ns;

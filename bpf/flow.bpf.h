@@ -72,6 +72,13 @@ __noinline int flow_lift(struct drfq_flow *f __arg_nonnull, u64 v)
 	return 0;
 }
 
+/* drfq_move(): from a CPU whose packet has S = @from to one with S = @to (ns). */
+__noinline int flow_move(struct drfq_flow *f __arg_nonnull, u64 from, u64 to)
+{
+	drfq_move(f, drfq_conf(), vtime_now(), from, to);
+	return 0;
+}
+
 /* drfq_inherited(): S of the heir of a flow that ends (ns). */
 __noinline u64 flow_inherited(struct drfq_flow *ended __arg_nonnull,
 			      struct drfq_flow *heir __arg_nonnull)

@@ -249,16 +249,11 @@ static void task_set_affinity(struct task_struct *p, struct task_ctx *t,
 static __always_inline void task_arrive(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
 	u32 left = t->left_cpu;
-	u64 by_ns;
 
 	if (!left || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return;
 	t->left_cpu = 0;
-	by_ns = vtime_of_cpu(cpu) - vtime_of_cpu(left - 1);
-	/* Tasks that move among each other would push S further and further. */
-	if ((s64)by_ns > 0 && drfq_before(vtime_now() + conf.cap_ns, drfq_start(&t->flow) + by_ns))
-		return;
-	drfq_shift(&t->flow, by_ns);
+	flow_move(&t->flow, vtime_of_cpu(left - 1), vtime_of_cpu(cpu));
 }
 
 #endif /* DRFQ_TASK_BPF_H */

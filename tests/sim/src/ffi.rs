@@ -99,7 +99,7 @@ unsafe extern "C" {
     safe fn shim_bus_inherited(ended: &Flow, heir: &Flow, c: &Conf, bus_v: u64) -> u64;
     safe fn shim_register_vtime(f: &Flow, c: &Conf) -> u64;
     safe fn shim_advance(v: u64, min_start: u64) -> u64;
-    safe fn shim_shift(f: &mut Flow, by_ns: u64);
+    safe fn shim_move(f: &mut Flow, c: &Conf, v: u64, from: u64, to: u64);
     safe fn shim_lift(f: &mut Flow, c: &Conf, v: u64);
     safe fn shim_contended_v(c: &Conf, start: u64) -> u64;
     safe fn shim_wake(
@@ -264,9 +264,9 @@ impl Flow {
         shim_register_vtime(self, conf)
     }
 
-    /// `drfq_shift`: moves all virtual times by `by_ns`.
-    pub fn shift(&mut self, by_ns: u64) {
-        shim_shift(self, by_ns);
+    /// `drfq_move`: from a CPU whose packet has S = `from` to one with S = `to`.
+    pub fn move_between(&mut self, conf: &Conf, v: u64, from: u64, to: u64) {
+        shim_move(self, conf, v, from, to);
     }
 
     /// `drfq_lift`: raises the virtual times to at least V - C.

@@ -129,9 +129,9 @@ u64 shim_advance(u64 v, u64 min_start)
 	return drfq_advance(v, min_start);
 }
 
-void shim_shift(struct drfq_flow *f, u64 by_ns)
+void shim_move(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 from, u64 to)
 {
-	drfq_shift(f, by_ns);
+	drfq_move(f, c, v, from, to);
 }
 
 void shim_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)

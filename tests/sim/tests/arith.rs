@@ -385,10 +385,24 @@ proptest! {
             flow.charge(&conf, run, bytes, load);
             flow.cap(&conf, v);
             flow.lift(&conf, v.wrapping_add(SEC));
-            flow.shift(run);
+            flow.move_between(&conf, v, v, v.wrapping_add(run));
             traffic.charge(&conf, 0, bytes, Load::default());
             prop_assert_eq!(flow.bus_vt, traffic.bus_vt);
         }
+    }
+
+    /// Flows whose S are each other's `from` and `to` must not push each other away from V.
+    #[test]
+    fn a_move_keeps_the_distance_but_never_leaves_v_further_behind_than_cap(
+        conf in any_conf(), v in any_v(), distance in NEAR, from in NEAR, to in NEAR,
+    ) {
+        let at = |ns: i64| v.wrapping_add_signed(ns);
+        let mut flow = Flow::new(at(distance), ffi::weight_one());
+        flow.move_between(&conf, v, at(from), at(to));
+        let kept = distance + to - from;
+        let limit = distance.max(i64::try_from(conf.cap_ns).unwrap());
+        let want = if to > from { kept.min(limit) } else { kept };
+        prop_assert_eq!(since(flow.start(), v), want);
     }
 
     #[test]
