@@ -300,6 +300,9 @@ class Run:
         panic = re.search(r"Kernel panic.*", text)
         if panic:
             what += f": {panic.group().strip()}"
+        oops = re.search(r"Oops: .*", text)
+        if oops:
+            what += f", after {oops.group().strip()}"
         for line in text.splitlines()[-_TAIL_LINES:]:
             say("console: " + "".join(c if c.isprintable() else " " for c in line).rstrip())
         say(f"{what}; console log: {_keep_log(text)}")
