@@ -366,16 +366,19 @@ DRFQ_FN void drfq_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 v)
 /*
  * A flow moves from a CPU whose packet has S = @from to one with S = @to (ns): moves the
  * virtual times of S by the difference, so that the flow keeps its distance from the
- * packet. A move forward ends at most cap after V, where @v is V (ns). Without that
- * limit, flows that move among each other would push each other away from V for ever.
- * B is the same for all CPUs, so bus_vt stays.
+ * packet. A move forward ends at most cap after V, where @v is V (ns), and a move back
+ * ends at @to at the earliest. Without these limits, flows that move among each other
+ * would push each other away from V for ever. B is the same for all CPUs, so bus_vt stays.
  */
 DRFQ_FN void drfq_move(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u64 from, u64 to)
 {
-	u64 start = drfq_start(f), limit = drfq_later(start, v + c->cap_ns), by_ns = to - from;
+	u64 start = drfq_start(f), end = start + (to - from), by_ns;
 
-	if (drfq_before(from, to) && drfq_before(limit, start + by_ns))
-		by_ns = limit - start;
+	if (drfq_before(from, to))
+		end = drfq_earlier(end, drfq_later(start, v + c->cap_ns));
+	else
+		end = drfq_later(end, drfq_earlier(start, to));
+	by_ns = end - start;
 	f->cpu_vt += by_ns;
 	f->mem_vt += by_ns;
 	f->debt_vt += by_ns;

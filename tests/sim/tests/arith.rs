@@ -393,15 +393,18 @@ proptest! {
 
     /// Flows whose S are each other's `from` and `to` must not push each other away from V.
     #[test]
-    fn a_move_keeps_the_distance_but_never_leaves_v_further_behind_than_cap(
+    fn a_move_keeps_the_distance_but_never_passes_cap_or_the_other_packet(
         conf in any_conf(), v in any_v(), distance in NEAR, from in NEAR, to in NEAR,
     ) {
         let at = |ns: i64| v.wrapping_add_signed(ns);
         let mut flow = Flow::new(at(distance), ffi::weight_one());
         flow.move_between(&conf, v, at(from), at(to));
         let kept = distance + to - from;
-        let limit = distance.max(i64::try_from(conf.cap_ns).unwrap());
-        let want = if to > from { kept.min(limit) } else { kept };
+        let want = if to > from {
+            kept.min(distance.max(i64::try_from(conf.cap_ns).unwrap()))
+        } else {
+            kept.max(distance.min(to))
+        };
         prop_assert_eq!(since(flow.start(), v), want);
     }
 
