@@ -3,5 +3,5 @@
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for kernel in oldest newest; do
-	vm --cpus 2 --kernel "$kernel" -- "$exp" with-scheduler --out "$out" -- bash tests/vm/guest/stress.sh 600
+	stress_for 600 "$kernel"
 done

@@ -2,4 +2,4 @@
 # The scheduler survives 20 s of stress-ng on the newest kernel. The long form runs 10 min on both kernels.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-vm --cpus 2 -- "$exp" with-scheduler --out "$out" -- bash tests/vm/guest/stress.sh 20
+stress_for 20 newest
