@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 import stat
 
-_APPLETS = ("sh", "mount", "insmod", "mkdir", "ln", "switch_root")
+_APPLETS = ("sh", "mount", "insmod", "mkdir", "ln", "ip", "switch_root")
 _DIRECTORIES = ("bin", "changes", "dev", "host", "modules", "plan")
 _BOOT = pathlib.Path(__file__).resolve().parent.parent / "guest-boot"
 
