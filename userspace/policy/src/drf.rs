@@ -15,6 +15,7 @@ pub mod classes;
 pub mod curve;
 pub mod filling;
 pub mod law;
+pub mod response;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ use self::{
     classes::Classes,
     curve::Curve,
     law::{Memory, Record},
+    response::Response,
 };
 use crate::saturation::Saturation;
 
@@ -86,6 +88,8 @@ pub struct Group {
 pub struct State {
     /// The saturation of each domain.
     domains: Vec<Saturation>,
+    /// How strongly traffic follows the throttles, by domain.
+    responses: Vec<Response>,
     /// The law's record of each group, by domain.
     groups: BTreeMap<GroupId, Vec<Record>>,
     runnable: Option<f64>,
@@ -148,6 +152,8 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
     let curve = snapshot.curve.as_ref().unwrap_or(&unthrottled);
     next.domains
         .resize(snapshot.domains.len(), Default::default());
+    next.responses
+        .resize(snapshot.domains.len(), Default::default());
     next.groups = records(snapshot, state, curve.floor());
 
     let mut plan = Plan {
@@ -175,7 +181,7 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
             full: (saturation.best_bytes_per_s() - others).max(0.0),
             period_s,
         };
-        let parts = law::step(&inputs, &mut records, &memory);
+        let parts = law::step(&inputs, &mut records, &mut next.responses[index], &memory);
         for (((id, record), part), report) in ids.zip(records).zip(parts).zip(&mut plan.groups) {
             if let Some(all) = next.groups.get_mut(&id) {
                 all[index] = record;

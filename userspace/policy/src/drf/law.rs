@@ -8,19 +8,20 @@
 //! rest, and the law tests that claim: a group that gains nothing while others give
 //! way has all that it wants, and the others are released.
 
-use super::filling::{Bounds, fill};
+use super::{
+    filling::{Bounds, fill},
+    response::{Past, Response},
+};
 
-/// Exponent of the correction. Throttling one group speeds up the others, so the
-/// full correction would overshoot where a curve is steeper than assumed.
+/// The part of an error that a period corrects. Throttling one group speeds up the others,
+/// and a reading may be late, so the full correction would overshoot.
 const GAIN: f64 = 0.5;
 
-/// Factor on the exponent in each period in which ERRORS corrections have left more than
-/// the part SLOW of an error. Where contention bounds a group more than its throttle, a
-/// level does little. A late reading keeps its sign for fewer periods.
+/// An error that differs by this much (in logarithms) from that of the last period is an
+/// overshoot or a new load: the group's corrections begin again at GAIN, and grow by
+/// GAIN_RISE.
+const JUMP: f64 = 0.1;
 const GAIN_RISE: f64 = 1.5;
-const GAIN_MAX: f64 = 2.0;
-const SLOW: f64 = 0.7;
-const ERRORS: usize = 5;
 
 /// Largest change of a fraction in one period.
 const STEP: f64 = 2.0;
@@ -102,10 +103,10 @@ pub struct Record {
     demand: Option<f64>,
     /// A claim that is being tested: the last periods, the oldest first.
     claim: [Option<Claim>; TEST_PERIODS],
-    /// Exponent of the last correction.
+    past: Past,
+    /// Exponent and error of the last correction.
     gain: f64,
-    /// The last errors that were corrected, the oldest first.
-    errors: [f64; ERRORS],
+    error: f64,
     reach: f64,
     retest_s: f64,
     retest_in_s: f64,
@@ -126,8 +127,9 @@ impl Default for Record {
             mean: None,
             demand: None,
             claim: [None; TEST_PERIODS],
+            past: Past::default(),
             gain: GAIN,
-            errors: [0.0; ERRORS],
+            error: 0.0,
             reach: REACH,
             retest_s: RETEST_S,
             retest_in_s: 0.0,
@@ -175,24 +177,23 @@ impl Record {
         self.retest_s = (self.retest_s * 2.0).min(RETEST_MAX_S);
     }
 
-    /// The exponent of the next correction. `error`: of the logarithm of the traffic.
-    fn adapt_gain(&mut self, error: f64) -> f64 {
-        let then = self.errors[0];
-        self.errors.rotate_left(1);
-        self.errors[ERRORS - 1] = error;
-        let same_side = self.errors.iter().all(|past| past * error > 0.0);
-        let slow = same_side && error.abs() > (SLOW * then.abs()).max(RICH);
-        self.gain = if slow {
-            (self.gain * GAIN_RISE).min(GAIN_MAX)
+    /// The exponent of the next correction, at most `most`. `error`: of the logarithm of the
+    /// traffic.
+    fn adapt_gain(&mut self, error: f64, most: f64) -> f64 {
+        let jumped = (error - self.error).abs() > JUMP;
+        self.gain = if jumped {
+            GAIN
         } else {
-            (self.gain / GAIN_RISE).max(GAIN)
+            (self.gain * GAIN_RISE).min(most)
         };
+        self.error = error;
         self.gain
     }
 
     /// Releases the throttle by a step, as memory is not contended.
     fn release(&mut self) {
         self.fraction = (self.fraction * STEP).min(1.0);
+        self.past = Past::default();
         self.claim = [None; TEST_PERIODS];
     }
 }
@@ -211,17 +212,23 @@ pub struct Memory {
 /// One period of a domain. If the law does not act, only maxima are enforced.
 /// Returns the part that each group shall get (bytes per second). Their sum is at
 /// most the measured traffic, unless the law does not act.
-pub fn step(inputs: &[Input], records: &mut [Record], memory: &Memory) -> Vec<f64> {
+pub fn step(
+    inputs: &[Input],
+    records: &mut [Record],
+    response: &mut Response,
+    memory: &Memory,
+) -> Vec<f64> {
     let mean: f64 = records.iter().map(Record::mean).sum();
     let full = mean >= FULL * memory.full;
     for (input, record) in inputs.iter().zip(&mut *records) {
         record.measure(input.bytes_per_s, memory.period_s, full);
     }
     if !memory.acts {
-        release(inputs, records);
+        release(inputs, records, response);
         return inputs.iter().map(|input| input.max).collect();
     }
     let total: f64 = inputs.iter().map(|input| input.bytes_per_s).sum();
+    learn(inputs, records, response, total);
     let bounds: Vec<_> = inputs
         .iter()
         .zip(&*records)
@@ -233,7 +240,8 @@ pub fn step(inputs: &[Input], records: &mut [Record], memory: &Memory) -> Vec<f6
     for ((input, record), &part) in inputs.iter().zip(&mut *records).zip(&parts) {
         let moves_little = input.bytes_per_s < (SMALL * total).min(input.max);
         if record.is_throttled() || !moves_little {
-            correct(input, record, part, lacking / total.max(f64::MIN_POSITIVE));
+            let lacking = lacking / total.max(f64::MIN_POSITIVE);
+            correct(input, record, response, part, lacking);
         }
     }
     if lacking < SMALL * total {
@@ -243,14 +251,24 @@ pub fn step(inputs: &[Input], records: &mut [Record], memory: &Memory) -> Vec<f6
 }
 
 /// Releases throttles while the law does not act.
-fn release(inputs: &[Input], records: &mut [Record]) {
+fn release(inputs: &[Input], records: &mut [Record], response: &Response) {
     for (input, record) in inputs.iter().zip(records) {
         if input.max.is_finite() {
-            correct(input, record, input.max, 0.0);
+            correct(input, record, response, input.max, 0.0);
         } else {
             record.release();
         }
     }
+}
+
+/// Learns how strongly traffic followed the last moves.
+fn learn(inputs: &[Input], records: &mut [Record], response: &mut Response, total: f64) {
+    let mut changes = Vec::new();
+    for (input, record) in inputs.iter().zip(records) {
+        let change = record.past.add(record.fraction, input.bytes_per_s);
+        changes.extend(change.filter(|_| input.bytes_per_s >= SMALL * total));
+    }
+    response.learn(&changes);
 }
 
 fn bounds(input: &Input, record: &Record) -> Bounds {
@@ -269,7 +287,7 @@ fn bounds(input: &Input, record: &Record) -> Bounds {
 /// Moves a fraction towards the part that the group shall get. `lacking`: the part of
 /// all traffic that deprived groups lack. Groups that are throttled alike hardly lose
 /// traffic to them, so the correction must be larger then.
-fn correct(input: &Input, record: &mut Record, part: f64, lacking: f64) {
+fn correct(input: &Input, record: &mut Record, response: &Response, part: f64, lacking: f64) {
     // A single reading shows which level its slots had, too.
     let moved = (input.bytes_per_s + record.mean()) / 2.0;
     let ratio = if moved > 0.0 {
@@ -283,7 +301,7 @@ fn correct(input: &Input, record: &mut Record, part: f64, lacking: f64) {
         } else {
             1.0
         };
-        let gain = record.adapt_gain(ratio.ln().clamp(-1.0, 1.0));
+        let gain = record.adapt_gain(ratio.ln().clamp(-1.0, 1.0), GAIN / response.part());
         let change = (ratio.powf(gain) * squeeze).clamp(1.0 / STEP, STEP);
         record.fraction = (record.fraction * change).clamp(input.floor.min(1.0), 1.0);
     }

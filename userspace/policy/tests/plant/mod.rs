@@ -27,6 +27,9 @@ pub enum Throttle {
     Mt2,
     /// As linear, but all levels from 65 to 94 act as 90.
     Plateau,
+    /// What a level leaves beside full memory on the modelled machine `xeon`, in the record
+    /// of copies of weight 3, 4, 5 and 6.
+    Concave,
 }
 
 impl Throttle {
@@ -35,6 +38,10 @@ impl Throttle {
         let low = 28.0 / 102.0;
         match self {
             Self::Mt2 => (low + (1.0 - low) * (level - 10.0) / 50.0).min(1.0),
+            Self::Concave => {
+                const KEPT: [f64; 10] = [0.41, 0.53, 0.66, 0.72, 0.82, 0.86, 0.90, 0.94, 0.97, 1.0];
+                KEPT[(setting / 10 - 1).min(9) as usize]
+            }
             Self::Plateau if (65..=94).contains(&setting) => 0.9,
             _ => level / 100.0,
         }
@@ -104,6 +111,9 @@ pub struct Plant {
     pub delay_s: f64,
     /// Standard deviation of a group's traffic over a period.
     pub noise: f64,
+    /// The part of its traffic that one group loses at a time, because the agent has its
+    /// CPU. Every period, the agent moves to another CPU with a probability of 1/5.
+    pub visit: f64,
     pub seed: u64,
 }
 
@@ -115,13 +125,20 @@ impl Plant {
             sharing: Sharing::Proportional,
             delay_s: 0.02,
             noise: 0.02,
+            visit: 0.0,
             seed: 1,
         }
     }
 
     /// What the loads get at these settings, if the last usage was `usage`.
     pub fn serve(&self, at_s: f64, settings: &[u32], usage: f64) -> Vec<f64> {
-        let wants: Vec<f64> = self.loads.iter().map(|l| l.want.at(at_s, usage)).collect();
+        self.serve_beside(at_s, settings, usage, 0)
+    }
+
+    /// The same while the agent has the CPU of group `host`.
+    fn serve_beside(&self, at_s: f64, settings: &[u32], usage: f64, host: usize) -> Vec<f64> {
+        let mut wants: Vec<f64> = self.loads.iter().map(|l| l.want.at(at_s, usage)).collect();
+        wants[host] *= 1.0 - self.visit;
         let kept = |i: usize| wants[i] * self.throttle.fraction(settings[i]);
         let throttled: Vec<f64> = (0..wants.len()).map(kept).collect();
         match self.sharing {
@@ -161,12 +178,17 @@ impl Plant {
         let mut written = vec![vec![100; count]; delay + 1];
         let mut slots = [vec![100; count], vec![100; count]];
         let (mut out, mut tick, mut usage) = (Vec::new(), 0, 0.0);
+        let mut host = 0;
         for _ in 0..(seconds / PERIOD_S).round() as usize {
+            if self.visit > 0.0 && random.uniform() < 0.2 {
+                host = (random.uniform() * count as f64) as usize;
+            }
             let mut moved = vec![0.0; count];
             for slot in &slots {
                 for _ in 0..TICKS_PER_SLOT {
                     written.push(slot.clone());
-                    let got = self.serve(tick as f64 * TICK_S, &written.remove(0), usage);
+                    let got =
+                        self.serve_beside(tick as f64 * TICK_S, &written.remove(0), usage, host);
                     usage = got.iter().sum::<f64>().min(1.0);
                     let ticks = (TICKS_PER_SLOT * SLOTS_PER_PERIOD) as f64;
                     for (sum, part) in moved.iter_mut().zip(&got) {
