@@ -9,9 +9,13 @@ cpu.weight. MODE is one of:
   solo               no scx_drfq, and each load runs alone for one second after another
   off, observe, on   values of --mba
   killed             as on, but SIGKILL ends the agent
+  next               the agent of the mode before, which goes on, and new loads
+  static, mba_MBps, kp  no scx_drfq, but what throttles.py does
 
 For each mode it prints "MODE MARK LOADS" with the number of records of ground truth that come before the mode's first
-one. SECONDS + 1 records follow, one second apart; for `solo`, one more than there are loads.
+one. SECONDS + 1 records follow, one second apart; for `solo`, one more than there are loads. With an agent, "settle
+MARK" names records that come before: of the first seconds of the loads, half a second apart.
+At the end it prints "done" with the number of all records.
 """
 
 import json
@@ -19,13 +23,22 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
+import throttles
 from scheduler import PATIENCE_S, spin, start, stats, wait
 
 CGROUPS = "/sys/fs/cgroup"
 RESCTRL = "/sys/fs/resctrl"
 SETTLE_S = 2
+SETTLE_STEP_S = 0.5
+# This script is at nice -20, so that it never waits for a CPU and windows last a second. All else is at nice 0.
+AT_NICE_0 = ("nice", "-n", "20")
+# What was asked of the agent must not delay the first second that is measured.
+PAUSE_S = 0.5
+AGENT = ("off", "observe", "on", "killed", "next")
+PEERS = ("static", "mba_MBps", "kp")
 
 
 def write(path, text):
@@ -51,7 +64,7 @@ def children(pid):
 def start_hogs(ops):
     cpus = os.cpu_count()
     streams = [f"{op}@{number % cpus}" for number, op in enumerate(ops)]
-    (load,) = spin(1, "stream", "-r", "-s", "100000", *streams)
+    (load,) = spin(1, *AT_NICE_0, "stream", "-r", "-s", "100000", *streams)
     wait("the hogs run", lambda: len(children(load.pid)) == len(ops))
     for number, pid in enumerate(children(load.pid)):
         write(f"{CGROUPS}/hog{number}/cgroup.procs", pid)
@@ -81,11 +94,18 @@ def record():
     subprocess.run(["report_ground_truth"], check=True)
 
 
-def measure(seconds):
-    for second in range(seconds + 1):
-        if second:
-            time.sleep(1)
+def measure(count, step_s=1):
+    for number in range(count + 1):
+        if number:
+            time.sleep(step_s)
         record()
+
+
+def settle():
+    """Returns the number of records."""
+    count = round(SETTLE_S / SETTLE_STEP_S)
+    measure(count, SETTLE_STEP_S)
+    return count + 1
 
 
 def measure_alone(pids):
@@ -99,46 +119,109 @@ def measure_alone(pids):
         os.kill(pid, signal.SIGSTOP)
 
 
-def run(scx_drfq, mode, name, seconds, ops):
-    """Returns the number of records."""
-    agent = None
-    if mode not in ("eevdf", "solo"):
-        trace = f"{os.environ['DRFQ_VM_OUT']}/trace-{name}.jsonl"
-        mba = "on" if mode == "killed" else mode
-        # A busy machine takes long to load it.
-        agent = start(scx_drfq, "--mba", mba, "--mba-trace", trace, event="auto")
-    load = start_hogs(ops)
+def run_alone(load):
     time.sleep(SETTLE_S)
-    if mode == "solo":
-        pids = children(load.pid)
-        measure_alone(pids)
-        stop_hogs(load)
-        return len(pids) + 1
+    pids = children(load.pid)
+    measure_alone(pids)
+    return len(pids) + 1
+
+
+def run_peer(mode, load, weights, seconds):
+    classes = throttles.Classes(children(load.pid), weights, "mba_MBps" if mode == "mba_MBps" else None)
+    time.sleep(0.5)
+    full = sum(classes.rates(0.5))
+    ended = threading.Event()
+    loop = threading.Thread(target=throttles.control, args=(classes, full, ended.is_set))
+    if mode == "static":
+        throttles.search(classes)
+    elif mode == "mba_MBps":
+        throttles.limit_by_kernel(classes, full)
+    else:
+        loop.start()
+    # The kernel moves a level a second.
+    time.sleep(5 if mode == "mba_MBps" else SETTLE_S)
     measure(seconds)
-    if agent:
-        print("stats", json.dumps(stats()["system"]["mba"]), flush=True)
-        if mode == "killed":
-            assert any(name.startswith("drfq_c") for name in leftovers()), "no hog is throttled"
-        ended = stop(agent, signal.SIGKILL if mode == "killed" else signal.SIGINT)
-        assert mode == "killed" or ended == 0, ended
-        # The agent had mounted resctrl.
-        wait("no group and no mount is left", lambda: not os.path.isdir(f"{RESCTRL}/info"))
-    stop_hogs(load)
+    if mode == "kp":
+        ended.set()
+        loop.join()
+    classes.close()
     return seconds + 1
+
+
+def start_agent(scx_drfq, mode, name):
+    trace = f"{os.environ['DRFQ_VM_OUT']}/trace-{name}.jsonl"
+    mba = "on" if mode == "killed" else mode
+    # A busy machine takes long to load it.
+    return start([*AT_NICE_0, scx_drfq], "--mba", mba, "--mba-trace", trace, event="auto")
+
+
+def cpu_s(pid):
+    """CPU time of a process."""
+    user, system = read(f"/proc/{pid}/stat").rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def measure_agent(agent, mark, seconds):
+    """Returns the number of records."""
+    used, wrote = cpu_s(agent.pid), stats()["system"]["mba"]["writes"]
+    time.sleep(PAUSE_S)
+    began = time.monotonic()
+    measure(seconds)
+    took = time.monotonic() - began + PAUSE_S
+    mba = stats()["system"]["mba"]
+    used, wrote = cpu_s(agent.pid) - used, mba["writes"] - wrote
+    print(f"wrote {mark} {wrote} schemata in {took:.1f} s; agent: {100 * used / took:.0f} % of a CPU", flush=True)
+    print("stats", json.dumps(mba), flush=True)
+    return seconds + 1
+
+
+def stop_agent(agent, mode):
+    if mode == "killed":
+        assert any(name.startswith("drfq_c") for name in leftovers()), "no hog is throttled"
+    ended = stop(agent, signal.SIGKILL if mode == "killed" else signal.SIGINT)
+    assert mode == "killed" or ended == 0, ended
+    # The agent had mounted resctrl.
+    wait("no group and no mount is left", lambda: not os.path.isdir(f"{RESCTRL}/info"))
+
+
+def run(mode, agent, ops, weights, mark, seconds):
+    """Starts the loads and measures them. Returns the loads and the number of all records."""
+    if agent:
+        print("settle", mark, flush=True)
+    load = start_hogs(ops)
+    mark += settle() if agent else 0
+    print(mode, mark, ",".join(map(":".join, zip(ops, weights))), flush=True)
+    if agent:
+        mark += measure_agent(agent, mark, seconds)
+    elif mode == "solo":
+        mark += run_alone(load)
+    elif mode in PEERS:
+        mark += run_peer(mode, load, weights, seconds)
+    else:
+        time.sleep(SETTLE_S)
+        measure(seconds)
+        mark += seconds + 1
+    return load, mark
 
 
 def main():
     scx_drfq, seconds, loads, *modes = sys.argv[1:]
     write(f"{CGROUPS}/cgroup.subtree_control", "+cpu")
-    mark = 0
+    os.nice(-20)
+    agent, mark = None, 0
     for number, wanted in enumerate(modes):
         mode, _, own = wanted.partition("=")
         loads = own or loads
-        print(mode, mark, loads, flush=True)
         ops, weights = zip(*(load.split(":") for load in loads.split(",")))
         make_cgroups(weights)
-        mark += run(scx_drfq, mode, f"{number}-{mode}", int(seconds), ops)
-    print("done", flush=True)
+        if mode in AGENT and mode != "next":
+            agent = start_agent(scx_drfq, mode, f"{number}-{mode}")
+        load, mark = run(mode, agent, ops, weights, mark, int(seconds))
+        if agent and not " ".join(modes[number + 1 :]).startswith("next"):
+            stop_agent(agent, mode)
+            agent = None
+        stop_hogs(load)
+    print("done", mark, flush=True)
 
 
 main()

@@ -8,6 +8,9 @@ rm -f "$out/truth"
 loads=copy:300,copy:400,copy:500,copy:600
 vm --machine xeon --machine-stats "$out/truth" --machine-interval 1000000000 -- \
 	env "PATH=$guest:$PATH" python3 -B tests/vm/guest/bandwidth_shares.py \
-	"$bin/scx_drfq" 5 "$loads" eevdf killed > "$out/log"
+	"$bin/scx_drfq" 5 "$loads" eevdf kp static mba_MBps killed > "$out/log"
+find_provenance
 # Without throttling the hogs share alike, which is a spread of 100 %.
-tests/vm/bandwidth_shares "$out/log" "$out/truth" --spread 5 --worst 10 --total 93
+tests/vm/bandwidth_shares "$out/log" "$out/truth" --spread 5 --worst 10 --total 93 \
+	--rows "$out/rows.csv" "${provenance[@]}"
+tools/results --add "$out/rows.csv"
