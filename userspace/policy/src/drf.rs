@@ -169,6 +169,8 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
             acts,
             capacity: domain
                 .capacity
+                .map(usable)
+                .filter(|&known| known > 0.0)
                 .unwrap_or_else(|| saturation.best_bytes_per_s()),
         });
         let inputs = inputs(snapshot, index, curve.floor());

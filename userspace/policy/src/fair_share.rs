@@ -12,7 +12,7 @@
 pub struct Claim {
     /// w, positive; 1 is nice 0.
     pub weight: f64,
-    /// CPU time that it could use (CPUs), 0 to 1, as a task runs on one CPU at a time.
+    /// CPU time that it could use (CPUs); of a task at most 1, as it runs on one CPU at a time.
     pub cpus: f64,
     /// Memory traffic while it runs (bytes per second of CPU time).
     pub bytes_per_s: f64,
@@ -38,14 +38,17 @@ impl Capacity {
     }
 }
 
-/// The CPUs (0 to 1) that each claim gets in the fair allocation.
+/// The CPUs that each claim gets in the fair allocation, 0 to those that it could use.
 ///
 /// The level, which is the dominant share at weight 1, rises for all tasks together.
 /// A task stops at its demand. When a resource is full, all its users stop.
+///
+/// Values beyond their range count as the nearest in it; those that are no numbers, as 0.
 pub fn fair_cpus(claims: &[Claim], capacity: Capacity) -> Vec<f64> {
-    let mut filling = Filling::new(claims, capacity);
+    let claims: Vec<Claim> = claims.iter().map(Claim::usable).collect();
+    let mut filling = Filling::new(&claims, capacity.usable());
     // Each step stops at least one task.
-    for _ in claims {
+    for _ in &claims {
         if !filling.step() {
             break;
         }
@@ -53,8 +56,43 @@ pub fn fair_cpus(claims: &[Claim], capacity: Capacity) -> Vec<f64> {
     filling.got
 }
 
+/// A number that may be computed with, from 0 to `most`.
+fn usable(value: f64, most: f64) -> f64 {
+    if value.is_nan() {
+        0.0
+    } else {
+        value.clamp(0.0, most)
+    }
+}
+
+/// More than any machine has or moves, so that sums stay finite.
+const MOST: f64 = 1e18;
+
+impl Claim {
+    fn usable(&self) -> Self {
+        Self {
+            weight: usable(self.weight, 1e6),
+            cpus: usable(self.cpus, MOST),
+            bytes_per_s: usable(self.bytes_per_s, MOST),
+        }
+    }
+}
+
+impl Capacity {
+    fn usable(&self) -> Self {
+        let bytes = self.bytes_per_s.map(|bytes| usable(bytes, MOST));
+        Self {
+            cpus: usable(self.cpus, MOST),
+            bytes_per_s: bytes.filter(|&known| known >= 1.0),
+        }
+    }
+}
+
 /// A resource with less than this part left counts as full.
 const NOTHING: f64 = 1e-12;
+
+/// A task whose CPUs rise more slowly with the level gets none, so that levels stay finite.
+const SLOWEST: f64 = 1e-30;
 
 struct Filling<'a> {
     claims: &'a [Claim],
@@ -80,7 +118,7 @@ impl<'a> Filling<'a> {
             got: vec![0.0; claims.len()],
             growing: claims
                 .iter()
-                .map(|c| c.cpus > 0.0 && c.weight > 0.0)
+                .map(|c| c.cpus > 0.0 && rate(c) > SLOWEST)
                 .collect(),
             rates: claims.iter().map(rate).collect(),
             cpus_left: capacity.cpus,
@@ -111,6 +149,7 @@ impl<'a> Filling<'a> {
         for i in 0..self.claims.len() {
             if self.growing[i] {
                 self.got[i] += rise * self.rates[i];
+                self.got[i] = self.got[i].clamp(0.0, self.claims[i].cpus);
                 let satisfied = self.claims[i].cpus - self.got[i] <= NOTHING;
                 let stopped = cpus_full || (memory_full && self.memory[i] > 0.0);
                 self.growing[i] = !satisfied && !stopped;
@@ -170,6 +209,37 @@ mod tests {
             cpus(2.0),
             &[0.5, 0.5, 1.0],
         );
+    }
+
+    #[test]
+    fn values_beyond_their_range_give_no_claim_more_than_it_could_use() {
+        for odd in [
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            1e300,
+            1e-300,
+            -1.0,
+            3.2,
+        ] {
+            for part in 0..3 {
+                let mut claim = hog(1.0);
+                match part {
+                    0 => claim.weight = odd,
+                    1 => claim.cpus = odd,
+                    _ => claim.bytes_per_s = odd,
+                }
+                for capacity in [1.0, 8.0, odd] {
+                    let capacity = Capacity {
+                        cpus: capacity,
+                        bytes_per_s: Some(capacity),
+                    };
+                    let got = fair_cpus(&[claim, hog(1.0)], capacity);
+                    assert!((0.0..=claim.cpus.max(0.0)).contains(&got[0]), "{got:?}");
+                    assert!((0.0..=1.0).contains(&got[1]), "{got:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -47,7 +47,10 @@ impl Curve {
         }];
         // From the top down, a level counts if it does less than all above it.
         for &(setting, fraction) in points.iter().rev() {
-            if levels[levels.len() - 1].fraction - fraction >= PLATEAU.min(fraction / 4.0) {
+            let above = levels[levels.len() - 1];
+            // A setting that was measured twice counts once.
+            let effect = above.fraction - fraction >= PLATEAU.min(fraction / 4.0);
+            if effect && setting < above.setting {
                 levels.push(Level { setting, fraction });
             }
         }
@@ -115,6 +118,10 @@ mod tests {
         // Some processors apply 90 for all levels from 65 to 94.
         let points = [(50, 0.5), (70, 0.9), (80, 0.9), (90, 0.9)];
         assert_eq!(settings(&Curve::new(&points, 100)), [50, 90, 100]);
+        assert_eq!(
+            settings(&Curve::new(&[(50, 0.5), (50, 0.3)], 100)),
+            [50, 100]
+        );
         // A measurement that rises where the level falls is noise.
         let points = [(10, 0.5), (20, 0.3)];
         assert_eq!(settings(&Curve::new(&points, 100)), [20, 100]);
