@@ -11,6 +11,9 @@ pub const MAX_CPUS: u32 = 1024;
 /// Queues that the BPF program has room for (DRFQ_MAX_LLCS).
 pub const MAX_LLCS: u32 = 64;
 
+/// No list names a CPU from here on. Linux has far fewer.
+const LIST_MAX: u32 = 1 << 16;
+
 const CPU_DIR: &str = "sys/devices/system/cpu";
 
 /// The CPUs of the machine.
@@ -113,8 +116,10 @@ pub fn parse_cpu_list(text: &str) -> Result<Vec<u32>> {
     for range in text.trim().split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse()?, last.parse()?);
+        // The kernel's lists ascend. Others could ask for any amount of memory.
+        let ascends = cpus.last().is_none_or(|&before| before < first);
         ensure!(
-            first <= last && last < 1 << 20,
+            ascends && first <= last && last < LIST_MAX,
             "not a range of CPUs: {range}"
         );
         cpus.extend(first..=last);
@@ -179,6 +184,13 @@ mod tests {
         for text in ["", "0", "0-3", "0-3,8,10-11"] {
             let cpus = parse_cpu_list(text).unwrap();
             assert_eq!(cpu_list(cpus.into_iter()), text);
+        }
+    }
+
+    #[test]
+    fn a_list_that_does_not_ascend_is_refused() {
+        for text in ["1-0", "3,3", "0-3,3", "0-65535,0-65535", "65536", "0-65536"] {
+            assert!(parse_cpu_list(text).is_err(), "{text}");
         }
     }
 
