@@ -244,6 +244,34 @@ fn a_second_of_200_tasks_of_which_10_run_takes_little_room() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_recording_cut_anywhere_is_read_up_to_there(
+        tasks in prop::collection::vec(0..6u32, 1..90),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r");
+        let mut writer = Writer::open(&path, 1 << 30).unwrap();
+        let (mut expected, mut ends) = (Vec::new(), Vec::new());
+        for (seconds, &tasks) in (1..).zip(&tasks) {
+            expected.push(snapshot(seconds, tasks));
+            writer.append(&expected[expected.len() - 1]).unwrap();
+            ends.push(writer.bytes());
+        }
+        drop(writer);
+        let whole = fs::read(&path).unwrap();
+        prop_assert_eq!(ends.last(), Some(&(whole.len() as u64)));
+        let length = cut.index(whole.len() + 1);
+        fs::write(&path, &whole[..length]).unwrap();
+        let frames = ends.iter().filter(|&&end| end <= length as u64).count();
+        if frames == 0 {
+            prop_assert!(Reader::open(&path).is_err());
+        } else {
+            prop_assert_eq!(read(&path), &expected[..frames]);
+        }
+    }
+
     #[test]
     fn no_bytes_make_the_reader_panic(bytes: Vec<u8>, spoil in 0usize..4000, by: u8) {
         let directory = tempfile::tempdir().unwrap();
