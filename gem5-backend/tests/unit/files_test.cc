@@ -40,10 +40,26 @@ TEST(Toml, ValuesOfEveryKindAreRead) {
 }
 
 TEST(Toml, ErrorsSayWhereAndWhy) {
-  for (const char *bad :
-       {"a", "a =", "a = 1 b = 2", "a = \"x", "a = [1", "a = 1\na = 2", "[t]\n[t]", "[t", "= 1",
-        "a = nan", "a = 99999999999999999999", "a = \"\\q\"", "a = 1e999", "[t]\na = {b = 1}",
-        "[t.u]", "a = 2020-01-01"}) {
+  for (const char *bad : {"a",
+                          "a =",
+                          "a = 1 b = 2",
+                          "a = \"x",
+                          "a = [1",
+                          "a = 1\na = 2",
+                          "[t]\n[t]",
+                          "[t",
+                          "= 1",
+                          "a = nan",
+                          "a = 99999999999999999999",
+                          "a = \"\\q\"",
+                          "a = 1e999",
+                          "[t]\na = {b = 1}",
+                          "[t.u]",
+                          "a = 2020-01-01",
+                          "\u00e9 = 1",
+                          "a = \u3042",
+                          "\ufebf",
+                          "[+"}) {
     try {
       toml::parse("x", bad);
       ADD_FAILURE() << bad;
