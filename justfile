@@ -43,11 +43,12 @@ build: setup
 test:
     @tools/test
 
-# The long forms of the tests in VMs, which take hours; just test-long [NAME ...]
+# The long forms of the tests in VMs, and the fuzzers, which take hours; just test-long [NAME ...]
 [no-exit-message]
 test-long *args: setup
     tests/vm/run --long "${@:-all}"
     [ "$#" -gt 0 ] || tests/hardware/run --long
+    [ "$#" -gt 0 ] || tests/fuzz/run all 600
 
 # The tests that need no VM
 test-host: test-rust test-cpp test-python

@@ -3,7 +3,7 @@
 //! connection has its own intervals, from one request of a target to the next.
 //! The first interval begins when the scheduler is loaded.
 
-use std::{fs, io::Write};
+use std::{fs, io::Write, path::Path};
 
 use anyhow::{Context, Result};
 use drfq_stats::{
@@ -48,8 +48,16 @@ type Report = fn(&Facts, &Sample, &Sample, usize) -> Result<Value>;
 /// # Errors
 /// The socket cannot be created.
 pub fn launch(facts: &Facts, loaded: &Sample) -> Result<Server> {
+    launch_at(Path::new(SOCKET), facts, loaded)
+}
+
+/// Opens a socket at a path.
+///
+/// # Errors
+/// The socket cannot be created.
+pub fn launch_at(path: &Path, facts: &Facts, loaded: &Sample) -> Result<Server> {
     StatsServer::new(data(facts, loaded))
-        .set_path(SOCKET)
+        .set_path(path)
         .launch()
         .context("cannot serve statistics")
 }
