@@ -21,9 +21,10 @@ struct task_ctx {
 	u64 counted;
 	/* Its id in the memory controller, never 0. */
 	u32 hw_id;
-	/* 1 + the CPU that it must leave, or must not return to, because its affinity
-	 * has changed; 0: none. Its virtual time is relative to that CPU still. */
+	/* Not 0: it must leave its CPU, because its affinity has changed. Its virtual time
+	 * is still relative to the packet that ran there then, left_ns after V. */
 	u32 left_cpu;
+	s64 left_ns;
 	/* Bit i: the task may run on every CPU of LLC i. */
 	u64 whole_llcs;
 	/* The kernel's sum_exec_runtime at the last charge (ns). */

@@ -230,15 +230,20 @@ static u64 task_start_packet(struct task_struct *p, u64 start, bool contended, u
 	return drfq_start(&t->flow);
 }
 
-/* The affinity of @p changes to @allowed. */
+/*
+ * The affinity of @p changes to @allowed. The packet that it leaves is its own if it runs.
+ * The next one lies after it, so a task that moves again and again would gain.
+ */
 static void task_set_affinity(struct task_struct *p, struct task_ctx *t,
 			      const struct cpumask *allowed)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 
 	t->whole_llcs = queue_whole_llcs(allowed);
-	if (!bpf_cpumask_test_cpu(cpu, allowed) && !t->left_cpu)
-		t->left_cpu = cpu + 1;
+	if (bpf_cpumask_test_cpu(cpu, allowed) || t->left_cpu)
+		return;
+	t->left_cpu = 1;
+	t->left_ns = vtime_of_cpu(cpu) - vtime_now();
 }
 
 /*
@@ -248,12 +253,10 @@ static void task_set_affinity(struct task_struct *p, struct task_ctx *t,
  */
 static __always_inline void task_arrive(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
-	u32 left = t->left_cpu;
-
-	if (!left || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	if (!t->left_cpu || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return;
 	t->left_cpu = 0;
-	flow_move(&t->flow, vtime_of_cpu(left - 1), vtime_of_cpu(cpu));
+	flow_move(&t->flow, vtime_now() + t->left_ns, vtime_of_cpu(cpu));
 }
 
 #endif /* DRFQ_TASK_BPF_H */

@@ -153,3 +153,30 @@ fn a_task_that_moves_keeps_its_distance_on_the_cpu_that_it_goes_to() {
     let distance = kernel.account(6).start_ns.abs_diff(there_ns);
     assert!(distance < 20 * MS, "{distance} ns");
 }
+
+/// A task that moves lies behind the packet of the CPU that it comes to by what it used of its own.
+#[test]
+fn tasks_that_move_all_the_time_gain_nothing() {
+    for (movers, us) in [(1, 1000), (4, 1000), (4, 100), (8, 50), (16, 30)] {
+        let hop = |cpu| {
+            let ns = us * 1000;
+            [
+                Step::Affinity(CpuSet::one(cpu)),
+                Step::Run { ns, bytes_per_s: 0 },
+            ]
+        };
+        let mover =
+            |i| TaskSpec::new(format!("mover {i}"), Trace::repeat([hop(0), hop(1)].concat()));
+        let mut specs: Vec<_> = (0..movers).map(mover).collect();
+        specs.extend(pinned(0, &[1, 1]));
+        specs.extend(pinned(1, &[1, 1]));
+        let used = cpus_used(&run(Config::new(2), specs, 60));
+        let fair = 2.0 / used.len() as f64;
+        for got in &used[..movers] {
+            assert!(
+                *got < 1.01 * fair,
+                "{movers} that move every {us} us: {got:.4}, fair {fair:.4}"
+            );
+        }
+    }
+}

@@ -77,7 +77,7 @@ fn random_sim(seed: u64) -> Sim {
 #[test]
 fn random_runs_break_no_invariant() {
     let mut seen = Report::default();
-    for seed in 0..200 {
+    for seed in 0..100 {
         let report = random_sim(seed).run_until(3 * SEC);
         assert_eq!(report.violations, Vec::<String>::new(), "seed {seed}");
         seen.counters.held += report.counters.held;
@@ -109,7 +109,7 @@ fn random_runs_break_no_invariant() {
 /// No task waits for ever, at any weight: the rescue runs once a second.
 #[test]
 fn every_wait_in_random_runs_ends_by_a_rescue() {
-    for seed in 0..60 {
+    for seed in 0..40 {
         let report = random_sim(5000 + seed).run_until(8 * SEC);
         // Tasks that are rescued together run one after the other.
         let bound = 3 * SEC + report.tasks.len() as u64 * 8 * MS;
@@ -126,7 +126,7 @@ fn every_wait_in_random_runs_ends_by_a_rescue() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    for seed in 0..50 {
+    for seed in 0..25 {
         let whole = random_sim(seed).run_until(2 * SEC);
         assert_eq!(whole, random_sim(seed).run_until(2 * SEC));
         // Pausing the simulation does not change its results.
@@ -141,7 +141,7 @@ fn the_same_seed_gives_the_same_run() {
 /// Virtual time is cyclic, so no result depends on its origin.
 #[test]
 fn results_do_not_depend_on_where_virtual_time_starts() {
-    for seed in 0..50 {
+    for seed in 0..20 {
         let from = |v_origin_ns: u64| {
             let mut rng = Rng::new(9000 + seed);
             let cpus = rng.range(1, 4) as usize;
