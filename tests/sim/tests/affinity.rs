@@ -165,8 +165,12 @@ fn tasks_that_move_all_the_time_gain_nothing() {
                 Step::Run { ns, bytes_per_s: 0 },
             ]
         };
-        let mover =
-            |i| TaskSpec::new(format!("mover {i}"), Trace::repeat([hop(0), hop(1)].concat()));
+        let mover = |i| {
+            TaskSpec::new(
+                format!("mover {i}"),
+                Trace::repeat([hop(0), hop(1)].concat()),
+            )
+        };
         let mut specs: Vec<_> = (0..movers).map(mover).collect();
         specs.extend(pinned(0, &[1, 1]));
         specs.extend(pinned(1, &[1, 1]));

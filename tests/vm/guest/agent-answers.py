@@ -15,7 +15,7 @@ import time
 
 from scheduler import spin, start, stats
 
-REQUESTS = 8
+REQUESTS = 4
 PAUSE_S = 3.0
 # The agent has a budget of 5 % of a CPU. If it wants more, it waits 19 times as long as it runs.
 BUDGET_WAIT = 19

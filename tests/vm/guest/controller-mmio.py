@@ -13,10 +13,11 @@ SCX_DRFQ = sys.argv[1]
 
 
 def main():
+    # The machine simulates an idle CPU in no time, so the load comes last.
+    agent = start(SCX_DRFQ, "--memory-bandwidth", "266M", "--controller", "mmio:auto")
     copiers = spin(2, "dd", "if=/dev/zero", "of=/dev/null", "bs=4M")
     spinner = spin(1)
     pids = [process.pid for process in copiers + spinner]
-    agent = start(SCX_DRFQ, "--memory-bandwidth", "266M", "--controller", "mmio:auto")
     wait("the copiers' traffic is counted", lambda: each(pids[:2], "controller_bytes"))
     wait("the copiers are charged for it", lambda: each(pids[:2], "bytes"))
     wait("some traffic", lambda: sum(task["controller_bytes"] for task in tasks(pids[:2])) > 20_000_000)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# cpu.max and cpu.idle of cgroups, by the kernel's cpu.stat; the oldest kernel does not report them, and doctor says so.
+# cpu.max of cgroups, by the kernel's cpu.stat; the oldest kernel does not report them, and doctor says so. The long
+# form adds cpu.idle and short periods.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for kernel in oldest newest; do
