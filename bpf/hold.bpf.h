@@ -31,16 +31,6 @@ static struct shared_u64 hold_due_ns;
 /* Least time between two searches for holds at their bound (ns). */
 #define HOLD_SEARCH_NS 10000000
 
-/* Creates the queue of held tasks. Returns 0 or a negative errno. */
-static s32 hold_init(void)
-{
-	s32 err = scx_bpf_create_dsq(DRFQ_DSQ_HELD, -1);
-
-	if (err)
-		scx_bpf_error("cannot create the queue of held tasks: %d", err);
-	return err;
-}
-
 /*
  * Returns whether any CPU but @except (-1: any CPU) runs a packet. slot_set_pid()
  * changes the count atomically, so of two CPUs that become idle together at least one

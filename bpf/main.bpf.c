@@ -491,11 +491,6 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)
 
 	if (err)
 		return err;
-	err = hold_init();
-	if (!err)
-		err = throttle_init();
-	if (err)
-		return err;
 	labels_set_valid(true);
 	return timer_setup();
 }

@@ -63,9 +63,10 @@ static s32 queue_init(void)
 {
 	s32 err = queue_create(DRFQ_DSQ_LLC, nr_llcs);
 
-	if (!err)
-		err = queue_create(DRFQ_DSQ_PARTIAL, nr_llcs);
-	return err ?: queue_create(DRFQ_DSQ_CPU, nr_cpu_ids);
+	err = err ?: queue_create(DRFQ_DSQ_PARTIAL, nr_llcs);
+	err = err ?: queue_create(DRFQ_DSQ_CPU, nr_cpu_ids);
+	err = err ?: queue_create(DRFQ_DSQ_HELD, 1);
+	return err ?: queue_create(DRFQ_DSQ_THROTTLED, 1);
 }
 
 /* Returns the LLCs (bit i: LLC i) of which @allowed has every CPU that is online. */

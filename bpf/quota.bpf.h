@@ -104,34 +104,10 @@ static __always_inline void quota_refill(struct cgroup_quota *q, u64 now)
 	__sync_fetch_and_add(&q->left_ns, drfq_quota_more(left, q->quota_ns, q->most_ns, periods));
 }
 
-/* Takes @run_ns from the quotas of group @index and of its ancestors. A period that has
- * begun since the last look begins afterwards: the time was used before it, for the most
- * part. */
-__noinline int quota_charge(u32 index, u64 run_ns)
-{
-	u64 now;
-	u32 level;
-
-	if (!quota_applies(index))
-		return 0;
-	now = scx_bpf_now();
-	bpf_for(level, 0, CGROUP_LEVELS) {
-		struct cgroup_node *node = cgroup_node_at(index);
-		struct cgroup_quota *q = quota_at(index);
-
-		if (!index || !node || !q)
-			break;
-		if (q->quota_ns) {
-			__sync_fetch_and_sub(&q->left_ns, run_ns);
-			quota_refill(q, now);
-		}
-		index = node->parent;
-	}
-	return 0;
-}
-
-/* Returns when group @index and its ancestors all have some of their quotas (ns); 0: now. */
-__noinline u64 quota_until(u32 index)
+/* Takes @run_ns from the quotas of group @index and of its ancestors. Returns when all of
+ * them have some again (ns); 0: now. A period that has begun since the last look begins
+ * after the time was taken: it was used before it, for the most part. */
+__noinline u64 quota_charge(u32 index, u64 run_ns)
 {
 	u64 now, until = 0;
 	u32 level;
@@ -147,6 +123,8 @@ __noinline u64 quota_until(u32 index)
 		if (!index || !node || !q)
 			break;
 		if (q->quota_ns) {
+			if (run_ns)
+				__sync_fetch_and_sub(&q->left_ns, run_ns);
 			quota_refill(q, now);
 			end = drfq_quota_until(READ_ONCE(q->left_ns), q->quota_ns, q->period_ns,
 					       READ_ONCE(q->refill_at_ns));

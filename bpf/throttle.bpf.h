@@ -19,17 +19,6 @@ static u32 throttle_looks;
 /* signal->flags: all threads of the process exit. */
 #define SIGNAL_GROUP_EXIT 4
 
-/* Creates the queue of the tasks whose groups have no quota left. Returns 0 or a negative
- * errno. */
-static s32 throttle_init(void)
-{
-	s32 err = scx_bpf_create_dsq(DRFQ_DSQ_THROTTLED, -1);
-
-	if (err)
-		scx_bpf_error("cannot create the queue of throttled tasks: %d", err);
-	return err;
-}
-
 /* Returns whether @p is in a read section of RCU. Each BPF program makes one around
  * itself, in the current task. */
 static __always_inline bool task_reads_rcu(const struct task_struct *p)
@@ -53,7 +42,7 @@ static __always_inline u64 throttled_until(const struct task_struct *p, const st
 
 	if (!quotas_exist())
 		return 0;
-	until = quota_until(t->cgroup);
+	until = quota_charge(t->cgroup, 0);
 	return until && !throttle_exempts(p) ? until : 0;
 }
 

@@ -24,6 +24,15 @@ fn grouped(
     sim
 }
 
+/// Makes a group with this cpu.max (us).
+fn quota(quota_us: u64, period_us: u64) -> impl FnOnce(&mut Kernel) -> CgroupId {
+    move |kernel| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_quota(group, quota_us, period_us);
+        group
+    }
+}
+
 /// The CPUs that each task gets in the `seconds` after a first one.
 fn cpus(sim: &mut Sim, seconds: u64) -> Vec<f64> {
     let mut begin = 0;
@@ -42,12 +51,7 @@ fn assert_cpus(what: &str, got: f64, expected: f64) {
 
 #[test]
 fn a_group_gets_its_quota_and_others_the_rest() {
-    let quota = |kernel: &mut Kernel| {
-        let group = kernel.cgroup_new(None, 100);
-        kernel.cgroup_set_quota(group, 50_000, 100_000);
-        group
-    };
-    let mut sim = grouped(2, 4, 2, quota);
+    let mut sim = grouped(2, 4, 2, quota(50_000, 100_000));
     let got = cpus(&mut sim, 20);
     assert_cpus("quota", got[..2].iter().sum(), 0.5);
     assert_cpus("others", got[2..].iter().sum(), 1.5);
@@ -57,12 +61,7 @@ fn a_group_gets_its_quota_and_others_the_rest() {
 
 #[test]
 fn a_cpu_idles_beside_throttled_tasks_only() {
-    let quota = |kernel: &mut Kernel| {
-        let group = kernel.cgroup_new(None, 100);
-        kernel.cgroup_set_quota(group, 30_000, 100_000);
-        group
-    };
-    let mut sim = grouped(1, 3, 3, quota);
+    let mut sim = grouped(1, 3, 3, quota(30_000, 100_000));
     let got = cpus(&mut sim, 20);
     assert_cpus("quota", got.iter().sum(), 0.3);
 }
@@ -119,12 +118,7 @@ fn a_throttled_task_counts_for_no_group() {
 
 #[test]
 fn a_killed_task_does_not_wait_for_its_quota() {
-    let quota = |kernel: &mut Kernel| {
-        let group = kernel.cgroup_new(None, 100);
-        kernel.cgroup_set_quota(group, 10_000, 100_000);
-        group
-    };
-    let mut sim = grouped(1, 2, 2, quota);
+    let mut sim = grouped(1, 2, 2, quota(10_000, 100_000));
     assert_cpus("quota", cpus(&mut sim, 20).iter().sum(), 0.1);
     // It waits for the quota, and the kernel does not queue it again.
     sim.act(|kernel, _| kernel.kill(0));
@@ -135,12 +129,7 @@ fn a_killed_task_does_not_wait_for_its_quota() {
 /// Four CPUs use up to a tick each in excess of 1 ms.
 #[test]
 fn excess_is_paid_back() {
-    let quota = |kernel: &mut Kernel| {
-        let group = kernel.cgroup_new(None, 100);
-        kernel.cgroup_set_quota(group, 1_000, 10_000);
-        group
-    };
-    let mut sim = grouped(4, 8, 8, quota);
+    let mut sim = grouped(4, 8, 8, quota(1_000, 10_000));
     let got = cpus(&mut sim, 40);
     assert_cpus("quota", got.iter().sum(), 0.1);
 }
