@@ -41,17 +41,10 @@ impl Input<'_> {
         }
     }
 
-    /// A number that is not negative, at most `limit`. Sums of subnormal ones have no relative
-    /// precision.
+    /// A number that is not negative, at most `limit`.
     fn up_to(&mut self, limit: f64) -> f64 {
-        let number = self.number();
-        if number.is_normal() {
-            number.abs().min(limit)
-        } else if number.is_finite() {
-            0.0
-        } else {
-            limit
-        }
+        // min() takes the limit where the number is none.
+        self.number().abs().min(limit)
     }
 }
 

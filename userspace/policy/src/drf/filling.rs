@@ -17,12 +17,15 @@ pub struct Bounds {
 /// alike. The sum is at most `amount`.
 pub fn fill(users: &[Bounds], amount: f64) -> Vec<f64> {
     let minima: f64 = users.iter().map(|user| user.min.min(user.max)).sum();
-    let shrink = if minima > amount {
-        amount / minima
-    } else {
-        1.0
+    // A part of the amount, because the amount over the minima may be subnormal.
+    let floor = |user: &Bounds| {
+        let min = user.min.min(user.max);
+        if minima > amount {
+            min / minima * amount
+        } else {
+            min
+        }
     };
-    let floor = |user: &Bounds| user.min.min(user.max) * shrink;
     let at = |level: f64| -> Vec<f64> {
         users
             .iter()
