@@ -154,10 +154,11 @@ fn a_task_that_moves_keeps_its_distance_on_the_cpu_that_it_goes_to() {
     assert!(distance < 20 * MS, "{distance} ns");
 }
 
-/// A task that moves lies behind the packet of the CPU that it comes to by what it used of its own.
+/// A task that moves lies after the packet of the CPU that it comes to by what it used of its own.
+/// If it lay after the packet that follows its own instead, 32 of them would starve the others.
 #[test]
 fn tasks_that_move_all_the_time_gain_nothing() {
-    for (movers, us) in [(1, 1000), (4, 1000), (4, 100), (8, 50), (16, 30)] {
+    for (movers, us) in [(1, 1000), (4, 1000), (16, 30), (32, 200)] {
         let hop = |cpu| {
             let ns = us * 1000;
             [
@@ -174,13 +175,13 @@ fn tasks_that_move_all_the_time_gain_nothing() {
         let mut specs: Vec<_> = (0..movers).map(mover).collect();
         specs.extend(pinned(0, &[1, 1]));
         specs.extend(pinned(1, &[1, 1]));
-        let used = cpus_used(&run(Config::new(2), specs, 60));
+        let used = cpus_used(&run(Config::new(2), specs, 20));
         let fair = 2.0 / used.len() as f64;
-        for got in &used[..movers] {
-            assert!(
-                *got < 1.01 * fair,
-                "{movers} that move every {us} us: {got:.4}, fair {fair:.4}"
-            );
-        }
+        let (moved, stayed) = used.split_at(movers);
+        assert!(
+            moved.iter().all(|got| *got < 1.01 * fair)
+                && stayed.iter().all(|got| *got > 0.99 * fair),
+            "{movers} that move every {us} us: {used:.4?}, fair {fair:.4}"
+        );
     }
 }
