@@ -3,5 +3,5 @@
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 vm --machine thesis --machine-stats "$out/truth" -- \
-	env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/calibrate.py "$bin/scx_drfq" 1 > "$out/measured"
+	env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/calibrate.py "$bin/scx_drfq" 2 > "$out/measured"
 python3 -B tests/vm/calibration.py "$out/measured" "$out/truth" --within 5
