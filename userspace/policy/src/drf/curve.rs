@@ -32,11 +32,11 @@ impl Curve {
 
     /// The levels that have an effect among measured (setting, fraction) pairs.
     /// `max` is the setting that does not throttle. A plateau becomes its highest
-    /// setting. Fractions that are no positive numbers are dropped.
+    /// setting. Fractions that are no positive normal numbers are dropped.
     pub fn new(points: &[(u32, f64)], max: u32) -> Self {
         let mut points: Vec<_> = points
             .iter()
-            .filter(|(setting, fraction)| *setting < max && fraction.is_finite())
+            .filter(|(setting, fraction)| *setting < max && fraction.is_normal())
             .filter(|(_, fraction)| *fraction > 0.0)
             .copied()
             .collect();

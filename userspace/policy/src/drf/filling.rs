@@ -21,7 +21,7 @@ pub fn fill(users: &[Bounds], amount: f64) -> Vec<f64> {
     let floor = |user: &Bounds| {
         let min = user.min.min(user.max);
         if minima > amount {
-            min / minima * amount
+            (min / minima * amount).min(min)
         } else {
             min
         }
