@@ -21,10 +21,11 @@ struct task_ctx {
 	u64 counted;
 	/* Its id in the memory controller, never 0. */
 	u32 hw_id;
-	/* Not 0: it must leave its CPU, because its affinity has changed. Its virtual time
-	 * is still relative to the packet that ran there then, left_ns after V. */
-	u32 left_cpu;
-	s64 left_ns;
+	/* 1: its affinity made it leave its CPU, and it has not come to another one yet. Its
+	 * S is then relative to the packet that ran there as it left, whose S was so far
+	 * after V (virtual ns). */
+	u32 leaves_cpu;
+	s64 left_after_v_ns;
 	/* Bit i: the task may run on every CPU of LLC i. */
 	u64 whole_llcs;
 	/* The kernel's sum_exec_runtime at the last charge (ns). */

@@ -240,10 +240,10 @@ static void task_set_affinity(struct task_struct *p, struct task_ctx *t,
 	s32 cpu = scx_bpf_task_cpu(p);
 
 	t->whole_llcs = queue_whole_llcs(allowed);
-	if (bpf_cpumask_test_cpu(cpu, allowed) || t->left_cpu)
+	if (bpf_cpumask_test_cpu(cpu, allowed) || t->leaves_cpu)
 		return;
-	t->left_cpu = 1;
-	t->left_ns = vtime_of_cpu(cpu) - vtime_now();
+	t->leaves_cpu = 1;
+	t->left_after_v_ns = vtime_of_cpu(cpu) - vtime_now();
 }
 
 /*
@@ -253,10 +253,10 @@ static void task_set_affinity(struct task_struct *p, struct task_ctx *t,
  */
 static __always_inline void task_arrive(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
-	if (!t->left_cpu || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	if (!t->leaves_cpu || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return;
-	t->left_cpu = 0;
-	flow_move(&t->flow, vtime_now() + t->left_ns, vtime_of_cpu(cpu));
+	t->leaves_cpu = 0;
+	flow_move(&t->flow, vtime_now() + t->left_after_v_ns, vtime_of_cpu(cpu));
 }
 
 #endif /* DRFQ_TASK_BPF_H */
