@@ -146,6 +146,8 @@ struct drfq_cpu {
 	 * the thread id at which the search for urgent tasks goes on; 0: at the start. */
 	u64 rescue_until_ns;
 	u32 rescue_cursor;
+	/* Not 0: the last task came from a far queue, or was looked for there (queue.bpf.h). */
+	u32 far_turn;
 } __attribute__((aligned(64)));
 
 /* One record of the task iterator. User space reads it as bytes. */

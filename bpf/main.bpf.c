@@ -203,12 +203,31 @@ static void continue_running(struct drfq_cpu *slot, struct task_struct *prev, bo
 	count(DRFQ_EV_CONTINUED);
 }
 
+/*
+ * Part of ops.dispatch of @cpu, with @slot, where @head has a far queue. @runnable: the last
+ * task waits. @keeps: it may also continue. Returns whether a task was taken.
+ */
+static bool dispatch_far(struct drfq_cpu *slot, s32 cpu, bool runnable, bool keeps,
+			 struct queue_pick *head)
+{
+	if (keeps && !drfq_before(head->far_start, slot->charged_vtime_ns)) {
+		queue_count_far(head);
+		return false;
+	}
+	if (runnable)
+		exchange_begin(slot, cpu);
+	if (queue_take_far(slot, cpu, head))
+		return true;
+	exchange_end(slot, cpu);
+	return false;
+}
+
 void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 {
 	bool runnable = prev && (prev->scx.flags & SCX_TASK_QUEUED);
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct queue_pick head = {};
-	bool held;
+	bool held, keeps;
 
 	held = hold_nonempty();
 	if (held) {
@@ -228,7 +247,10 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	if (runnable && quotas_exist() && throttles(prev))
 		runnable = false;
 	queue_choose(cpu, &head);
-	if (runnable && head.dsq && slot->yielded_pid != (u32)prev->pid) {
+	keeps = runnable && slot->yielded_pid != (u32)prev->pid;
+	if (head.far_dsq && dispatch_far(slot, cpu, runnable, keeps, &head))
+		return;
+	if (keeps && head.dsq) {
 		if (drfq_before(head.start, slot->charged_vtime_ns)) {
 			exchange_begin(slot, cpu);
 			if (queue_take_before(head.dsq, cpu, slot->charged_vtime_ns))
@@ -261,6 +283,7 @@ static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 sta
 	struct queue_pick head = {};
 
 	queue_choose_own(cpu, &head);
+	queue_count_far(&head);
 	if (head.dsq && drfq_before(head.start, start)) {
 		*published = head.start;
 		return start;

@@ -36,10 +36,16 @@ static u64 queued_llcs;
  */
 static struct shared_u32 exchanges[DRFQ_MAX_LLCS];
 
-/* A queue to take from. dsq: its id, 0 for none. start: the key of its head (ns). */
+/*
+ * A queue to take from. dsq: its id, 0 for none. start: the key of its head (ns). far_dsq: a
+ * partial queue where the search for a task gave up, 0 for none. If it has one for the
+ * CPU, that one's key is far_start at least (ns).
+ */
 struct queue_pick {
 	u64 dsq;
 	u64 start;
+	u64 far_dsq;
+	u64 far_start;
 };
 
 /* Creates @count queues with ids from @first on. Returns 0 or a negative errno. */
@@ -211,27 +217,34 @@ static bool queue_has_pinned(s32 cpu)
 #define QUEUE_SEARCH_MAX 64
 
 /*
- * The slow path of queue_look(), for a head that may not run on @cpu. If the search
- * gives up, *@start is the last key that it saw: a task for @cpu has no earlier one.
+ * The slow path of queue_look(), for a head that may not run on @cpu. Returns whether
+ * there is a task for @cpu, of key *@start. If the search gives up, this becomes a far
+ * queue of @pick.
  */
-static __noinline bool queue_search(u64 dsq, s32 cpu, u64 *start)
+static __noinline bool queue_search(u64 dsq, s32 cpu, u64 *start, struct queue_pick *pick)
 {
 	struct task_struct *p;
 	u32 looks = 0;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
 		*start = p->scx.dsq_vtime;
-		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || ++looks >= QUEUE_SEARCH_MAX)
+		if (bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			return true;
+		if (++looks < QUEUE_SEARCH_MAX)
+			continue;
+		if (!pick->far_dsq || drfq_before(*start, pick->far_start)) {
+			pick->far_dsq = dsq;
+			pick->far_start = *start;
+		}
+		return false;
 	}
 	return false;
 }
 
 /*
  * Makes @dsq the pick of @cpu if it has a task for @cpu that is earlier than the pick so
- * far by more than @margin (ns). If its first QUEUE_SEARCH_MAX tasks may not run on
- * @cpu, the key of the last of these counts as the head's. A global function, like
- * those of flow.bpf.h. Returns 0.
+ * far by more than @margin (ns), among its first QUEUE_SEARCH_MAX tasks. A global
+ * function, like those of flow.bpf.h. Returns 0.
  */
 __noinline int queue_look(u64 dsq, s32 cpu, u64 margin, struct queue_pick *pick __arg_nonnull)
 {
@@ -243,7 +256,7 @@ __noinline int queue_look(u64 dsq, s32 cpu, u64 margin, struct queue_pick *pick 
 	start = p->scx.dsq_vtime;
 	if (pick->dsq && !drfq_before(start + margin, pick->start))
 		return 0;
-	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !queue_search(dsq, cpu, &start))
+	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !queue_search(dsq, cpu, &start, pick))
 		return 0;
 	if (pick->dsq && !drfq_before(start + margin, pick->start))
 		return 0;
@@ -312,6 +325,33 @@ static __always_inline bool queue_take(u64 dsq, u32 llc)
 	if (dsq < DRFQ_DSQ_CPU && (dsq & (DRFQ_MAX_LLCS - 1)) != llc)
 		count(DRFQ_EV_STEALS);
 	return true;
+}
+
+/*
+ * Takes a task for @cpu, with @slot, from the far queue of @pick. The kernel searches that
+ * queue to its end. What it finds may be later than the other queues' head, and it may find
+ * nothing. So while the others have a task, it is their turn every second time. Returns
+ * whether a task was moved.
+ */
+static bool queue_take_far(struct drfq_cpu *slot, s32 cpu, const struct queue_pick *pick)
+{
+	if (pick->dsq) {
+		if (!drfq_before(pick->far_start, pick->start))
+			return false;
+		slot->far_turn = !slot->far_turn;
+		if (!slot->far_turn)
+			return false;
+	}
+	return queue_take(pick->far_dsq, llc_of_cpu(cpu));
+}
+
+/* If @pick has no other task, one of its far queue may wait for the CPU. */
+static __always_inline void queue_count_far(struct queue_pick *pick)
+{
+	if (pick->dsq || !pick->far_dsq)
+		return;
+	pick->dsq = pick->far_dsq;
+	pick->start = pick->far_start;
 }
 
 /*

@@ -5,7 +5,7 @@ mod common;
 
 use common::{hogs, nice, reader, run};
 use drfq_sim::ffi::weight_one;
-use drfq_sim::kernel::Kernel;
+use drfq_sim::kernel::{Kernel, Place};
 use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace};
 
 /// 1 GB/s: one byte is 1 ns of virtual time.
@@ -162,4 +162,20 @@ fn a_held_task_is_released_to_the_queue_of_its_own_llc() {
     specs.push(reader(MEM / 5).allowed(CpuSet::of(0b1100)));
     let report = run(Config::new(4).llcs(2).memory(MEM), specs, 20);
     assert!(report.counters.released_vtime > 10);
+}
+
+/// The first CPU was idle, and the task is on its local queue when a higher class takes it.
+#[test]
+fn a_task_dispatched_to_a_cpu_that_a_higher_class_takes_runs_on_another_one() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let task = kernel.task_new(0, None, CpuSet::ALL, 0, false);
+    kernel.wake_new(0, task);
+    assert_eq!(kernel.place(task), Place::Local);
+    let first = kernel.task_cpu(task);
+    kernel.take_rescheds();
+    kernel.take_cpu(MS, first);
+    let other = 1 - first;
+    assert_eq!(kernel.take_rescheds(), [other]);
+    assert_eq!(kernel.schedule(MS, other), Some(task));
+    assert_eq!(kernel.place(task), Place::Running);
 }

@@ -14,7 +14,11 @@ fn config() -> Config {
 
 /// A hog on one CPU submits 64 KiB in this way. Returns what it is charged for, bytes.
 fn charged(way: Way) -> u64 {
-    let hog = TaskSpec::new("hog", Trace::hog());
+    charged_to(TaskSpec::new("hog", Trace::hog()), way)
+}
+
+/// The same of another task that runs on one CPU.
+fn charged_to(hog: TaskSpec, way: Way) -> u64 {
     let mut sim = Sim::new(config(), vec![hog]);
     sim.run_until(10 * MS);
     sim.kernel().submit(0, 65536, way);
@@ -35,6 +39,13 @@ fn a_request_is_charged_once_however_devices_are_stacked() {
             }
         }
     }
+}
+
+/// It submits them for other tasks.
+#[test]
+fn a_kernel_thread_is_not_charged_for_the_requests_that_it_submits() {
+    let hog = TaskSpec::new("kthread", Trace::hog()).kthread();
+    assert_eq!(charged_to(hog, Way::default()), 0);
 }
 
 #[test]

@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::Path;
 
+use drfq_sim::ffi::weight_one;
 use drfq_sim::fuzz::{Case, generate, judge};
+use drfq_sim::{Config, MS, Sim, TaskSpec, Trace, US};
 
 /// Cases of the short form.
 const SEEDS: u64 = 50;
@@ -39,4 +41,31 @@ fn a_case_survives_its_text() {
         let case = generate(seed);
         assert_eq!(Case::parse(&case.text()), Ok(case), "seed {seed}");
     }
+}
+
+/// A heavy sleeper gets the CPU at each second tick for a little more than an eighth of a slice, so
+/// every packet of two hogs lasts almost a slice and a tick. The hogs' weights are the golden
+/// ratio, so packets start at all differences of S.
+#[test]
+fn the_bound_of_shares_is_nearly_reached() {
+    let ratio = f64::midpoint(1.0, 5.0_f64.sqrt());
+    let golden = (f64::from(weight_one()) * ratio) as u32;
+    let specs = vec![
+        TaskSpec::new("a", Trace::hog()),
+        TaskSpec::new("b", Trace::hog()).weight(golden),
+        TaskSpec::new("sleeper", Trace::sleeper(510 * US, 7491 * US)).weight(20 * weight_one()),
+    ];
+    let config = Config::new(1);
+    let packet_ns = (config.slice_ns + config.tick_ns + config.resched_ns) as f64;
+    let mut sim = Sim::new(config, specs);
+    let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
+    for at in 200..20_000 {
+        let tasks = sim.run_until(at * MS / 10).tasks;
+        let lead = tasks[0].cpu_ns as f64 - tasks[1].cpu_ns as f64 / ratio;
+        least = least.min(lead);
+        greatest = greatest.max(lead);
+    }
+    let part = (greatest - least) / (packet_ns + packet_ns / ratio);
+    println!("{part:.3} of the bound");
+    assert!(part > 0.9 && part <= 1.0, "{part:.3} of the bound");
 }

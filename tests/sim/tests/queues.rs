@@ -100,6 +100,30 @@ fn tasks_of_a_set_take_turns_behind_too_many_tasks_of_another_set() {
     assert!(got > 0.99 && got < 3.1, "1:{got:.3}");
 }
 
+/// The search gives up in the queue of a set that CPU 0 does not belong to.
+#[test]
+fn weights_of_pinned_tasks_hold_behind_too_many_tasks_of_a_set() {
+    let mut specs = hogs_on(CpuSet::one(0), &[100, 305]);
+    specs.extend(hogs_on(CpuSet::of(0b1100), &[100; 200]));
+    let got = ratio(&run(Config::new(4), specs, 60));
+    assert!((got / 3.05 - 1.0).abs() < 0.02, "1:{got:.3}");
+}
+
+/// The search gives up before it finds a task of the first set, which takes turns with the pinned
+/// tasks then: neither waits for the other.
+#[test]
+fn pinned_tasks_take_turns_with_a_set_behind_too_many_tasks_of_another_set() {
+    let mut specs = hogs_on(CpuSet::one(0), &[100, 305]);
+    specs.extend(hogs_on(CpuSet::of(0b0011), &[100; 6]));
+    specs.extend(hogs_on(CpuSet::of(0b1100), &[100; 200]));
+    let report = run(Config::new(4), specs, 60);
+    let got = ratio(&report);
+    assert!((got / 3.05 - 1.0).abs() < 0.02, "1:{got:.3}");
+    let pinned: f64 = cpus_used(&report)[..2].iter().sum();
+    println!("pinned tasks: {pinned:.3} of a CPU");
+    assert!(pinned > 0.3 && pinned < 0.9, "{pinned:.3} of a CPU");
+}
+
 /// Affinity changes while tasks wait: no task is left on a queue that no CPU looks at.
 #[test]
 fn a_task_that_is_pinned_and_unpinned_keeps_running() {

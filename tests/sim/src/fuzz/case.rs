@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::cpuset::CpuSet;
 use crate::engine::Sim;
-use crate::kernel::TaskId;
 use crate::outside::Outside;
 use crate::task::TaskSpec;
 use crate::trace::{Step, Trace};
@@ -186,10 +185,5 @@ impl Case {
             && self.tasks.iter().all(task)
             && self.events.iter().all(event)
             && self.groups.iter().enumerate().all(parent)
-    }
-
-    /// Which task, in the order of creation, has which spec, if no task forks.
-    pub fn task_of_spec(&self, spec: usize) -> Option<TaskId> {
-        self.arrivals().iter().position(|s| *s == spec)
     }
 }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A CPU exchanges its task for the only one that waits, and another CPU ticks meanwhile. Between
+//! `ops.dispatch`, which takes the one, and `ops.enqueue` of the other the queue is empty. Callbacks
+//! run in parts here, as on several CPUs.
+
+use drfq_sim::kernel::{Kernel, Place};
+use drfq_sim::replay::strand::{Path, Point};
+use drfq_sim::{Config, CpuSet, MS};
+
+/// 1 GB/s: one byte is 1 ns of virtual time.
+const MEM: u64 = 1_000_000_000;
+/// When the tasks begin, and when CPU 1 exchanges.
+const BEGIN: u64 = MS;
+const NOW: u64 = 25 * MS;
+/// Bytes that the stream has moved by then. Of its resources, memory is the dominant one.
+const MOVED: u64 = 20_000_000;
+
+/// Tasks by number.
+const STREAM: usize = 0;
+const RUNS: usize = 1;
+const WAITS: usize = 2;
+
+/// The stream runs on CPU 0, a second task on CPU 1, and a third one waits.
+fn two_cpus() -> Kernel {
+    let mut kernel = Kernel::new(&Config::new(2).memory(MEM));
+    for task in [STREAM, RUNS] {
+        kernel.task_new(BEGIN, None, CpuSet::ALL, task, false);
+        kernel.adopt_running(BEGIN, task, task);
+    }
+    kernel.task_new(BEGIN, None, CpuSet::ALL, 1, false);
+    kernel.wake_new(BEGIN, WAITS);
+    // The first tick starts the traffic counter.
+    kernel.tick(BEGIN, 0);
+    assert_eq!(kernel.place(WAITS), Place::Queued);
+    kernel
+}
+
+/// How much S of the stream grows at a tick of its CPU, virtual ns.
+fn charged_at_tick(kernel: &mut Kernel) -> u64 {
+    let before_ns = kernel.account(STREAM).start_ns;
+    kernel.count_traffic(0, MOVED);
+    kernel.tick(NOW, 0);
+    kernel.account(STREAM).start_ns - before_ns
+}
+
+/// CPU 1 exchanges its task for the waiting one, up to point number `points`. Returns whether it
+/// came so far.
+fn exchange(kernel: &mut Kernel, end_packet: fn(&mut Kernel), points: usize) -> bool {
+    end_packet(kernel);
+    kernel.strand_start(NOW, 1, Path::Schedule);
+    for _ in 0..points {
+        if kernel.strand_point(1).0 == Point::Done {
+            return false;
+        }
+        kernel.strand_resume(1, None);
+    }
+    true
+}
+
+/// How many of the points of an exchange find the queue empty. At each, the stream is charged for
+/// its traffic.
+fn empty_points(end_packet: fn(&mut Kernel)) -> usize {
+    let mut empty = 0;
+    for points in 0.. {
+        let mut kernel = two_cpus();
+        if !exchange(&mut kernel, end_packet, points) {
+            assert_eq!(kernel.place(WAITS), Place::Running);
+            assert_eq!(kernel.place(RUNS), Place::Queued);
+            break;
+        }
+        let point = kernel.strand_point(1);
+        let queued = |task| kernel.place(task) == Place::Queued;
+        empty += usize::from(!queued(RUNS) && !queued(WAITS));
+        assert_eq!(charged_at_tick(&mut kernel), MOVED, "at {point:?}");
+    }
+    empty
+}
+
+#[test]
+fn traffic_is_charged_while_another_cpu_ends_a_slice_in_favour_of_the_only_waiting_task() {
+    assert!(empty_points(|kernel| kernel.tick(NOW, 1)) > 2);
+}
+
+#[test]
+fn traffic_is_charged_while_a_task_on_another_cpu_yields_to_the_only_waiting_one() {
+    assert!(empty_points(|kernel| kernel.yield_task(NOW, 1)) > 2);
+}
+
+#[test]
+fn traffic_is_not_charged_once_the_task_of_an_exchange_runs_again_and_none_waits() {
+    let mut kernel = two_cpus();
+    exchange(&mut kernel, |kernel| kernel.tick(NOW, 1), usize::MAX);
+    kernel.block(NOW, 1);
+    assert_eq!(kernel.schedule(NOW, 1), Some(RUNS));
+    assert!(charged_at_tick(&mut kernel) < MOVED);
+}
