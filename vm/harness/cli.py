@@ -123,7 +123,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="action", required=True, metavar="COMMAND")
     provision = commands.add_parser("provision", help="get kernels and QEMU into the cache")
-    provision.add_argument("--kernel", action="append", default=None, help="kernel to get (default: every alias)")
+    provision.add_argument(
+        "--kernel",
+        action="append",
+        default=None,
+        help="kernel to get (default: every alias, and QEMU for modelled machines, too)",
+    )
     provision.add_argument("--machine", metavar="NAME|FILE.toml", help="get and build what this modelled machine needs")
     one = commands.add_parser(
         "run",
@@ -241,7 +246,8 @@ def main(arguments: list[str]) -> int:
             return 0
         if args.machine is not None:
             model.read(args.machine)
-        tools.ensure(qemu.WITH_PLUGINS if args.machine else qemu.PLAIN, args.kernel or list(lock.ALIASES))
+        suites = [qemu.WITH_PLUGINS] if args.machine else [qemu.PLAIN] if args.kernel else qemu.SUITES
+        tools.ensure(suites, args.kernel or list(lock.ALIASES))
         if args.machine is not None:
             model.build()
         return 0

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 
-from . import lock, mirror
+from . import lock, mirror, vmlinux
 from .common import VmError, cache_root, locked, say
 
 LOCK_FILE = pathlib.Path(__file__).resolve().parent.parent / "kernels.lock"
@@ -35,9 +35,20 @@ def _modules(release: str, root: pathlib.Path) -> pathlib.Path:
     return root / "usr" / "lib" / "modules" / release
 
 
-def image(release: str) -> pathlib.Path:
-    """The bootable image of an unpacked kernel; `config` and the modules lie beside it."""
+def _packed(release: str) -> pathlib.Path:
+    """The image of a kernel as packages hold it; `config` and the modules lie beside it."""
     return _modules(release, _directory(release)) / "vmlinuz"
+
+
+def image(release: str) -> pathlib.Path:
+    """The image that QEMU starts, unpacked from the package's when it is first asked for."""
+    final = _packed(release).with_name("vmlinux")
+    if not final.exists():
+        with locked("kernels"):
+            part = final.with_name("vmlinux.part")
+            part.write_bytes(vmlinux.extract(_packed(release).read_bytes()))
+            part.rename(final)
+    return final
 
 
 def modules(release: str) -> pathlib.Path:
@@ -69,14 +80,14 @@ def _cached(name: str) -> str | None:
         known = sorted(
             path.name
             for path in (cache_root() / "kernels").glob("*")
-            if lock.is_release(path.name) and image(path.name).exists()
+            if lock.is_release(path.name) and _packed(path.name).exists()
         )
         matches = [release for release in known if name in (release, lock.version(release))]
         return matches[0] if matches else None
-    if image(chosen.release).exists():
+    if _packed(chosen.release).exists():
         return chosen.release
     other = _replacements().get(f"{name} {chosen.release}")
-    return other if other is not None and image(other).exists() else None
+    return other if other is not None and _packed(other).exists() else None
 
 
 def resolve(name: str) -> str:
@@ -116,7 +127,7 @@ def _provision_from(suites: Iterable[str], wanted: dict[str, lock.Kernel | None]
         debs = {}
         for name, kernel in wanted.items():
             chosen = _choose(name, kernel, available)
-            if not image(chosen.release).exists() and chosen.release not in debs:
+            if not _packed(chosen.release).exists() and chosen.release not in debs:
                 debs[chosen.release] = _download(chosen)
     for release, files in debs.items():
         _unpack(release, files)

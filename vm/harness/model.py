@@ -139,7 +139,8 @@ def build() -> None:
             say("building the QEMU plugin of modelled machines (a minute or two, once)")
         if not _configured_for(_SOURCE):
             _run(["cmake", "--fresh", "-S", str(_SOURCE), "-B", str(_build_dir()), "-G", "Ninja", "-DDRFQ_TESTS=OFF"])
-        _run(["cmake", "--build", str(_build_dir()), "--", "-j", "2"])
+        # Not the tests, which `tools/build-cpp vm` builds in the same place.
+        _run(["cmake", "--build", str(_build_dir()), "--target", "drfq_machine", "--", "-j", "2"])
 
 
 def qemu_options(

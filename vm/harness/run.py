@@ -348,7 +348,7 @@ def run(
     """Runs `command` in a VM, which ends after `timeout_s` (None: never); returns the exit status."""
     if systemd and not os.access(_SYSTEMD, os.X_OK):
         raise VmError(f"--systemd: this machine has no {_SYSTEMD}, which the VM would run; install systemd")
-    tools.ensure(qemu.WITH_PLUGINS if modelled else qemu.PLAIN, [shape.kernel])
+    tools.ensure([qemu.WITH_PLUGINS if modelled else qemu.PLAIN], [shape.kernel])
     if modelled:
         model.build()
     release = kernels.resolve(shape.kernel)
@@ -377,7 +377,7 @@ def shell(shape: vm_shape.Shape) -> int:
     """An interactive shell on the VM's console."""
     if not sys.stdin.isatty():
         raise VmError("a shell needs a terminal; run a command with: vm run -- CMD ...")
-    tools.ensure(qemu.PLAIN, [shape.kernel])
+    tools.ensure([qemu.PLAIN], [shape.kernel])
     release = kernels.resolve(shape.kernel)
     say("leave the shell with Ctrl-D")
     one = Run(shape, release, None, False, terminal=True)

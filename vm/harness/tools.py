@@ -2,6 +2,7 @@
 """Gets what boots a VM: QEMU and kernels into the cache, busybox from the host."""
 
 import concurrent.futures
+import functools
 import pathlib
 import shutil
 from collections.abc import Sequence
@@ -18,10 +19,11 @@ def busybox() -> pathlib.Path:
     return pathlib.Path(found)
 
 
-def ensure(suite: str = qemu.PLAIN, kernel_names: Sequence[str] = ()) -> None:
-    """Gets what is missing, at once; instant when all is there. `suite`: of the QEMU that is wanted."""
+def ensure(suites: Sequence[str] = (qemu.PLAIN,), kernel_names: Sequence[str] = ()) -> None:
+    """Gets what is missing, at once; instant when all is there. `suites`: of the QEMUs that are wanted."""
     busybox()
-    steps = [lambda: kernels.provision(list(kernel_names)), lambda: qemu.ensure(suite)]
+    steps = [functools.partial(kernels.provision, list(kernel_names))]
+    steps += [functools.partial(qemu.ensure, suite) for suite in suites]
     with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
         for done in [pool.submit(step) for step in steps]:
             done.result()

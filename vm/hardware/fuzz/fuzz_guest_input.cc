@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "hardware_model.hh"
+#include "tests/fuzz/input.hh"
 
 namespace {
 
@@ -23,23 +24,6 @@ const MachineDescription &small() {
   }();
   return d;
 }
-
-/// The bytes of the input, followed by zeros.
-class Input {
- public:
-  Input(const unsigned char *data, std::size_t size) : data_(data), size_(size) {}
-  bool empty() const { return at_ >= size_; }
-  std::uint64_t take(unsigned bytes) {
-    std::uint64_t v = 0;
-    for (unsigned i = 0; i < bytes; i++)
-      v |= std::uint64_t{at_ < size_ ? data_[at_++] : 0u} << (8 * i);
-    return v;
-  }
-
- private:
-  const unsigned char *data_;
-  std::size_t size_, at_ = 0;
-};
 
 constexpr std::uint32_t kMsrs[] = {0xC1,  0xC4,  0xC5,  0x186, 0x189, 0x1A6, 0x309, 0x30B,
                                    0x345, 0x38D, 0x38E, 0x38F, 0x390, 0x4C1, 0xC8D, 0xC8E,

@@ -19,6 +19,11 @@ READS_INTO_CODE = "3000"
 
 
 class Runs(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # A background job of a shell ignores SIGINT, and so would all that it starts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def setUp(self):
         # The control directories lie in it, so that the tests find what a run leaves behind.
         self._temporary = tempfile.TemporaryDirectory(prefix="drfq-vm-test.")
@@ -140,8 +145,9 @@ class Runs(unittest.TestCase):
         self.assertEqual(result.returncode, 124)
         self.assertIn(b"timed out after 1 s", result.stderr)
 
-    def test_interrupt_and_kill_leave_no_process(self):
-        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)):
+    def test_signals_leave_no_process(self):
+        # Ctrl-C is in test_output_arrives_while_the_command_runs.
+        for number, status in ((signal.SIGTERM, 143), (signal.SIGKILL, -9)):
             with self.subTest(number=number):
                 process = subprocess.Popen(
                     [VM, "run", "--timeout", LONG_S, "--", "sh", "-c", "echo up; sleep 1000"],
@@ -173,7 +179,7 @@ class Runs(unittest.TestCase):
             "--clock",
             "icount",
             "--cpus",
-            "4",
+            "2",
             "--llcs",
             "2",
             "--disk",
@@ -185,9 +191,7 @@ class Runs(unittest.TestCase):
         )
         lines = result.stdout.decode().splitlines()
         self.assertRegex(lines[0], r"^6\.\d+\.\d+")
-        self.assertEqual(
-            [line.split() for line in lines[1:]], [["0-1"], ["0-1"], ["2-3"], ["2-3"], ["131072"], ["tsc"]]
-        )
+        self.assertEqual([line.split() for line in lines[1:]], [["0"], ["1"], ["131072"], ["tsc"]])
 
 
 class Refusals(unittest.TestCase):
