@@ -6,6 +6,7 @@
 use std::{
     io::{self, Write},
     mem::MaybeUninit,
+    path::Path,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -40,6 +41,7 @@ use crate::{
     server::SocketFile,
     settings::Settings,
     signals::Signals,
+    stats_group::StatsGroup,
 };
 
 /// How often the agent checks whether the kernel or the user has ended the
@@ -62,6 +64,9 @@ pub fn run(mut settings: Settings) -> Result<()> {
     };
     let counts = options.perf_event != EventChoice::None;
     let pagemap = links::open_pagemap(options.controller.as_ref());
+    if let Some(group) = settings.cli.run.stats_group {
+        group.join()?;
+    }
     privileges::confine(counts && needs_sys_admin(&root()))?;
     listen_to_libbpf(settings.cli.run.verbose);
     let signals = Signals::listen(settings.file.is_some()).context("cannot handle signals")?;
@@ -102,6 +107,25 @@ fn listen_to_libbpf(verbose: bool) {
         // libbpf's messages also come back as errors, which the agent explains.
         set_print(None);
     }
+}
+
+/// Opens the stats socket. Returns what the user should know, too.
+fn open_socket(
+    group: Option<StatsGroup>,
+    facts: &Facts,
+    loaded: &Sample,
+) -> (server::Server, Vec<String>) {
+    let path = Path::new(server::SOCKET);
+    let (server, unserved) = server::launch(path, facts, loaded);
+    let group = group.filter(|_| unserved.is_none());
+    let refused = group.and_then(|group| group.admit(path).err());
+    let warnings = unserved.into_iter();
+    (
+        server,
+        warnings
+            .chain(refused.map(|reason| format!("{reason:#}")))
+            .collect(),
+    )
 }
 
 /// Schedules until something ends it. Returns whether to load the scheduler again.
@@ -149,7 +173,8 @@ fn run_once(
         state: ready.as_ref().map_or("off", mba::Loop::state).into(),
         ..Mba::default()
     });
-    let server = server::launch(&facts, &loaded)?;
+    let (server, warnings) = open_socket(settings.cli.run.stats_group, &facts, &loaded);
+    degraded.extend(warnings);
     // get_or_insert() would drop a second value, which removes the file.
     socket.get_or_insert_with(|| SocketFile);
     say(&summary(&config, &facts));

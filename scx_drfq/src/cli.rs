@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use drfq_version::VERSION;
 use scx_utils::libbpf_clap_opts::LibbpfOpts;
 
-use crate::{local_time::TimeOfDay, metrics::Address, options::Options};
+use crate::{local_time::TimeOfDay, metrics::Address, options::Options, stats_group::StatsGroup};
 
 /// Shares CPU time and memory bandwidth by dominant resource fair queueing.
 ///
@@ -66,8 +66,8 @@ impl Libbpf {
 /// Options of the command itself.
 #[derive(Args, Debug)]
 pub struct Run {
-    /// Read options and rules from this TOML file; SIGHUP reads its rules again
-    /// [default: /etc/scx_drfq.toml if it exists]
+    /// TOML file of options and rules; SIGHUP reads its rules again [default:
+    /// /etc/scx_drfq.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -83,8 +83,7 @@ pub struct Run {
     #[arg(long, value_name = "SEC", conflicts_with = "dry_run")]
     pub stats: Option<Seconds>,
 
-    /// Do not schedule; print a line of statistics of the running scx_drfq every
-    /// SEC seconds [0.1 to 3600]
+    /// Do not schedule; print a line of statistics every SEC seconds [0.1 to 3600]
     #[arg(long, value_name = "SEC", conflicts_with_all = ["dry_run", "stats"])]
     pub monitor: Option<Seconds>,
 
@@ -96,6 +95,10 @@ pub struct Run {
     /// unix:PATH for this user alone
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<Address>,
+
+    /// A group, by name or number, whose members may read statistics as this user may
+    #[arg(long, value_name = "GROUP")]
+    pub stats_group: Option<StatsGroup>,
 
     /// Describe all statistics, and exit
     #[arg(long, exclusive = true)]
@@ -122,8 +125,7 @@ pub enum Command {
     /// Show what runs under scx_drfq against its fair share; F1 lists the keys
     Top(Top),
 
-    /// Explain in plain words what a task, process or cgroup asked for, what it
-    /// got, what holds it back, and what to type to change it
+    /// Explain in words what a task, process or cgroup got, and how to change it
     Explain(Explain),
 
     /// Record the running scx_drfq in a file
@@ -140,6 +142,9 @@ pub enum Command {
 
     /// Measure the memory of this machine, and keep the result for the scheduler
     Calibrate(Calibrate),
+
+    /// Measure what sensors, memory and schedulers do here, for a report
+    Evidence(Evidence),
 
     /// Print completions for a shell
     Completions {
@@ -301,6 +306,19 @@ pub struct Calibrate {
     /// Print what is measured, and keep nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// Options of `evidence`.
+#[derive(Args, Debug)]
+pub struct Evidence {
+    /// The file
+    #[arg(value_name = "FILE", default_value = "scx_drfq-evidence.json")]
+    pub file: PathBuf,
+
+    /// How long to measure, in all [seconds, 10 to 3600]
+    #[arg(long, value_name = "SEC", default_value_t = 600,
+          value_parser = clap::value_parser!(u16).range(10..=3600))]
+    pub seconds: u16,
 }
 
 /// Options of `charge-traffic`.

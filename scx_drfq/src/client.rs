@@ -57,7 +57,10 @@ impl Client {
                 anyhow!("no scx_drfq is running (nothing serves {SOCKET}); start it first")
             }
             ErrorKind::PermissionDenied => {
-                anyhow!("not permitted to connect to {SOCKET}; run this command with sudo")
+                anyhow!(
+                    "not permitted to connect to {SOCKET}; run this command with sudo, or the \
+                     scheduler with --stats-group"
+                )
             }
             _ => anyhow::Error::from(error).context(format!("cannot connect to {SOCKET}")),
         })

@@ -10,7 +10,7 @@ use drfq_sense::{
 };
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::{bpf_intf, bpf_skel::types::drfq_cpu, loader::volatile};
+use crate::{bpf_intf, bpf_memory::volatile, bpf_skel::types::drfq_cpu};
 
 /// Counters that stay open because the BPF programs read them.
 pub struct Counters {

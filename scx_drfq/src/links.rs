@@ -30,12 +30,8 @@ use drfq_sense::root;
 use drfq_stats::sample::Sample;
 
 use crate::{
-    bpf_intf,
-    bpf_skel::types::drfq_label,
-    charge,
-    config::Config,
-    loader::{Window, volatile},
-    tasks,
+    bpf_intf, bpf_memory::volatile, bpf_skel::types::drfq_label, charge, config::Config,
+    loader::Window, tasks,
 };
 
 // bpf/intf.h repeats these.

@@ -12,9 +12,9 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use drfq_sense::{
+    perf_event::MAX_EVENTS,
     topology::{MAX_CPUS, MAX_LLCS},
     traffic_counters::TrafficCounters,
-    traffic_events::MAX_EVENTS,
 };
 use drfq_stats::{
     events::EVENTS,
@@ -31,6 +31,7 @@ use scx_utils::{
 
 use crate::{
     bpf_intf,
+    bpf_memory::volatile,
     bpf_skel::{
         BpfSkel, BpfSkelBuilder, OpenBpfSkel,
         types::{drfq_cpu, drfq_label},
@@ -264,12 +265,6 @@ impl<'a> Scheduler<'a> {
 fn online_llcs(config: &Config) -> Vec<(u32, u32)> {
     let llc = |cpu: u32| config.cpu_llc.get(cpu as usize).copied().unwrap_or(0);
     config.online.iter().map(|&cpu| (cpu, llc(cpu))).collect()
-}
-
-/// Reads a value that BPF programs change at any time.
-pub fn volatile<T: Copy>(value: &T) -> T {
-    // SAFETY: a reference is valid and aligned.
-    unsafe { ptr::read_volatile(value) }
 }
 
 /// CLOCK_MONOTONIC (ns).

@@ -6,6 +6,7 @@
 mod agent;
 mod bandwidth;
 mod bpf_intf;
+mod bpf_memory;
 mod bpf_skel;
 mod calibrate;
 mod calibration;
@@ -17,6 +18,7 @@ mod client;
 mod config;
 mod counters;
 mod doctor;
+mod evidence;
 mod export;
 mod group_limits;
 mod json_lines;
@@ -24,6 +26,7 @@ mod kernel_btf;
 mod link_summary;
 mod links;
 mod loader;
+mod loads;
 mod local_time;
 mod manual;
 mod mba;
@@ -38,6 +41,7 @@ mod rule_weights;
 mod server;
 mod settings;
 mod signals;
+mod stats_group;
 mod tasks;
 mod top;
 
@@ -107,6 +111,7 @@ fn run(settings: Settings) -> Result<bool, Failure> {
         Some(Command::Calibrate(options)) => {
             calibrate::command(f64::from(options.seconds), options.dry_run)?;
         }
+        Some(Command::Evidence(options)) => evidence::command(options)?,
         Some(Command::ChargeTraffic(charge)) => charge::run(charge.pid, charge.bytes)?,
         None if cli.run.help_stats => server::describe(&mut io::stdout())?,
         None => match cli.run.monitor {

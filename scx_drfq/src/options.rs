@@ -34,8 +34,7 @@ const DELTA_SLICES: u64 = 10;
 /// Options of the scheduler.
 #[derive(Args, Clone, Debug)]
 pub struct Options {
-    /// Longest time that a packet runs before the scheduler decides again
-    /// [microseconds, 100 to 1000000]
+    /// Longest time that a packet runs [microseconds, 100 to 1000000]
     #[arg(long, value_name = "US", default_value_t = 4000,
           value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub slice_us: u64,
@@ -50,8 +49,7 @@ pub struct Options {
     pub delta_slices: Option<u64>,
 
     /// How far behind the system virtual time a woken task may start (C of
-    /// equation 4.7) [slices, 0 to 1000; on more than 4 CPUs it shrinks, so that
-    /// it stays worth as much CPU time as on 4]
+    /// equation 4.7) [slices, 0 to 1000; worth at most as much CPU time as on 4 CPUs]
     #[arg(long, value_name = "N", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(0..=SLICES_MAX))]
     pub wake_credit_slices: u64,

@@ -3,7 +3,12 @@
 //! connection has its own intervals, from one request of a target to the next.
 //! The first interval begins when the scheduler is loaded.
 
-use std::{fs, io::Write, path::Path};
+use std::{
+    fs::{self, Permissions},
+    io::{ErrorKind, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
 
 use anyhow::{Context, Result};
 use drfq_stats::{
@@ -43,19 +48,45 @@ pub type Server = StatsServer<WithTasks, Answer>;
 type Data = StatsServerData<WithTasks, Answer>;
 type Report = fn(&Facts, &Sample, &Sample, usize) -> Result<Value>;
 
-/// Opens the socket. The umask decides which users may connect.
-///
-/// # Errors
-/// The socket cannot be created.
-pub fn launch(facts: &Facts, loaded: &Sample) -> Result<Server> {
-    launch_at(Path::new(SOCKET), facts, loaded)
+/// Opens the socket at its path, for this user: the umask forbids others. Without a
+/// socket the server never asks for a sample, and the second value says why.
+pub fn launch(path: &Path, facts: &Facts, loaded: &Sample) -> (Server, Option<String>) {
+    match open_directories(path).and_then(|()| launch_at(path, facts, loaded)) {
+        Ok(server) => (server, None),
+        Err(reason) => (
+            StatsServer::new(data(facts, loaded)),
+            Some(format!("{reason:#}; scheduling goes on")),
+        ),
+    }
+}
+
+/// Makes the missing ones of the two directories above the socket, as other scx tools do: any
+/// user may look into them.
+fn open_directories(path: &Path) -> Result<()> {
+    let above = path.ancestors().skip(1).take(2).collect::<Vec<_>>();
+    for directory in above.into_iter().rev() {
+        let made = fs::create_dir(directory)
+            .and_then(|()| fs::set_permissions(directory, Permissions::from_mode(0o755)));
+        match made {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                return Err(error).with_context(|| {
+                    format!(
+                        "cannot serve statistics: cannot create {}",
+                        directory.display()
+                    )
+                });
+            }
+            _ => (),
+        }
+    }
+    Ok(())
 }
 
 /// Opens a socket at a path.
 ///
 /// # Errors
 /// The socket cannot be created.
-pub fn launch_at(path: &Path, facts: &Facts, loaded: &Sample) -> Result<Server> {
+fn launch_at(path: &Path, facts: &Facts, loaded: &Sample) -> Result<Server> {
     StatsServer::new(data(facts, loaded))
         .set_path(path)
         .launch()
@@ -219,6 +250,34 @@ mod tests {
         assert!(format!("{error:#}").contains("out of order"), "{error:#}");
         let bad = arguments(&[("target", "tasks"), ("limit", "many")]);
         assert!(client.request::<Tasks>("stats", bad).is_err());
+    }
+
+    #[test]
+    fn a_socket_that_cannot_be_opened_is_a_reason_and_no_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let (server, reason) = launch(&file.join("root/stats"), &Facts::default(), &sample(0));
+        let reason = reason.unwrap();
+        assert!(
+            reason.contains("file/root") && reason.ends_with("goes on"),
+            "{reason}"
+        );
+        let (_, requests) = server.channels();
+        let waited = requests.recv_timeout(std::time::Duration::from_millis(1));
+        assert!(waited.unwrap_err().is_timeout());
+    }
+
+    #[test]
+    fn any_user_may_look_into_the_directories_of_the_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("scx/root/stats");
+        let (_server, reason) = launch(&path, &Facts::default(), &sample(0));
+        assert_eq!(reason, None);
+        for above in path.ancestors().skip(1).take(2) {
+            let mode = fs::metadata(above).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o755);
+        }
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //! Measures the memory of this machine: bandwidth, latency, and what each level of the throttle
 //! (MBA) leaves. It needs a machine that is idle otherwise. It stores the result for the scheduler.
 
-mod loads;
 mod throttle;
 
 use std::{
@@ -16,13 +15,11 @@ use anyhow::{Context, Result, ensure};
 use drfq_sense::{root, sched_ext, topology::Topology};
 use drfq_version::VERSION;
 
-use self::{
-    loads::{Moved, Op},
-    throttle::Throttle,
-};
+use self::throttle::Throttle;
 use crate::{
     bandwidth::format_bytes_per_s,
     calibration::{Calibration, DomainMeasured, LevelMeasured, Store, machine},
+    loads::{self, Moved, Op},
     local_time,
 };
 
@@ -30,7 +27,7 @@ use crate::{
 const CACHES: usize = 4;
 
 /// Each thread touches at least so much (bytes).
-const LEAST: usize = 4 << 20;
+pub const LEAST: usize = 4 << 20;
 
 /// Below this part of the time on their CPUs, the loads were disturbed.
 const UNDISTURBED: f64 = 0.9;
@@ -47,57 +44,7 @@ pub fn run(seconds: f64, dry: bool, out: &mut impl Write) -> Result<()> {
             .writable()
             .context("cannot store a calibration (run it with sudo)")?;
     }
-    let topology = Topology::read(&root)?;
-    let throttle = Throttle::open(&root);
-    let levels = throttle
-        .as_ref()
-        .map_or(0, |throttle| throttle.levels().len());
-    let phases = 4 * topology.nr_llcs as usize + levels;
-    let time = Duration::from_secs_f64(seconds / phases as f64);
-    writeln!(
-        out,
-        "measures the memory for {seconds:.0} s with all CPUs; other programs are slow meanwhile"
-    )?;
-    let mut domains = Vec::new();
-    for llc in 0..topology.nr_llcs {
-        domains.push(domain(llc, &topology, &root, time, out)?);
-    }
-    match throttle {
-        Ok(throttle) => {
-            let measured = curve(&throttle, &topology, &root, time, out)?;
-            domains
-                .iter_mut()
-                .for_each(|domain| domain.levels.clone_from(&measured));
-        }
-        Err(reason) => writeln!(out, "throttling is not measured: {reason}")?,
-    }
-    finish(domains, &store, dry, out)
-}
-
-/// Tells what m is, and stores it with what was measured unless `dry`.
-fn finish(
-    domains: Vec<DomainMeasured>,
-    store: &Store,
-    dry: bool,
-    out: &mut impl Write,
-) -> Result<()> {
-    let root = root();
-    let best = |domain: &DomainMeasured| {
-        let rates = [
-            domain.read_bytes_per_s,
-            domain.write_bytes_per_s,
-            domain.copy_bytes_per_s,
-        ];
-        rates.into_iter().max().unwrap_or(0)
-    };
-    let calibration = Calibration {
-        machine: machine(&root),
-        kernel: sched_ext::release(&root),
-        version: VERSION.into(),
-        date: local_time::today(),
-        bytes_per_s: domains.iter().map(best).sum(),
-        domains,
-    };
+    let calibration = measure(seconds, &root, out)?;
     let m = format_bytes_per_s(calibration.bytes_per_s as f64);
     if dry {
         writeln!(out, "m = {m}; not stored")?;
@@ -114,6 +61,53 @@ fn finish(
     Ok(())
 }
 
+/// Measures for some `seconds`, and prints what it finds.
+///
+/// # Errors
+/// A load cannot run.
+pub fn measure(seconds: f64, root: &Path, out: &mut impl Write) -> Result<Calibration> {
+    let topology = Topology::read(root)?;
+    let throttle = Throttle::open(root);
+    let levels = throttle
+        .as_ref()
+        .map_or(0, |throttle| throttle.levels().len());
+    let phases = 4 * topology.nr_llcs as usize + levels;
+    let time = Duration::from_secs_f64(seconds / phases as f64);
+    writeln!(
+        out,
+        "measures the memory for {seconds:.0} s with all CPUs; other programs are slow meanwhile"
+    )?;
+    let mut domains = Vec::new();
+    for llc in 0..topology.nr_llcs {
+        domains.push(domain(llc, &topology, root, time, out)?);
+    }
+    match throttle {
+        Ok(throttle) => {
+            let measured = curve(&throttle, &topology, root, time, out)?;
+            domains
+                .iter_mut()
+                .for_each(|domain| domain.levels.clone_from(&measured));
+        }
+        Err(reason) => writeln!(out, "throttling is not measured: {reason}")?,
+    }
+    let best = |domain: &DomainMeasured| {
+        let rates = [
+            domain.read_bytes_per_s,
+            domain.write_bytes_per_s,
+            domain.copy_bytes_per_s,
+        ];
+        rates.into_iter().max().unwrap_or(0)
+    };
+    Ok(Calibration {
+        machine: machine(root),
+        kernel: sched_ext::release(root),
+        version: VERSION.into(),
+        date: local_time::today(),
+        bytes_per_s: domains.iter().map(best).sum(),
+        domains,
+    })
+}
+
 /// Measures bandwidth and latency of one last-level cache's CPUs.
 fn domain(
     llc: u32,
@@ -125,7 +119,7 @@ fn domain(
     let of_llc = |cpu: &&u32| topology.cpu_llc[**cpu as usize] == llc;
     let cpus: Vec<u32> = topology.online.iter().filter(of_llc).copied().collect();
     ensure!(!cpus.is_empty(), "cache {llc} has no CPU that is online");
-    let bytes = (CACHES * cache_bytes(cpus[0], root) / cpus.len()).max(LEAST);
+    let bytes = (beyond_cache(cpus[0], root) / cpus.len()).max(LEAST);
     let mut measure = |op: Op, name: &str| -> Result<u64> {
         let moved = loads::run(op, &cpus, bytes, time, || Ok(()))
             .with_context(|| format!("cannot measure {name}"))?;
@@ -136,7 +130,7 @@ fn domain(
     let read_bytes_per_s = measure(Op::Read, "readers")?;
     let write_bytes_per_s = measure(Op::Write, "writers, with their fetches,")?;
     let copy_bytes_per_s = measure(Op::Copy, "copiers, with their fetches,")?;
-    let whole = (CACHES * cache_bytes(cpus[0], root)).max(LEAST);
+    let whole = beyond_cache(cpus[0], root);
     let latency_ns = loads::latency_ns(cpus[0], whole, time).context("cannot measure latency")?;
     writeln!(
         out,
@@ -162,7 +156,7 @@ fn curve(
     out: &mut impl Write,
 ) -> Result<Vec<LevelMeasured>> {
     let cpu = topology.online[0];
-    let bytes = (CACHES * cache_bytes(cpu, root)).max(LEAST);
+    let bytes = beyond_cache(cpu, root);
     let measure = |setting: u32| -> Result<f64> {
         throttle.set(setting)?;
         let moved = loads::run(Op::Copy, &[cpu], bytes, time, || throttle.join());
@@ -196,6 +190,11 @@ fn disturbed(moved: Moved) -> String {
         ),
         false => String::new(),
     }
+}
+
+/// Memory that does not stay in the caches of a CPU (bytes).
+pub fn beyond_cache(cpu: u32, root: &Path) -> usize {
+    (CACHES * cache_bytes(cpu, root)).max(LEAST)
 }
 
 /// Size of the last cache of a CPU (bytes); 32 MiB if it is not known.

@@ -56,7 +56,8 @@ fn serve() -> PathBuf {
         tasks: vec![TaskSample::default(); 3],
         ..Sample::default()
     };
-    let server = server::launch_at(&path, &Facts::default(), &sample(0)).expect("a server");
+    let (server, unserved) = server::launch(&path, &Facts::default(), &sample(0));
+    assert_eq!(unserved, None);
     thread::spawn(move || {
         let (samples, requests) = server.channels();
         for at_ns in 1.. {

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Rules of a configuration file give weights, and SIGHUP changes them. Bad output does not end the scheduler.
 
+Members of a group read statistics, and others do not.
 The statistics tell the effective weights, which are counts, not times. As root in the VM: rules.py SCX_DRFQ
 """
 
@@ -17,6 +18,8 @@ from scheduler import STATS, spin, state, stats, tasks, wait
 CONFIG = pathlib.Path("/tmp/drfq.toml")
 LOG = pathlib.Path("/tmp/drfq.log")
 GROUP = pathlib.Path("/sys/fs/cgroup/ruled")
+# No user or group of the host has these numbers.
+NOBODY, MEMBERS = 54321, 54322
 
 
 def configure(*rules, slice_us=2000):
@@ -62,7 +65,10 @@ for process in grouped:
 configure(("command", "python*", 3), ("cgroup", "/ruled", 4))
 with LOG.open("w") as log, open("/dev/full", "w", encoding="ascii") as full:
     agent = subprocess.Popen(
-        [sys.argv[1], "--config", str(CONFIG), "--perf-event", "none", "--stats", "0.1", "--json", "--run-id", "7"],
+        [
+            *[sys.argv[1], "--config", str(CONFIG), "--perf-event", "none", "--stats", "0.1", "--json"],
+            *["--run-id", "7", "--stats-group", str(MEMBERS)],
+        ],
         stdout=full,
         stderr=log,
     )
@@ -86,6 +92,16 @@ agent.send_signal(signal.SIGHUP)
 said("slice-us cannot change while the scheduler is loaded")
 weight_is(shell.pid, 0.5)
 
+# The directories above the program may be closed to others, so root opens it for them.
+with open(sys.argv[1], "rb") as program:
+    monitor = [f"/proc/self/fd/{program.fileno()}", "--monitor", "0.1"]
+    other = {"user": NOBODY, "extra_groups": [], "pass_fds": [program.fileno()]}
+    outsider = subprocess.run(monitor, **other, group=NOBODY, capture_output=True, check=False)
+    assert outsider.returncode == 1 and b"not permitted" in outsider.stderr, outsider
+    member = subprocess.Popen(monitor, **other, group=MEMBERS, stdout=subprocess.PIPE)
+    assert member.stdout.readline()
+    member.stdout.close()
+    assert member.wait(30) == 0
 die_in_the_middle()
 subprocess.run([sys.argv[1], "top", "--plain", "--duration", "1"], stdout=subprocess.DEVNULL, check=True)
 line = subprocess.Popen([sys.argv[1], "--monitor", "0.1", "--json"], stdout=subprocess.PIPE)

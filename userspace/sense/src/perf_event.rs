@@ -5,8 +5,6 @@ use std::{fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
-use crate::traffic_events::MAX_EVENTS;
-
 /// `PERF_TYPE_*` and the config of perf_event_open(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
@@ -123,6 +121,9 @@ fn raw(numbers: &str) -> Option<EventKind> {
     let config = hex(config)?;
     Some(EventKind::Raw { config, config1 })
 }
+
+/// Events of a CPU at most: BPF reads so many counters (DRFQ_PMU_EVENTS of bpf/intf.h).
+pub const MAX_EVENTS: usize = 2;
 
 /// How the events that count memory traffic are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -177,6 +177,21 @@ impl TrafficCounters {
         })
     }
 
+    /// Name of the event, bytes that one event stands for, and count of each counter of `cpu`. A
+    /// counter that cannot be read is left out.
+    pub fn counts(&mut self, cpu: u32) -> Vec<(String, u32, u64)> {
+        let own = self.cpus.iter_mut().filter(|one| one.cpu == cpu);
+        let counters = own.flat_map(|one| {
+            let bytes = one.bytes;
+            one.counters.iter_mut().map(move |counter| (bytes, counter))
+        });
+        let read = counters.filter_map(|(bytes, (event, counter))| {
+            let count = counter.read().ok()?;
+            Some((event.name.clone(), bytes, count))
+        });
+        read.collect()
+    }
+
     /// The counters that seem never to count, by what the scheduler has read from them.
     pub fn silent(&self, counts: &[Count]) -> Vec<Silence> {
         let mut found: Vec<Silence> = Vec::new();

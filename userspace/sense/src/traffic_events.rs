@@ -14,9 +14,6 @@ use crate::{
     perf_event::{EventKind, PerfEvent},
 };
 
-/// Events of a CPU at most: BPF reads so many counters (DRFQ_PMU_EVENTS of bpf/intf.h).
-pub const MAX_EVENTS: usize = 2;
-
 /// One or more CPU models that have the same events.
 struct Row {
     vendor: &'static str,
@@ -345,7 +342,7 @@ const ROWS: &[Row] = &[
 /// The events of a CPU model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficEvents {
-    /// At most [`MAX_EVENTS`].
+    /// At most [`crate::perf_event::MAX_EVENTS`].
     pub events: Vec<PerfEvent>,
     /// Traffic that they do not count.
     pub missing: &'static str,
@@ -398,6 +395,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::perf_event::MAX_EVENTS;
 
     fn names(vendor: &str, family: u32, model: u32, pmu: &str) -> Vec<Vec<String>> {
         let cpu = CpuModel {

@@ -5,7 +5,7 @@
 //! one line of traffic, one that is written two: it is fetched and written back.
 
 use std::{
-    io, ptr,
+    hint, io, ptr,
     sync::{
         Barrier, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -52,6 +52,35 @@ pub struct Moved {
     pub on_cpu: f64,
 }
 
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Moves memory of so many bytes.
+    Memory(Op, usize),
+    /// Computes.
+    Spin,
+}
+
+/// A thread of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// What it does.
+    pub work: Work,
+    /// The CPU that it stays on.
+    pub cpu: Option<u32>,
+    /// Its nice value.
+    pub nice: i32,
+}
+
+/// What a thread did while it was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Done {
+    /// Its traffic (bytes).
+    pub bytes: u64,
+    /// Its CPU time.
+    pub cpu: Duration,
+}
+
 /// Memory whose pages the running thread has touched.
 struct Memory(Vec<u64>);
 
@@ -90,20 +119,26 @@ impl Memory {
 }
 
 /// Runs the calling thread on one CPU from now on.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn pin(cpu: u32) -> io::Result<()> {
+fn pin(cpu: u32) -> io::Result<()> {
     // SAFETY: an empty set is all zeros; both calls get a valid set.
     let refused = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu as usize, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
     };
-    if refused == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+    succeeded(refused)
+}
+
+/// Sets the nice value of the calling thread.
+fn renice(nice: i32) -> io::Result<()> {
+    // SAFETY: the call has no preconditions. On Linux, 0 is the calling thread.
+    succeeded(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) })
+}
+
+fn succeeded(status: libc::c_int) -> io::Result<()> {
+    match status {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -125,6 +160,13 @@ struct Sum {
     cpu: Mutex<Duration>,
 }
 
+/// When the threads of a run count, and when they end.
+#[derive(Default)]
+struct Phase {
+    counts: AtomicBool,
+    stop: AtomicBool,
+}
+
 /// Runs `op` on these CPUs for `time`, the first fifth of which does not count. `bytes`: of each
 /// thread's memory. `joined` is called by each thread before it touches its memory.
 ///
@@ -137,67 +179,128 @@ pub fn run(
     time: Duration,
     joined: impl Fn() -> io::Result<()> + Sync,
 ) -> io::Result<Moved> {
-    let (counts, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-    let ready = Barrier::new(cpus.len() + 1);
-    let failed = Mutex::new(None);
-    let sums: Vec<Sum> = cpus.iter().map(|_| Sum::default()).collect();
-    let (mut counted, mut lines) = (Duration::ZERO, 0);
+    let pinned = cpus.iter().map(|&cpu| Load {
+        work: Work::Memory(op, bytes),
+        cpu: Some(cpu),
+        nice: 0,
+    });
+    let (done, counted) = race(&pinned.collect::<Vec<_>>(), time, joined, |_| ())?;
+    let (seconds, threads) = (counted.as_secs_f64(), cpus.len() as f64);
+    let moved: u64 = done.iter().map(|one| one.bytes).sum();
+    let cpu: Duration = done.iter().map(|one| one.cpu).sum();
+    Ok(Moved {
+        bytes_per_s: moved as f64 / seconds,
+        on_cpu: (cpu.as_secs_f64() / seconds / threads).min(1.0),
+    })
+}
+
+/// The begin or the end of what is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The first one.
+    Begin,
+    /// The second one.
+    End,
+}
+
+/// Runs loads beside each other for `time`, the first fifth of which does not count. `joined` is
+/// called by each thread before it works, `at` when counting begins and ends. Returns what each
+/// load did in the time that counted, and that time.
+///
+/// # Errors
+/// A thread cannot run as it should, or cannot join.
+pub fn race(
+    loads: &[Load],
+    time: Duration,
+    joined: impl Fn() -> io::Result<()> + Sync,
+    mut at: impl FnMut(Moment),
+) -> io::Result<(Vec<Done>, Duration)> {
+    let (phase, failed) = (Phase::default(), Mutex::new(None));
+    let ready = Barrier::new(loads.len() + 1);
+    let sums: Vec<Sum> = loads.iter().map(|_| Sum::default()).collect();
+    let mut counted = Duration::ZERO;
+    let mut lines = Vec::new();
     thread::scope(|scope| {
-        for (&cpu, sum) in cpus.iter().zip(&sums) {
-            let (ready, failed, counts, stop, joined) = (&ready, &failed, &counts, &stop, &joined);
+        for (load, sum) in loads.iter().zip(&sums) {
+            let (ready, failed, phase, joined) = (&ready, &failed, &phase, &joined);
             scope.spawn(move || {
-                let prepared = pin(cpu).and_then(|()| joined());
-                if let Err(error) = prepared {
+                let placed = load.cpu.map_or(Ok(()), pin);
+                let prepared = placed.and_then(|()| renice(load.nice));
+                if let Err(error) = prepared.and_then(|()| joined()) {
                     *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                     ready.wait();
                     return;
                 }
-                let mut memory = Memory::new(bytes);
-                ready.wait();
-                visit_until(op, &mut memory, counts, stop, sum);
+                match load.work {
+                    Work::Memory(op, bytes) => {
+                        let (mut memory, mut next) = (Memory::new(bytes), 0);
+                        ready.wait();
+                        work_until(phase, sum, || next = memory.visit(op, next));
+                    }
+                    Work::Spin => {
+                        ready.wait();
+                        work_until(phase, sum, spin);
+                    }
+                }
             });
         }
         ready.wait();
         thread::sleep(time / 5);
-        counts.store(true, Ordering::Relaxed);
+        phase.counts.store(true, Ordering::Relaxed);
+        at(Moment::Begin);
         let began = Instant::now();
-        let before = total(&sums);
+        lines = count(&sums);
         thread::sleep(time - time / 5);
-        lines = total(&sums) - before;
+        let now = count(&sums);
+        lines
+            .iter_mut()
+            .zip(now)
+            .for_each(|(was, is)| *was = is - *was);
         counted = began.elapsed();
-        stop.store(true, Ordering::Relaxed);
+        at(Moment::End);
+        phase.stop.store(true, Ordering::Relaxed);
     });
     if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    let cpu = |sum: &Sum| *sum.cpu.lock().unwrap_or_else(PoisonError::into_inner);
-    let cpu: Duration = sums.iter().map(cpu).sum();
-    let seconds = counted.as_secs_f64();
-    Ok(Moved {
-        bytes_per_s: (lines * op.lines() * LINE_BYTES) as f64 / seconds,
-        on_cpu: (cpu.as_secs_f64() / seconds / cpus.len() as f64).min(1.0),
-    })
+    let done = loads.iter().zip(&sums).zip(lines);
+    let done = done.map(|((load, sum), lines)| Done {
+        bytes: match load.work {
+            Work::Memory(op, _) => lines * op.lines() * LINE_BYTES,
+            Work::Spin => 0,
+        },
+        cpu: *sum.cpu.lock().unwrap_or_else(PoisonError::into_inner),
+    });
+    Ok((done.collect(), counted))
 }
 
-fn total(sums: &[Sum]) -> u64 {
-    sums.iter()
-        .map(|sum| sum.lines.load(Ordering::Relaxed))
-        .sum()
+/// Lines that each thread has visited so far.
+fn count(sums: &[Sum]) -> Vec<u64> {
+    let lines = sums.iter().map(|sum| sum.lines.load(Ordering::Relaxed));
+    lines.collect()
 }
 
-/// Visits lines until `stop`. CPU time is that since `counts`.
-fn visit_until(op: Op, memory: &mut Memory, counts: &AtomicBool, stop: &AtomicBool, sum: &Sum) {
-    let (mut at, mut began, mut lines) = (0, None, 0);
-    while !stop.load(Ordering::Relaxed) {
-        at = memory.visit(op, at);
+/// Does steps of `STEP_LINES` lines until the end. CPU time is that since counting began.
+fn work_until(phase: &Phase, sum: &Sum, mut step: impl FnMut()) {
+    let (mut began, mut lines) = (None, 0);
+    while !phase.stop.load(Ordering::Relaxed) {
+        step();
         lines += STEP_LINES as u64;
         sum.lines.store(lines, Ordering::Relaxed);
-        if began.is_none() && counts.load(Ordering::Relaxed) {
+        if began.is_none() && phase.counts.load(Ordering::Relaxed) {
             began = Some(cpu_time());
         }
     }
     let used = began.map_or(Duration::ZERO, |began| cpu_time() - began);
     *sum.cpu.lock().unwrap_or_else(PoisonError::into_inner) = used;
+}
+
+/// Computes for some microseconds.
+fn spin() {
+    let mut value = 1u64;
+    for _ in 0..STEP_LINES {
+        value = hint::black_box(value.wrapping_mul(3));
+    }
 }
 
 /// Time of one read on `cpu` that waits for the one before (ns). `bytes`: of the memory.
@@ -283,6 +386,25 @@ mod tests {
         assert_eq!(memory.visit(Op::Copy, 0), 0);
         let copied: Vec<u64> = memory.0[32..].iter().step_by(LINE_WORDS).copied().collect();
         assert_eq!(copied, [100, 101, 102, 103]);
+    }
+
+    #[test]
+    fn a_race_counts_what_each_load_does() {
+        let load = |work| Load {
+            work,
+            cpu: None,
+            nice: 0,
+        };
+        let loads = [load(Work::Spin), load(Work::Memory(Op::Copy, 1 << 16))];
+        let mut moments = Vec::new();
+        let time = Duration::from_millis(50);
+        let (done, counted) = race(&loads, time, || Ok(()), |at| moments.push(at)).unwrap();
+        assert_eq!(moments, [Moment::Begin, Moment::End]);
+        assert!(counted >= time * 4 / 5, "{counted:?}");
+        assert_eq!(done[0].bytes, 0);
+        let step = STEP_LINES as u64 * 3 * LINE_BYTES;
+        assert!(done[1].bytes > 0 && done[1].bytes % step == 0, "{done:?}");
+        assert!(done.iter().all(|one| one.cpu > Duration::ZERO), "{done:?}");
     }
 
     #[test]

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `scx_drfq evidence`: what sensors, memory and schedulers do on a machine, by loads that it
+//! carries, in one file that a user can attach to a report.
+
+mod sensors;
+mod sets;
+mod words;
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Write},
+    path::Path,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use drfq_sense::{root, sched_ext, topology::Topology};
+use drfq_version::VERSION;
+use serde::Serialize;
+
+use self::{sensors::Sensors, sets::Sets};
+use crate::{
+    calibrate,
+    calibration::{Calibration, machine},
+    cli, doctor, local_time,
+};
+
+/// The version of the file's form.
+const SCHEMA: u32 = 1;
+
+/// The parts of the time that sensors and calibration take. The sets take the rest.
+const SENSORS: f64 = 0.2;
+const CALIBRATION: f64 = 0.3;
+
+/// The content of the file.
+#[derive(Debug, Serialize)]
+pub struct Evidence {
+    schema: u32,
+    version: &'static str,
+    date: String,
+    /// How long the measurements took, as it was asked for.
+    seconds: u16,
+    machine: String,
+    kernel: String,
+    /// The CPU's, as /proc/cpuinfo says.
+    microcode: String,
+    /// PMUs of memory controllers that this machine has. They are not read.
+    uncore_pmus: Vec<String>,
+    /// What `scx_drfq doctor` says.
+    doctor: Vec<String>,
+    sensors: Sensors,
+    calibration: Calibration,
+    sets: Sets,
+    /// The summary, a sentence each.
+    summary: Vec<String>,
+}
+
+/// Measures, writes the file, and prints the summary.
+///
+/// # Errors
+/// The file cannot be written, or exists; or no load can run.
+pub fn command(options: &cli::Evidence) -> Result<()> {
+    let (root, out) = (root(), &mut io::stdout());
+    // SAFETY: the call has no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        bail!("evidence counts events and loads schedulers, so it needs root; run it with sudo");
+    }
+    // What is wrong with the file shows before the measurements. Ctrl-C leaves none.
+    drop(create(&options.file)?);
+    fs::remove_file(&options.file).context("cannot remove the file again")?;
+    announce(options, out)?;
+    let evidence = measure(options, &root, out)?;
+    let mut file = create(&options.file)?;
+    let written = serde_json::to_writer_pretty(&mut file, &evidence)
+        .map_err(anyhow::Error::from)
+        .and_then(|()| Ok(writeln!(file)?));
+    if let Err(error) = written {
+        // Half a report, as on a full disk, is none.
+        let _ = fs::remove_file(&options.file);
+        return Err(error).with_context(|| format!("cannot write {}", options.file.display()));
+    }
+    evidence
+        .summary
+        .iter()
+        .try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out, "written to {}", options.file.display())?;
+    Ok(())
+}
+
+/// Makes the file; one that exists is no file of ours.
+fn create(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    file.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            anyhow::anyhow!("{} exists; remove it, or name another file", path.display())
+        }
+        _ => anyhow::Error::from(error).context(format!("cannot write {}", path.display())),
+    })
+}
+
+fn announce(options: &cli::Evidence, out: &mut impl Write) -> Result<()> {
+    writeln!(
+        out,
+        "For some {} s all CPUs are busy, and other programs are slow. Meanwhile scx_drfq\n\
+         - counts events of the PMU, and mounts resctrl if it is not mounted,\n\
+         - moves the level of a resctrl class of its own, which holds only its own load,\n\
+         - loads its scheduler several times, and unloads it.\n\
+         Everything is as before at the end, and after Ctrl-C.",
+        options.seconds
+    )?;
+    Ok(())
+}
+
+fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result<Evidence> {
+    let seconds = f64::from(options.seconds);
+    let topology = Topology::read(root)?;
+    let mut report = Vec::new();
+    let can_run = doctor::run(&mut report)?;
+    let sensors = sensors::measure(
+        Duration::from_secs_f64(seconds * SENSORS),
+        &topology,
+        root,
+        out,
+    )
+    .context("cannot compare the sensors")?;
+    let calibration = calibrate::measure(seconds * CALIBRATION, root, out)?;
+    let throttles = calibration
+        .domains
+        .iter()
+        .any(|domain| !domain.levels.is_empty());
+    let plan = sets::Plan {
+        time: Duration::from_secs_f64(seconds * (1.0 - SENSORS - CALIBRATION)),
+        bytes_per_s: calibration.bytes_per_s,
+        can_run,
+        throttles,
+    };
+    let sets = sets::measure(&plan, &topology, root, out)?;
+    let summary = words::summary(&sensors, &calibration, &sets);
+    Ok(Evidence {
+        schema: SCHEMA,
+        version: VERSION,
+        date: local_time::today(),
+        seconds: options.seconds,
+        machine: machine(root),
+        kernel: sched_ext::release(root),
+        microcode: microcode(root),
+        uncore_pmus: uncore_pmus(root),
+        doctor: String::from_utf8_lossy(&report)
+            .lines()
+            .map(str::to_owned)
+            .collect(),
+        sensors,
+        calibration,
+        sets,
+        summary,
+    })
+}
+
+/// The microcode of the first CPU; empty if it is not known.
+fn microcode(root: &Path) -> String {
+    let text = fs::read_to_string(root.join("proc/cpuinfo")).unwrap_or_default();
+    let line = text.lines().find(|line| line.starts_with("microcode"));
+    let value = line.and_then(|line| line.split_once(':'));
+    value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
+}
+
+/// The PMUs of memory controllers, as the kernel names them.
+fn uncore_pmus(root: &Path) -> Vec<String> {
+    let devices = fs::read_dir(root.join("sys/bus/event_source/devices"));
+    let names = devices.into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut found: Vec<_> = names
+        .filter(|name| {
+            ["uncore_imc", "amd_umc", "amd_df"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_exists_is_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("evidence.json");
+        drop(create(&path).unwrap());
+        let error = create(&path).unwrap_err().to_string();
+        assert!(
+            error.ends_with("exists; remove it, or name another file"),
+            "{error}"
+        );
+        let error = create(&dir.path().join("none/evidence.json")).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot write"), "{error:#}");
+    }
+
+    #[test]
+    fn pmus_of_memory_controllers_are_named_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["uncore_imc_1", "cpu", "uncore_imc_0", "amd_df"] {
+            fs::create_dir_all(dir.path().join("sys/bus/event_source/devices").join(name)).unwrap();
+        }
+        let found = uncore_pmus(dir.path());
+        assert_eq!(found, ["amd_df", "uncore_imc_0", "uncore_imc_1"]);
+        assert_eq!(uncore_pmus(Path::new("/nonexistent")), [""; 0]);
+    }
+}

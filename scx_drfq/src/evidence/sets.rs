@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Two sets of loads of the thesis (chapter 5), by loads that we carry, under the kernel's
+//! scheduler and under ours. Set 1: copiers, so many that they saturate the memory. Set 4: a copier
+//! beside a spinner for each CPU.
+
+use std::{
+    fmt,
+    io::{Read, Write},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use drfq_sense::{sched_ext::SchedExt, topology::Topology};
+use serde::Serialize;
+
+use crate::{
+    calibrate::{LEAST, beyond_cache},
+    loads::{self, Done, Load, Op, Work},
+};
+
+/// The scheduler must be loaded within this time. Emulated CPUs take a minute.
+const PATIENCE: Duration = Duration::from_secs(300);
+const POLL: Duration = Duration::from_millis(50);
+
+/// A level of nice changes the weight by this factor (Documentation/scheduler/sched-nice-design.rst).
+const WEIGHT_STEP: f64 = 1.25;
+
+/// What is to be measured.
+pub struct Plan {
+    /// For all sets together.
+    pub time: Duration,
+    /// m (bytes per second).
+    pub bytes_per_s: u64,
+    /// The scheduler can be loaded here.
+    pub can_run: bool,
+    /// resctrl throttles (MBA).
+    pub throttles: bool,
+}
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub struct Sets {
+    /// Why our scheduler was not measured, or not with all options; none: it was.
+    pub not_ours: Option<String>,
+    /// A row for each set and scheduler.
+    pub rows: Vec<Row>,
+}
+
+/// A set under a scheduler.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// The set, in words.
+    pub set: &'static str,
+    /// `the kernel's scheduler`, or our command line.
+    pub scheduler: String,
+    /// How long was counted.
+    pub seconds: f64,
+    /// What each load got.
+    pub loads: Vec<Got>,
+    /// How far the dominant shares for each weight are apart: the largest over the smallest, less 1.
+    pub spread: f64,
+    /// Traffic of all loads (bytes per second), and its part of m.
+    pub total_bytes_per_s: f64,
+    /// 1 if the memory is saturated.
+    pub part_of_m: f64,
+}
+
+/// What a load got.
+#[derive(Debug, Serialize)]
+pub struct Got {
+    /// `copier` or `spinner`.
+    pub load: &'static str,
+    /// Relative to nice 0.
+    pub weight: f64,
+    /// Traffic by its own count.
+    pub bytes_per_s: f64,
+    /// CPU time for each second.
+    pub cpus: f64,
+    /// The larger of its shares of m and of all CPUs.
+    pub dominant_share: f64,
+}
+
+/// A set: its name, and nice values of its copiers and spinners.
+struct Set {
+    name: &'static str,
+    copiers: Vec<i32>,
+    spinners: Vec<i32>,
+}
+
+/// The schedulers that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheduler {
+    Kernel,
+    Ours,
+    OursThrottling,
+}
+
+impl Scheduler {
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::Kernel | Self::Ours => &[],
+            // The loads are threads of one process.
+            Self::OursThrottling => &["--mba", "on", "--entity", "task"],
+        }
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernel => f.write_str("the kernel's scheduler"),
+            Self::Ours => f.write_str("scx_drfq"),
+            Self::OursThrottling => write!(f, "scx_drfq {}", self.options().join(" ")),
+        }
+    }
+}
+
+/// Runs all sets under all schedulers.
+///
+/// # Errors
+/// A load cannot run, or the output cannot be written.
+pub fn measure(
+    plan: &Plan,
+    topology: &Topology,
+    root: &Path,
+    out: &mut impl Write,
+) -> Result<Sets> {
+    let cpus = topology.online.len();
+    let copiers = cpus.max(2);
+    let sets = [
+        Set {
+            name: "set 1, a copier for each CPU, of equal weight",
+            copiers: vec![0; copiers],
+            spinners: Vec::new(),
+        },
+        Set {
+            name: "set 1, a copier for each CPU, of nice 0 and 5",
+            copiers: (0..copiers).map(|at| 5 * (at as i32 % 2)).collect(),
+            spinners: Vec::new(),
+        },
+        Set {
+            name: "set 4, a copier and a spinner for each CPU",
+            copiers: vec![0],
+            spinners: vec![0; cpus],
+        },
+    ];
+    let mut schedulers = vec![Scheduler::Kernel];
+    if plan.can_run {
+        schedulers.push(Scheduler::Ours);
+        schedulers.extend(plan.throttles.then_some(Scheduler::OursThrottling));
+    }
+    let time = plan.time / (sets.len() * schedulers.len()) as u32;
+    let beyond = beyond_cache(topology.online[0], root);
+    let mut found = Sets {
+        not_ours: (!plan.can_run).then(|| "it cannot be loaded here, see doctor".to_owned()),
+        rows: Vec::new(),
+    };
+    for scheduler in schedulers {
+        let running = match scheduler {
+            Scheduler::Kernel => None,
+            ours => match Running::start(ours, plan.bytes_per_s, root) {
+                Ok(running) => Some(running),
+                Err(reason) => {
+                    writeln!(out, "{ours}: {reason:#}")?;
+                    found.not_ours = Some(format!("{reason:#}"));
+                    continue;
+                }
+            },
+        };
+        for set in &sets {
+            writeln!(out, "{}: under {scheduler}", set.name)?;
+            let loads = set.loads(beyond);
+            let (done, counted) = loads::race(&loads, time, || Ok(()), |_| ())
+                .with_context(|| format!("cannot run {}", set.name))?;
+            let machine = (plan.bytes_per_s as f64, cpus as f64);
+            found
+                .rows
+                .push(row(set.name, scheduler, &loads, &done, counted, machine));
+        }
+        // If the kernel has ended it, some of its rows are the kernel's own.
+        if let Some(Err(reason)) = running.map(Running::stop) {
+            writeln!(out, "{scheduler}: {reason:#}")?;
+            found.not_ours = Some(format!("{reason:#}"));
+            let name = scheduler.to_string();
+            found.rows.retain(|row| row.scheduler != name);
+        }
+    }
+    Ok(found)
+}
+
+impl Set {
+    /// `beyond`: memory that does not stay in the caches (bytes).
+    fn loads(&self, beyond: usize) -> Vec<Load> {
+        let bytes = (beyond / self.copiers.len()).max(LEAST);
+        let load = |work| {
+            move |&nice: &i32| Load {
+                work,
+                cpu: None,
+                nice,
+            }
+        };
+        let copiers = self.copiers.iter().map(load(Work::Memory(Op::Copy, bytes)));
+        copiers
+            .chain(self.spinners.iter().map(load(Work::Spin)))
+            .collect()
+    }
+}
+
+/// `machine`: m (bytes per second) and the number of CPUs.
+fn row(
+    set: &'static str,
+    scheduler: Scheduler,
+    loads: &[Load],
+    done: &[Done],
+    counted: Duration,
+    machine: (f64, f64),
+) -> Row {
+    let seconds = counted.as_secs_f64();
+    let got: Vec<Got> = loads
+        .iter()
+        .zip(done)
+        .map(|(load, done)| {
+            let (bytes_per_s, cpus) = (
+                done.bytes as f64 / seconds,
+                done.cpu.as_secs_f64() / seconds,
+            );
+            Got {
+                load: match load.work {
+                    Work::Memory(..) => "copier",
+                    Work::Spin => "spinner",
+                },
+                weight: WEIGHT_STEP.powi(-load.nice),
+                bytes_per_s,
+                cpus,
+                dominant_share: (bytes_per_s / machine.0).max(cpus / machine.1),
+            }
+        })
+        .collect();
+    let shares = got.iter().map(|one| one.dominant_share / one.weight);
+    let (least, most) = shares.fold((f64::INFINITY, 0f64), |(least, most), share| {
+        (least.min(share), most.max(share))
+    });
+    let total_bytes_per_s = got.iter().map(|one| one.bytes_per_s).sum();
+    Row {
+        set,
+        scheduler: scheduler.to_string(),
+        seconds,
+        total_bytes_per_s,
+        part_of_m: total_bytes_per_s / machine.0,
+        loads: got,
+        spread: most / least - 1.0,
+    }
+}
+
+/// Our scheduler in a process of its own, which ends with this one.
+struct Running(Child);
+
+impl Running {
+    fn start(scheduler: Scheduler, bytes_per_s: u64, root: &Path) -> Result<Self> {
+        let program = std::env::current_exe().context("cannot find scx_drfq itself")?;
+        let mut command = Command::new(program);
+        command
+            .args(["--memory-bandwidth", &bytes_per_s.to_string()])
+            .args(scheduler.options())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            // A few lines, for which a pipe has room.
+            .stderr(Stdio::piped());
+        // SAFETY: prctl() may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                Ok(())
+            });
+        }
+        let child = command.spawn().context("cannot start scx_drfq")?;
+        let mut running = Self(child);
+        running.wait_until_loaded(root)?;
+        Ok(running)
+    }
+
+    fn wait_until_loaded(&mut self, root: &Path) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            if let SchedExt::Available { loaded: Some(name) } = SchedExt::detect(root)
+                && name.starts_with("drfq")
+            {
+                return Ok(());
+            }
+            if self.0.try_wait().is_ok_and(|status| status.is_some()) {
+                bail!("it ended: {}", self.said());
+            }
+            if began.elapsed() > PATIENCE {
+                bail!("it was not loaded within {} s", PATIENCE.as_secs());
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// The last line of its messages, once it has ended.
+    fn said(&mut self) -> String {
+        let mut text = String::new();
+        if let Some(messages) = &mut self.0.stderr {
+            // What cannot be read is not told.
+            let _ = messages.read_to_string(&mut text);
+        }
+        text.lines().last().unwrap_or("without a word").to_owned()
+    }
+
+    /// Ends it as Ctrl-C does.
+    fn stop(mut self) -> Result<()> {
+        self.signal(libc::SIGINT);
+        let status = self.0.wait().context("cannot wait for scx_drfq")?;
+        if !status.success() {
+            bail!("scx_drfq failed: {}", self.said());
+        }
+        Ok(())
+    }
+
+    fn signal(&self, number: libc::c_int) {
+        // SAFETY: the child is ours, and nobody has waited for it.
+        unsafe { libc::kill(self.0.id() as libc::pid_t, number) };
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.0.try_wait() {
+            self.signal(libc::SIGTERM);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn done(bytes: u64, cpu_ms: u64) -> Done {
+        Done {
+            bytes,
+            cpu: Duration::from_millis(cpu_ms),
+        }
+    }
+
+    #[test]
+    fn shares_are_of_the_dominant_resource_and_for_each_weight() {
+        let set = Set {
+            name: "one",
+            copiers: vec![0, 5],
+            spinners: vec![0],
+        };
+        let loads = set.loads(4096);
+        // A second on two CPUs with m = 1000 bytes per second.
+        let work = [done(600, 500), done(100, 300), done(0, 800)];
+        let found = row(
+            "one",
+            Scheduler::Ours,
+            &loads,
+            &work,
+            Duration::from_secs(1),
+            (1000.0, 2.0),
+        );
+        let shares: Vec<f64> = found.loads.iter().map(|got| got.dominant_share).collect();
+        assert_eq!(shares, [0.6, 0.15, 0.4]);
+        assert!((found.loads[1].weight - 0.328).abs() < 0.001, "{found:?}");
+        // 0.6 of weight 1 against 0.4 of weight 1; 0.15 of weight 0.328 is between them.
+        assert!((found.spread - 0.5).abs() < 1e-9, "{found:?}");
+        assert_eq!((found.total_bytes_per_s, found.part_of_m), (700.0, 0.7));
+    }
+
+    #[test]
+    fn a_scheduler_is_named_by_its_options() {
+        assert_eq!(
+            Scheduler::OursThrottling.to_string(),
+            "scx_drfq --mba on --entity task"
+        );
+        assert_eq!(Scheduler::Ours.to_string(), "scx_drfq");
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Evidence in plain words.
+
+use crate::{
+    bandwidth::format_bytes_per_s,
+    calibration::Calibration,
+    evidence::{sensors::Sensors, sets::Sets},
+};
+
+/// A sensor that is off by more than this part is named.
+const ACCURATE: f64 = 0.05;
+
+/// What a reader should know first, a sentence each.
+pub fn summary(sensors: &Sensors, calibration: &Calibration, sets: &Sets) -> Vec<String> {
+    let mut lines = events(sensors);
+    lines.push(monitoring(sensors));
+    lines.push(format!(
+        "The memory moves {} at most (m).",
+        format_bytes_per_s(calibration.bytes_per_s as f64)
+    ));
+    lines.extend(sets.rows.iter().map(|row| {
+        format!(
+            "{}, under {}: dominant shares are {:.1} % apart, {} in all ({:.0} % of m).",
+            capital(row.set),
+            row.scheduler,
+            100.0 * row.spread,
+            format_bytes_per_s(row.total_bytes_per_s),
+            100.0 * row.part_of_m
+        )
+    }));
+    if let Some(reason) = &sets.not_ours {
+        lines.push(format!("scx_drfq was not measured: {reason}."));
+    }
+    lines
+}
+
+fn events(sensors: &Sensors) -> Vec<String> {
+    let compared = sensors.rows.iter().map(|row| {
+        let Some(bytes) = row.event_bytes else {
+            return format!("No event counts what a {} load moves.", row.load);
+        };
+        sentence("The events count", row.load, bytes, row.load_bytes)
+    });
+    match sensors.rows.iter().any(|row| row.event_bytes.is_some()) {
+        true => compared.collect(),
+        false => vec![format!(
+            "No event counts memory traffic: {}.",
+            sensors.events
+        )],
+    }
+}
+
+fn monitoring(sensors: &Sensors) -> String {
+    if let Some(reason) = &sensors.no_mbm {
+        return format!("Bandwidth is not monitored (MBM): {reason}.");
+    }
+    let read = sensors
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.mbm_bytes?)));
+    let worst = read.max_by(|(a, of_a), (b, of_b)| {
+        let off = |bytes: u64, load: u64| (bytes as f64 / load as f64 - 1.0).abs();
+        off(*of_a, a.load_bytes).total_cmp(&off(*of_b, b.load_bytes))
+    });
+    worst.map_or_else(
+        || "MBM gave no reading.".to_owned(),
+        |(row, bytes)| sentence("At worst, MBM shows", row.load, bytes, row.load_bytes),
+    )
+}
+
+fn sentence(who: &str, load: &str, bytes: u64, true_bytes: u64) -> String {
+    let part = bytes as f64 / true_bytes.max(1) as f64;
+    let verdict = match part - 1.0 {
+        off if off.abs() <= ACCURATE => "",
+        off if off < 0.0 => ": too little",
+        _ => ": too much, or other programs moved memory, too",
+    };
+    format!(
+        "{who} {:.1} % of what a {load} load moves{verdict}.",
+        100.0 * part
+    )
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::{
+        sensors::Row as SensorRow,
+        sets::{Got, Row},
+    };
+
+    fn calibration() -> Calibration {
+        Calibration {
+            machine: String::new(),
+            kernel: String::new(),
+            version: String::new(),
+            date: String::new(),
+            bytes_per_s: 20_000_000_000,
+            domains: Vec::new(),
+        }
+    }
+
+    fn sensor(load: &'static str, event_bytes: Option<u64>, mbm_bytes: Option<u64>) -> SensorRow {
+        SensorRow {
+            load,
+            load_bytes: 1000,
+            event_bytes,
+            mbm_bytes,
+            ..SensorRow::default()
+        }
+    }
+
+    #[test]
+    fn each_sensor_and_each_set_has_its_sentence() {
+        let sensors = Sensors {
+            events: "two".into(),
+            no_mbm: None,
+            rows: vec![
+                sensor("read", Some(990), Some(1001)),
+                sensor("copy", Some(667), Some(1010)),
+                sensor("write", Some(1200), None),
+            ],
+        };
+        let sets = Sets {
+            not_ours: None,
+            rows: vec![Row {
+                set: "set 1",
+                scheduler: "scx_drfq".into(),
+                seconds: 1.0,
+                loads: Vec::<Got>::new(),
+                spread: 0.023,
+                total_bytes_per_s: 18e9,
+                part_of_m: 0.9,
+            }],
+        };
+        assert_eq!(
+            summary(&sensors, &calibration(), &sets),
+            [
+                "The events count 99.0 % of what a read load moves.",
+                "The events count 66.7 % of what a copy load moves: too little.",
+                "The events count 120.0 % of what a write load moves: too much, or other \
+                 programs moved memory, too.",
+                "At worst, MBM shows 101.0 % of what a copy load moves.",
+                "The memory moves 20 GB/s at most (m).",
+                "Set 1, under scx_drfq: dominant shares are 2.3 % apart, 18 GB/s in all (90 % of m).",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let sensors = Sensors {
+            events: "no PMU".into(),
+            no_mbm: Some("this machine or its kernel has no resctrl".into()),
+            rows: vec![sensor("read", None, None)],
+        };
+        let sets = Sets {
+            not_ours: Some("it cannot be loaded here, see doctor".into()),
+            rows: Vec::new(),
+        };
+        let lines = summary(&sensors, &calibration(), &sets);
+        assert_eq!(lines[0], "No event counts memory traffic: no PMU.");
+        assert!(lines[1].contains("no resctrl"), "{lines:?}");
+        assert!(lines.last().unwrap().contains("see doctor"), "{lines:?}");
+    }
+}
