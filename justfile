@@ -3,6 +3,7 @@
 
 set positional-arguments
 
+cache := env("DRFQ_CACHE", env("XDG_CACHE_HOME", env("HOME") / ".cache") / "scx_drfq")
 target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 
 # List the commands
@@ -43,12 +44,15 @@ build: setup
 test:
     @tools/test
 
-# The long forms of the tests in VMs, and the fuzzers, which take hours; just test-long [NAME ...]
+# The long forms of the tests in VMs, the fuzzers and the reference, which take hours; just test-long [NAME ...]
 [no-exit-message]
 test-long *args: setup
     tests/vm/run --long "${@:-all}"
     [ "$#" -gt 0 ] || tests/hardware/run --long
     [ "$#" -gt 0 ] || tests/fuzz/run all 600
+    [ "$#" -gt 0 ] || ./justw test-dramsim
+    tools/build-cpp gem5-backend --target drfq-mc
+    [ "$#" -gt 0 ] || gem5-backend/tests/reference/compare.py '{{target}}/gem5-backend/drfq-mc' 5000
 
 # The tests that need no VM
 test-host: test-rust test-cpp test-python
@@ -56,14 +60,20 @@ test-host: test-rust test-cpp test-python
 # Tests of the Rust workspace; some run drfq-mc, which is built first; just test-rust [CARGO TEST ARGUMENTS]
 test-rust *args: setup
     tools/build-cpp gem5-backend --target drfq-mc
-    cargo test --workspace "$@"
+    cargo test --workspace --exclude drfq_dramsim "$@"
+
+# Lints and tests of the memory controller's DRAM beside DRAMsim3, which takes a minute to build
+test-dramsim *args: setup
+    tools/build-cpp gem5-backend --target drfq-mc
+    cargo clippy -p drfq_dramsim --all-targets --quiet -- -D warnings
+    cargo test -p drfq_dramsim "$@"
 
 # Tests of the memory controller and of the virtual machine's hardware; just test-cpp [CTEST ARGUMENTS]
 test-cpp *args: setup
     tools/build-cpp gem5-backend
     ctest --test-dir '{{target}}/gem5-backend' --output-on-failure "$@"
     tools/build-cpp vm
-    ctest --test-dir '{{target}}/machine' --output-on-failure "$@"
+    ctest --test-dir '{{cache}}/machine' --output-on-failure "$@"
 
 # Build drfq-mc, or run an experiment with it; just mc [OPTIONS] EXPERIMENT (--help)
 [no-cd]

@@ -15,6 +15,10 @@ use std::time::Duration;
 /// Time between two readings of V during a hold.
 const READING_INTERVAL: Duration = Duration::from_millis(20);
 
+/// How far apart two readings of V may be for an interpolation between them. V moves by packets,
+/// and over this time by several.
+const READINGS_APART_MAX_NS: u64 = 100_000_000;
+
 /// One injected debt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Debt {
@@ -31,16 +35,18 @@ pub struct Debt {
 
 impl Debt {
     /// When V reached S - K, by interpolation; `None` if no reading is that
-    /// late. `hold_ns` is K.
-    pub fn release_ns(&self, hold_ns: u64) -> Option<u64> {
+    /// late. `hold_ns` is K. The second value tells whether the readings around that
+    /// time are close enough to judge by it: a busy agent answers late.
+    pub fn release_ns(&self, hold_ns: u64) -> Option<(u64, bool)> {
         let released_at = self.start_ns.saturating_sub(hold_ns);
         let (first_at, first_v) = *self.v.first()?;
         if first_v >= released_at {
-            return Some(first_at);
+            return Some((first_at, true));
         }
         self.v.windows(2).find(|w| w[1].1 >= released_at).map(|w| {
             let ((t0, v0), (t1, v1)) = (w[0], w[1]);
-            t0 + (t1 - t0) * (released_at - v0) / (v1 - v0)
+            let at = t0 + (t1 - t0) * (released_at - v0) / (v1 - v0);
+            (at, t1 - t0 <= READINGS_APART_MAX_NS)
         })
     }
 }
@@ -214,9 +220,11 @@ mod tests {
     #[test]
     fn the_release_time_is_interpolated_between_two_readings_of_v() {
         let v = [(10, 100), (20, 600), (40, 1000)];
-        assert_eq!(debt(&v).release_ns(200), Some(30));
-        assert_eq!(debt(&v).release_ns(400), Some(20));
-        assert_eq!(debt(&v).release_ns(900), Some(10));
+        assert_eq!(debt(&v).release_ns(200), Some((30, true)));
+        assert_eq!(debt(&v).release_ns(400), Some((20, true)));
+        assert_eq!(debt(&v).release_ns(900), Some((10, true)));
+        let late = [(10, 100), (100_000_011, 1000)];
+        assert!(!debt(&late).release_ns(200).unwrap().1);
     }
 
     #[test]
@@ -227,6 +235,6 @@ mod tests {
 
     #[test]
     fn a_debt_below_k_is_released_at_the_first_reading() {
-        assert_eq!(debt(&[(10, 100)]).release_ns(5000), Some(10));
+        assert_eq!(debt(&[(10, 100)]).release_ns(5000), Some((10, true)));
     }
 }

@@ -305,16 +305,22 @@ impl View<'_> {
                     within_ms,
                 } => hold_time(*bound_ms, held_ms, *within_ms),
                 Hold::Vtime { within_ms } => {
-                    let Some(release_ns) = debt.release_ns(HOLD_NS) else {
+                    let Some((release_ns, known)) = debt.release_ns(HOLD_NS) else {
                         bail!("V did not reach S - K while it was observed: {debt:?}");
                     };
+                    if !known {
+                        continue;
+                    }
                     let expected = release_ns.saturating_sub(*due) as f64 / 1e6;
                     hold_time(expected, held_ms, *within_ms)
                 }
             });
             found.push(unjudged("wake-up to run", "ms", waited_ms));
         }
-        ensure!(!found.is_empty(), "no wake-up followed a debt");
+        ensure!(
+            !found.is_empty(),
+            "no wake-up followed a debt, or V was not known when it ended a hold"
+        );
         Ok(found)
     }
 }

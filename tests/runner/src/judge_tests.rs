@@ -178,7 +178,12 @@ fn a_hold_that_ends_as_v_reaches_s_minus_k_passes() {
     let hold = expect("kind = \"hold\"\nrelease = \"vtime\"\nwithin_ms = 10.0");
     record.tasks[0].report = json!({ "wakes": [[ms(10), ms(300)]] });
     for (held, good) in [(95, true), (85, true), (110, false), (70, false)] {
-        let v = vec![(0, 0), (ms(200), ms(100))];
+        let v = vec![
+            (0, 0),
+            (ms(60), ms(30)),
+            (ms(140), ms(70)),
+            (ms(200), ms(100)),
+        ];
         let (start_ns, held_ns) = (ms(90), ms(held));
         record.debts = vec![Debt {
             injected_ns: 0,
@@ -191,6 +196,15 @@ fn a_hold_that_ends_as_v_reaches_s_minus_k_passes() {
             .unwrap();
         assert_eq!(verdict(&measurements, hold.limit()).is_ok(), good, "{held}");
     }
+    // The readings are too far apart to tell when V was there.
+    record.debts[0].v = vec![(0, 0), (ms(200), ms(100))];
+    let measured = hold.measurements(&case, &scheduler(""), &record, &LONG);
+    assert!(
+        measured
+            .unwrap_err()
+            .to_string()
+            .contains("V was not known")
+    );
 }
 
 #[test]

@@ -28,13 +28,21 @@ def ungrouped_s():
     return used
 
 
+def counts(paths):
+    """The time, the CPU time of groups, and that of processes of the root group."""
+    return time.monotonic(), [used_s(path) for path in paths], ungrouped_s()
+
+
 def cpus(*paths):
     """The CPUs that groups get, and those that the processes of the root group leave to them."""
+    # What reads the counts is in memory then: hogs run while a page comes from a busy host.
+    counts(paths)
     time.sleep(1)
-    begin, before, others = time.monotonic(), [used_s(path) for path in paths], ungrouped_s()
+    begin, before, others = counts(paths)
     time.sleep(SECONDS)
-    spent, now = time.monotonic() - begin, ungrouped_s()
-    got = [(used_s(path) - used) / spent for path, used in zip(paths, before, strict=True)]
+    end, after, now = counts(paths)
+    spent = end - begin
+    got = [(then - used) / spent for then, used in zip(after, before, strict=True)]
     return got, os.cpu_count() - sum(now[pid] - others.get(pid, 0) for pid in now) / spent
 
 

@@ -2,4 +2,4 @@
 # The kernel returns to its own scheduler within a second of guest time after SIGKILL of the agent.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-vm --clock icount -- "$exp" kill 3 --within-ms 1000 --out "$out"
+vm --clock icount -- "$exp" kill 2 --within-ms 1000 --out "$out"

@@ -3,7 +3,7 @@
 # groups of another program, ids that run out, unmounting underneath.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-for kernel in newest oldest; do
+for kernel in ${DRFQ_TEST_KERNELS:-newest}; do
 	vm --kernel "$kernel" --machine scarce --machine-stats "$out/$kernel.jsonl" --machine-interval 1000000000 -- \
 		bash tests/vm/guest/resctrl.sh "$bin/drfq-resctrl-check" run \
 		> "$out/$kernel.measured"

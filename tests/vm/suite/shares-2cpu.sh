@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# CPU shares follow weights on 2 CPUs (short form: scx_drfq alone, one ratio of each kind of weight).
+# CPU shares follow weights on 2 CPUs (short form: scx_drfq alone, one case; the others and pinned tasks are long).
 exec tests/vm/scenario tests/scenarios/shares-2cpu.toml --short \
-	--scheduler drfq --scheduler drfq-thesis --case "weights 1:3" --case "nice -5, 0 and 5"
+	--scheduler drfq --case "nice -5, 0 and 5"
