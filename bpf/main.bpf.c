@@ -260,14 +260,20 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		continue_running(slot, prev, true, head.start);
 		return;
 	}
-	if (runnable && head.dsq)
-		exchange_begin(slot, cpu);
-	if (queue_take_any(head.dsq, cpu))
-		return;
-	exchange_end(slot, cpu);
+	/* If no queue has a task, another look would cost what the first one did. A task
+	 * that arrives meanwhile is found when the CPU becomes idle. */
+	if (head.any) {
+		if (runnable && head.dsq)
+			exchange_begin(slot, cpu);
+		if (queue_take_any(head.dsq, cpu))
+			return;
+		exchange_end(slot, cpu);
+	}
 	if (runnable)
 		continue_running(slot, prev, false, 0);
-	else if (!(held && !cpus_busy(cpu) && hold_release(true) && queue_take_any(0, cpu)))
+	else if (held && !cpus_busy(cpu) && hold_release(true) && queue_take_any(0, cpu))
+		return;
+	else if (head.any)
 		kick_idle_for_queued();
 }
 

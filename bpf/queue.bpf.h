@@ -39,13 +39,15 @@ static struct shared_u32 exchanges[DRFQ_MAX_LLCS];
 /*
  * A queue to take from. dsq: its id, 0 for none. start: the key of its head (ns). far_dsq: a
  * partial queue where the search for a task gave up, 0 for none. If it has one for the
- * CPU, that one's key is far_start at least (ns).
+ * CPU, that one's key is far_start at least (ns). any: not 0 if a queue has a task, for
+ * whichever CPU.
  */
 struct queue_pick {
 	u64 dsq;
 	u64 start;
 	u64 far_dsq;
 	u64 far_start;
+	u32 any;
 };
 
 /* Creates @count queues with ids from @first on. Returns 0 or a negative errno. */
@@ -253,6 +255,7 @@ __noinline int queue_look(u64 dsq, s32 cpu, u64 margin, struct queue_pick *pick 
 
 	if (!p)
 		return 0;
+	pick->any = 1;
 	start = p->scx.dsq_vtime;
 	if (pick->dsq && !drfq_before(start + margin, pick->start))
 		return 0;

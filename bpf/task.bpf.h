@@ -161,7 +161,7 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 static void task_wake(struct task_struct *p, struct task_ctx *t)
 {
 	u64 dma_bytes = task_take_dma_bytes(t), counted = task_take_mc_bytes(t);
-	bool waiting = queue_has_waiters(p);
+	bool waiting = (dma_bytes || counted) && queue_has_waiters(p);
 
 	/* The controller reports CPU traffic late. It is not DMA traffic. */
 	if (counted)
