@@ -39,7 +39,7 @@ use crate::{
     rule_weights::RuleWeights,
     server,
     server::SocketFile,
-    settings::Settings,
+    settings::{Settings, rules::Rule},
     signals::Signals,
     stats_group::StatsGroup,
 };
@@ -169,10 +169,12 @@ fn run_once(
     facts.loaded_at_ns = loaded.at_ns;
     let (ready, warning) = open_mba(&config, guard);
     degraded.extend(warning);
+    let rules = Mutex::new(settings.rules.clone());
     let report = Mutex::new(Mba {
         state: ready.as_ref().map_or("off", mba::Loop::state).into(),
         ..Mba::default()
     });
+    degraded.extend(bounds_without_effect(&settings.rules, ready.as_ref()));
     let (server, warnings) = open_socket(settings.cli.run.stats_group, &facts, &loaded);
     degraded.extend(warnings);
     // get_or_insert() would drop a second value, which removes the file.
@@ -184,6 +186,7 @@ fn run_once(
         scheduler: &scheduler,
         facts: &facts,
         mba: &report,
+        rules: &rules,
     };
     let work = || {
         links.beside(window, &config, by_controller, |counted| {
@@ -191,7 +194,7 @@ fn run_once(
         })
     };
     match ready {
-        Some(ready) => ready.beside(window, &report, work),
+        Some(ready) => ready.beside(window, &rules, &report, work),
         None => work(),
     }?;
     let again = scheduler.finish()?.should_restart();
@@ -224,11 +227,25 @@ fn open_mba(
     }
 }
 
-/// Where statistics come from.
+/// A warning if rules bound memory bandwidth and nothing keeps the bounds.
+fn bounds_without_effect(rules: &[Rule], ready: Option<&mba::Loop>) -> Option<String> {
+    let state = ready.map_or("off", mba::Loop::state);
+    let bounded = rules.iter().any(Rule::bounds_memory);
+    (bounded && state != "on").then(|| {
+        format!(
+            "memory-min and memory-max of rules have no effect; they need --mba on, which is: \
+             {state}"
+        )
+    })
+}
+
+/// What the loop works with.
 struct Seen<'a> {
     scheduler: &'a Scheduler<'a>,
     facts: &'a Facts,
     mba: &'a Mutex<Mba>,
+    /// What the loop that shares memory bandwidth follows.
+    rules: &'a Mutex<Vec<Rule>>,
 }
 
 /// Answers requests until the scheduler ends.
@@ -256,6 +273,9 @@ fn serve(
     while !signals.stop() && !scheduler.exited() {
         if signals.take_reload() {
             reload(settings);
+            let mut rules = seen.rules.lock().unwrap_or_else(PoisonError::into_inner);
+            rules.clone_from(&settings.rules);
+            drop(rules);
             weights.hurry();
         }
         weights.follow(&settings.rules, say);

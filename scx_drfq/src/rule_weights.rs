@@ -124,10 +124,13 @@ impl<'a> RuleWeights<'a> {
 fn changes(rules: &[Rule], tasks: &[TaskSample]) -> Vec<(u32, u32)> {
     let users = tasks.iter().filter(|task| !task.kthread);
     users
-        .filter_map(|task| match rules::for_command(rules, &task.comm) {
-            Some(weight) => Some((task.pid, weight)),
-            None if task.flags & RULED != 0 => Some((task.pid, 0)),
-            None => None,
+        .filter_map(|task| {
+            let rule = rules::for_command(rules, &task.comm);
+            match rule.and_then(Rule::fixed_weight) {
+                Some(weight) => Some((task.pid, weight)),
+                None if task.flags & RULED != 0 => Some((task.pid, 0)),
+                None => None,
+            }
         })
         .collect()
 }
@@ -145,7 +148,7 @@ fn find(
     let Ok(entries) = fs::read_dir(&directory) else {
         return;
     };
-    if let Some(weight) = rules::for_cgroup(rules, path)
+    if let Some(weight) = rules::for_cgroup(rules, path).and_then(Rule::fixed_weight)
         && let Ok(metadata) = fs::metadata(&directory)
     {
         found.insert(metadata.ino(), (directory, weight));
@@ -171,12 +174,13 @@ mod tests {
     use drfq_stats::interval::WEIGHT_ONE;
 
     use super::*;
-    use crate::settings::rules::Target;
+    use crate::settings::rules::{Bounds, Target};
 
     fn rule(cgroup: bool, pattern: &str, weight: f64) -> Rule {
         Rule {
             target: Target::new(cgroup, pattern).unwrap(),
-            weight,
+            weight: Some(weight),
+            memory: Bounds::default(),
         }
     }
 

@@ -9,7 +9,10 @@ use std::{
 
 use drfq_stats::{interval::WEIGHT_ONE, sample::TaskSample};
 
-use crate::config::Entity;
+use crate::{
+    config::Entity,
+    settings::rules::{self, Bounds, Rule},
+};
 
 /// cpu.weight of a cgroup that has no such file.
 const WEIGHT_DEFAULT: f64 = 100.0;
@@ -80,6 +83,35 @@ impl Hierarchy for Kernel {
             .ok()
             .filter(|&weight: &f64| weight > 0.0)
     }
+}
+
+/// The cgroups of another hierarchy with the weights of rules.
+pub struct Ruled<'a, H> {
+    pub hierarchy: &'a H,
+    pub rules: &'a [Rule],
+}
+
+impl<H: Hierarchy> Hierarchy for Ruled<'_, H> {
+    fn cgroup_of(&self, pid: u32) -> Option<String> {
+        self.hierarchy.cgroup_of(pid)
+    }
+
+    fn weight_of(&self, cgroup: &str) -> Option<f64> {
+        let rule = rules::for_cgroup(self.rules, cgroup);
+        match rule.and_then(|rule| rule.weight) {
+            Some(weight) => Some(WEIGHT_DEFAULT * weight),
+            None => self.hierarchy.weight_of(cgroup),
+        }
+    }
+}
+
+/// What rules allow an entity to move. `comm`: the name of its first task.
+pub fn bounds(rules: &[Rule], key: &Key, comm: &str) -> Bounds {
+    let rule = match key {
+        Key::Cgroup(path) => rules::for_cgroup(rules, path),
+        Key::Task(_) | Key::Process(_) => rules::for_command(rules, comm),
+    };
+    rule.map(|rule| rule.memory).unwrap_or_default()
 }
 
 /// The entities of two samples of all tasks, `interval_s` apart. Kernel threads and
@@ -321,6 +353,37 @@ mod tests {
         assert_eq!(of(&[Key::Process(1), cgroup("/b")]), [0.25, 0.75]);
         // A cgroup without the cpu controller counts as 100, too.
         assert_eq!(of(&[cgroup("/c/d"), cgroup("/b")]), [0.25, 0.75]);
+    }
+
+    #[test]
+    fn rules_replace_the_weights_of_cgroups_and_bound_what_is_moved() {
+        let rule = |cgroup, pattern, weight, max: Option<&str>| Rule {
+            target: rules::Target::new(cgroup, pattern).unwrap(),
+            weight,
+            memory: Bounds {
+                min: None,
+                max: max.map(|max| max.parse().unwrap()),
+            },
+        };
+        let rules = [
+            rule(true, "/a", Some(3.0), Some("2G")),
+            rule(true, "/b", None, Some("1G")),
+            rule(false, "mbw", None, Some("3G")),
+        ];
+        let fake = Fake(vec![], vec![("/a", 100.0), ("/b", 200.0)]);
+        let ruled = Ruled {
+            hierarchy: &fake,
+            rules: &rules,
+        };
+        let weight = |path: &str| ruled.weight_of(path);
+        assert_eq!([weight("/a"), weight("/b")], [Some(300.0), Some(200.0)]);
+        let max = |key, comm| bounds(&rules, &key, comm).max.map(|max| max.bytes_per_s());
+        let cgroup = |path: &str| Key::Cgroup(path.into());
+        assert_eq!(max(cgroup("/a"), "mbw"), Some(2_000_000_000));
+        assert_eq!(max(cgroup("/b"), ""), Some(1_000_000_000));
+        assert_eq!(max(cgroup("/a/c"), "mbw"), None);
+        assert_eq!(max(Key::Process(1), "mbw"), Some(3_000_000_000));
+        assert_eq!(max(Key::Task(1), "sh"), None);
     }
 
     #[test]

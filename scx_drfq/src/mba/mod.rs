@@ -35,14 +35,16 @@ use drfq_stats::{
 
 use self::{
     actuator::Actuator,
-    entities::{Hierarchy, Kernel, Key, Usage},
+    entities::{Hierarchy, Kernel, Key, Ruled, Usage},
     guard::Guard,
     trace::Trace,
 };
 use crate::{
+    bandwidth::Bandwidth,
     capacity::Capacity::Calibrated,
     config::{Config, Entity, MbaMode},
     loader::Window,
+    settings::rules::{Bounds, Rule},
     tasks,
 };
 
@@ -112,13 +114,20 @@ impl Loop {
     }
 
     /// Runs while `work` runs. `report` gets the statistics of each period.
-    pub fn beside<T>(self, window: Window, report: &Mutex<Mba>, work: impl FnOnce() -> T) -> T {
+    /// `rules` may change meanwhile.
+    pub fn beside<T>(
+        self,
+        window: Window,
+        rules: &Mutex<Vec<Rule>>,
+        report: &Mutex<Mba>,
+        work: impl FnOnce() -> T,
+    ) -> T {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let _stop = StopAtEnd(&stop);
             scope.spawn(|| {
                 let read = || tasks::read(window.tasks).map_err(|error| format!("{error:#}"));
-                Running::new(self, Kernel::new(&root())).run(&stop, read, report);
+                Running::new(self, Kernel::new(&root())).run(&stop, read, rules, report);
             });
             work()
         })
@@ -188,6 +197,7 @@ fn mode(wanted: MbaMode, guard: &Guard, info: &Info, foreign: usize) -> (bool, S
 struct Member {
     id: GroupId,
     weight: f64,
+    bounds: Bounds,
     usage: Usage,
 }
 
@@ -195,6 +205,7 @@ struct Member {
 struct Running<F: ResctrlFs, H: Hierarchy> {
     actuator: Actuator<F>,
     hierarchy: H,
+    rules: Vec<Rule>,
     curve: Option<Curve>,
     capacity: Option<f64>,
     cpus: f64,
@@ -218,6 +229,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         Self {
             actuator: ready.actuator,
             hierarchy,
+            rules: Vec::new(),
             curve: ready.curve,
             capacity: ready.capacity,
             cpus: ready.cpus,
@@ -241,6 +253,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         mut self,
         stop: &AtomicBool,
         read: impl Fn() -> Result<Vec<TaskSample>, String>,
+        rules: &Mutex<Vec<Rule>>,
         report: &Mutex<Mba>,
     ) {
         let mut last = Instant::now();
@@ -248,6 +261,9 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
             if self.periods.is_multiple_of(LOOK_PERIODS)
                 && let Ok(tasks) = read()
             {
+                let rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
+                self.rules.clone_from(&rules);
+                drop(rules);
                 self.look(tasks, Instant::now());
             }
             let now = Instant::now();
@@ -289,7 +305,11 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
                 self.actuator.forget(member.id);
             }
         }
-        let weights = entities::weights(&usages, &chosen, &self.hierarchy);
+        let ruled = Ruled {
+            hierarchy: &self.hierarchy,
+            rules: &self.rules,
+        };
+        let weights = entities::weights(&usages, &chosen, &ruled);
         self.foreign = 0;
         for key in chosen {
             let Some(usage) = usages.get(&key).cloned() else {
@@ -304,6 +324,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
                 let member = Member {
                     id,
                     weight: 1.0,
+                    bounds: Bounds::default(),
                     usage: Usage::default(),
                 };
                 self.members.insert(key.clone(), member);
@@ -311,6 +332,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
             if let Some(member) = self.members.get_mut(&key) {
                 self.foreign += self.actuator.place(member.id, &usage.tids);
                 member.weight = weights.get(&key).copied().unwrap_or(1.0);
+                member.bounds = entities::bounds(&self.rules, &key, &usage.comm);
                 member.usage = usage;
             }
         }
@@ -329,11 +351,12 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
             bytes_per_s: rest + traffic.values().map(|rates| rates[index]).sum::<f64>(),
             capacity: self.capacity,
         });
+        let bytes_per_s = |bound: Bandwidth| bound.bytes_per_s() as f64;
         let groups = self.members.values().map(|member| Group {
             id: member.id,
             weight: member.weight,
-            min: 0.0,
-            max: f64::INFINITY,
+            min: member.bounds.min.map_or(0.0, bytes_per_s),
+            max: member.bounds.max.map_or(f64::INFINITY, bytes_per_s),
             bytes_per_s: traffic[&member.id].clone(),
         });
         let snapshot = Snapshot {

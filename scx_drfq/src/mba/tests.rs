@@ -9,6 +9,7 @@ use drfq_resctrl::{
 };
 
 use super::*;
+use crate::settings::rules::Target;
 
 thread_local! {
     /// Time of the machine since an arbitrary moment.
@@ -187,6 +188,37 @@ fn hogs_share_by_cpu_weight_and_everything_is_removed_at_the_end() {
     assert!(report.writes <= report.periods * 2 * 4, "{report:?}");
     drop(machine);
     assert_eq!(kernel.snapshot(|_| true), before);
+}
+
+#[test]
+fn a_rule_bounds_what_a_cgroup_moves_and_replaces_its_weight() {
+    let rule = |cgroup: &str, weight, min, max| Rule {
+        target: Target::new(true, cgroup).unwrap(),
+        weight,
+        memory: Bounds {
+            min: Bandwidth::new(min),
+            max: Bandwidth::new(max),
+        },
+    };
+    // Bytes per second of each hog, in the last of eight seconds.
+    let served = |hogs, rule| -> Vec<f64> {
+        let kernel = FakeKernel::new(shape(8, 32));
+        let mut machine = Machine::new(&kernel, hogs);
+        machine.running.rules = vec![rule];
+        machine.run(14);
+        let both = [machine.run(1), machine.run(1)];
+        let mean = |hog: usize| (both[0][hog] + both[1][hog]) / 20.0;
+        (0..hogs as usize).map(mean).collect()
+    };
+    // It alone would move 0.6 GB/s, of 1 GB/s.
+    let alone = served(1, rule("/1", None, 0, 200_000_000))[0];
+    assert!((alone / 0.2e9 - 1.0).abs() < 0.1, "{alone}");
+    // By its weight it would move 0.1 GB/s.
+    let least = served(4, rule("/1", None, 300_000_000, 0))[0];
+    assert!((0.28e9..0.34e9).contains(&least), "{least}");
+    // Weights 9 and 2 where cpu.weight says 1 and 2: the first cannot move more than 0.6 GB/s.
+    let both = served(2, rule("/1", Some(9.0), 0, 0));
+    assert!(both[0] > 0.55e9, "{both:?}");
 }
 
 #[test]

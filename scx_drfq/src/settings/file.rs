@@ -8,7 +8,10 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use crate::settings::rules::{Rule, Target};
+use crate::{
+    bandwidth::Bandwidth,
+    settings::rules::{Bounds, Rule, Target},
+};
 
 /// The longest file (bytes); more is no configuration.
 const BYTES_MAX: u64 = 1 << 20;
@@ -136,10 +139,14 @@ impl File {
     }
 
     fn parse_rule(&self, text: &str, line: usize, table: DeTable) -> Result<Rule, String> {
-        let (mut target, mut weight) = (None, None);
+        let (mut target, mut weight, mut memory) = (None, None, Bounds::default());
         for (key, value) in table {
             let line = line_of(text, key.span());
             let name = key.into_inner();
+            let word = match scalar(value.get_ref()) {
+                Some(Scalar::Word(word)) => word,
+                _ => String::new(),
+            };
             match (name.as_ref(), value.into_inner()) {
                 ("cgroup" | "command", DeValue::String(pattern)) => {
                     if target.is_some() {
@@ -149,32 +156,50 @@ impl File {
                     let new = Target::new(name == "cgroup", &pattern);
                     target = Some(new.map_err(|what| self.wrong(line, &what))?);
                 }
-                ("weight", value) => {
-                    let number = match scalar(&value) {
-                        Some(Scalar::Word(text)) => text.parse().ok(),
-                        _ => None,
-                    };
-                    let checked = number.and_then(Rule::weight);
+                ("cgroup" | "command", _) => {
+                    return Err(self.wrong(line, &format!("{name} needs a string")));
+                }
+                ("weight", _) => {
+                    let checked = word.parse().ok().and_then(Rule::weight);
                     weight = Some(checked.ok_or_else(|| {
                         self.wrong(line, "weight needs a number from 0.01 to 100; 1 is usual")
                     })?);
                 }
-                ("cgroup" | "command", _) => {
-                    return Err(self.wrong(line, &format!("{name} needs a string")));
-                }
+                ("memory-min", _) => memory.min = Some(self.bandwidth(line, &name, &word)?),
+                ("memory-max", _) => memory.max = Some(self.bandwidth(line, &name, &word)?),
                 _ => {
-                    let what = format!("a rule has cgroup or command, and weight; not {name:?}");
+                    let what = format!(
+                        "a rule has cgroup or command, and weight, memory-min or memory-max; not \
+                         {name:?}"
+                    );
                     return Err(self.wrong(line, &what));
                 }
             }
         }
-        match (target, weight) {
-            (Some(target), Some(weight)) => Ok(Rule { target, weight }),
-            (None, _) => {
-                Err(self.wrong(line, "the rule needs cgroup = \"...\" or command = \"...\""))
-            }
-            (_, None) => Err(self.wrong(line, "the rule needs weight = N")),
+        let target = target.ok_or_else(|| {
+            self.wrong(line, "the rule needs cgroup = \"...\" or command = \"...\"")
+        })?;
+        let rule = Rule {
+            target,
+            weight,
+            memory,
+        };
+        if weight.is_none() && !rule.bounds_memory() {
+            return Err(self.wrong(line, "the rule needs weight = N, memory-min or memory-max"));
         }
+        if memory
+            .min
+            .zip(memory.max)
+            .is_some_and(|(min, max)| min > max)
+        {
+            return Err(self.wrong(line, "memory-min is more than memory-max; lower it"));
+        }
+        Ok(rule)
+    }
+
+    fn bandwidth(&self, line: usize, name: &str, word: &str) -> Result<Bandwidth, String> {
+        word.parse()
+            .map_err(|reason| self.wrong(line, &format!("{name}: {reason}")))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use crate::bandwidth::Bandwidth;
 use crate::settings::{
     COMMAND_LINE_ONLY, Settings, Source, Value,
     rules::{Rule, Target},
@@ -59,9 +60,20 @@ fn rule_text(rule: &Rule) -> String {
         Target::Cgroup(pattern) => ("cgroup", pattern),
         Target::Command(pattern) => ("command", pattern),
     };
-    format!(
-        "[[rule]]\n{key} = {}\nweight = {}\n",
-        toml::Value::String(pattern.clone()),
-        rule.weight
-    )
+    let weight = rule.weight.map(|weight| format!("weight = {weight}"));
+    let bound = |name, bound: Option<Bandwidth>| {
+        bound.map(|bound| format!("{name} = {}", bound.bytes_per_s()))
+    };
+    let lines = [
+        Some("[[rule]]".into()),
+        Some(format!("{key} = {}", toml::Value::String(pattern.clone()))),
+        weight,
+        bound("memory-min", rule.memory.min),
+        bound("memory-max", rule.memory.max),
+    ];
+    lines
+        .into_iter()
+        .flatten()
+        .map(|line| line + "\n")
+        .collect()
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Rules that give weights to cgroups and commands.
+//! Rules that give weights and bounds of memory bandwidth to cgroups and commands.
 
 use drfq_stats::interval::WEIGHT_ONE;
+
+use crate::bandwidth::Bandwidth;
 
 /// The smallest and the largest weight: cpu.weight 1 and 10000.
 const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
@@ -11,8 +13,19 @@ const WEIGHTS: std::ops::RangeInclusive<f64> = 0.01..=100.0;
 pub struct Rule {
     /// What it is for.
     pub target: Target,
-    /// w; 1 is nice 0 of a task and cpu.weight 100 of a cgroup.
-    pub weight: f64,
+    /// w; 1 is nice 0 of a task and cpu.weight 100 of a cgroup. None: it keeps its own.
+    pub weight: Option<f64>,
+    /// What it moves.
+    pub memory: Bounds,
+}
+
+/// Bounds of the traffic in a domain of memory bandwidth. `--mba on` keeps them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// It gets at least this much where it wants it, whatever its weight.
+    pub min: Option<Bandwidth>,
+    /// It gets at most this much, even where memory is idle.
+    pub max: Option<Bandwidth>,
 }
 
 /// What a rule is for. In a pattern, `*` stands for any characters and `?` for one.
@@ -58,22 +71,30 @@ impl Rule {
     pub fn weight(number: f64) -> Option<f64> {
         WEIGHTS.contains(&number).then_some(number)
     }
+
+    /// Whether it bounds memory bandwidth.
+    pub fn bounds_memory(&self) -> bool {
+        self.memory != Bounds::default()
+    }
+
+    /// The weight in the unit of the scheduler (1/WEIGHT_ONE).
+    pub fn fixed_weight(&self) -> Option<u32> {
+        self.weight.map(fixed)
+    }
 }
 
-/// The weight (1/WEIGHT_ONE) that rules give to a task's name.
-pub fn for_command(rules: &[Rule], name: &str) -> Option<u32> {
-    rules.iter().find_map(|rule| match &rule.target {
-        Target::Command(pattern) if matches(pattern, name) => Some(fixed(rule.weight)),
-        _ => None,
-    })
+/// The rule for a task's name.
+pub fn for_command<'a>(rules: &'a [Rule], name: &str) -> Option<&'a Rule> {
+    let holds =
+        |rule: &&Rule| matches!(&rule.target, Target::Command(pattern) if matches(pattern, name));
+    rules.iter().find(holds)
 }
 
-/// The weight (1/WEIGHT_ONE) that rules give to a cgroup's path.
-pub fn for_cgroup(rules: &[Rule], path: &str) -> Option<u32> {
-    rules.iter().find_map(|rule| match &rule.target {
-        Target::Cgroup(pattern) if matches(pattern, path) => Some(fixed(rule.weight)),
-        _ => None,
-    })
+/// The rule for a cgroup's path.
+pub fn for_cgroup<'a>(rules: &'a [Rule], path: &str) -> Option<&'a Rule> {
+    let holds =
+        |rule: &&Rule| matches!(&rule.target, Target::Cgroup(pattern) if matches(pattern, path));
+    rules.iter().find(holds)
 }
 
 /// A weight in the unit of the scheduler.
@@ -147,16 +168,22 @@ mod tests {
         let rule = |cgroup, pattern, weight| Rule {
             target: Target::new(cgroup, pattern).unwrap(),
             weight,
+            memory: Bounds::default(),
         };
         let rules = [
-            rule(false, "mbw", 2.0),
-            rule(false, "mb*", 0.5),
-            rule(true, "/a", 3.0),
+            rule(false, "mbw", Some(2.0)),
+            rule(false, "m?w", None),
+            rule(false, "m*", Some(0.5)),
+            rule(true, "/a", Some(3.0)),
         ];
-        assert_eq!(for_command(&rules, "mbw"), Some(2 * WEIGHT_ONE));
-        assert_eq!(for_command(&rules, "mbx"), Some(WEIGHT_ONE / 2));
-        assert_eq!(for_command(&rules, "/a"), None);
-        assert_eq!(for_cgroup(&rules, "/a"), Some(3 * WEIGHT_ONE));
-        assert_eq!(for_cgroup(&rules, "/a/b"), None);
+        let command = |name| for_command(&rules, name).map(Rule::fixed_weight);
+        assert_eq!(command("mbw"), Some(Some(2 * WEIGHT_ONE)));
+        // It keeps its own weight, as the first rule says.
+        assert_eq!(command("mxw"), Some(None));
+        assert_eq!(command("mbx"), Some(Some(WEIGHT_ONE / 2)));
+        assert_eq!(command("/a"), None);
+        let cgroup = |path| for_cgroup(&rules, path).map(Rule::fixed_weight);
+        assert_eq!(cgroup("/a"), Some(Some(3 * WEIGHT_ONE)));
+        assert_eq!(cgroup("/a/b"), None);
     }
 }

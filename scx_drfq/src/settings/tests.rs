@@ -2,7 +2,7 @@
 use std::fs;
 
 use super::*;
-use crate::settings::rules::Target;
+use crate::settings::rules::{Bounds, Target};
 
 /// Settings by a command line and a file.
 fn read(arguments: &str, text: &str) -> Result<Settings, String> {
@@ -31,19 +31,28 @@ fn assert_refused(text: &str, reason: &str) {
 fn a_file_sets_options_and_rules() {
     let text = "slice-us = 2000\nmemory-bandwidth = '12.5G'\nno-dma = true\nmba = 'observe'\n\
                 verbose = false\nrelaxed-maps = true\n\
-                [[rule]]\ncgroup = '/a'\nweight = 3\n[[rule]]\ncommand = 'mbw*'\nweight = 0.5\n";
+                [[rule]]\ncgroup = '/a'\nweight = 3\n[[rule]]\ncommand = 'mbw*'\nweight = 0.5\n\
+                memory-min = 20000000\nmemory-max = '1.5G'\n";
     let settings = read("", text).unwrap();
     let options = &settings.cli.options;
     assert_eq!(options.slice_us, 2000);
     assert_eq!(options.memory_bandwidth.to_string(), "12500000000");
     assert!(options.no_dma && !settings.cli.run.verbose);
     assert_eq!(settings.cli.libbpf.relaxed_maps, Some(true));
-    let rule = |target, weight| Rule { target, weight };
+    let rule = |target, weight, memory| Rule {
+        target,
+        weight: Some(weight),
+        memory,
+    };
+    let bounds = Bounds {
+        min: Some("20M".parse().unwrap()),
+        max: Some("1500M".parse().unwrap()),
+    };
     assert_eq!(
         settings.rules,
         [
-            rule(Target::Cgroup("/a".into()), 3.0),
-            rule(Target::Command("mbw*".into()), 0.5)
+            rule(Target::Cgroup("/a".into()), 3.0, Bounds::default()),
+            rule(Target::Command("mbw*".into()), 0.5, bounds)
         ]
     );
 }
@@ -145,6 +154,18 @@ fn an_error_in_a_rule_names_file_line_and_reason() {
             "f.toml:2: a rule has cgroup or",
         ),
         (
+            "[[rule]]\ncgroup = '/a'\nmemory-max = 'much'\n",
+            "f.toml:3: memory-max: expected a number of bytes",
+        ),
+        (
+            "[[rule]]\ncgroup = '/a'\nmemory-min = true\n",
+            "f.toml:3: memory-min: expected",
+        ),
+        (
+            "[[rule]]\ncgroup = '/a'\nmemory-min = '2G'\nmemory-max = '1G'\n",
+            "f.toml:1: memory-min is more than memory-max",
+        ),
+        (
             "[[rule]]\ncgroup = '/a'\ncommand = 'b'\nweight = 1\n",
             "f.toml:3: a rule is for a cgroup or for a command",
         ),
@@ -157,7 +178,8 @@ fn an_error_in_a_rule_names_file_line_and_reason() {
 #[test]
 fn what_is_printed_can_be_read_and_means_the_same() {
     let text = "mba = 'on'\nperf-event = 'cache-misses'\n\
-                [[rule]]\ncommand = 'a\"b'\nweight = 2.5\n";
+                [[rule]]\ncommand = 'a\"b'\nweight = 2.5\n\
+                [[rule]]\ncgroup = '/b'\nmemory-min = '20M'\nmemory-max = '1G'\n";
     let settings = read("--slice-us 500 --no-dma", text).unwrap();
     let mut output = Vec::new();
     print(&settings, &mut output).unwrap();
@@ -195,19 +217,19 @@ fn a_reload_takes_rules_and_refuses_everything_else() {
     .unwrap();
     // The command line wins over cap-slices, so that nothing but the rule has changed.
     assert_eq!(settings.reload(), Ok(()));
-    assert_eq!(weight(&settings), 3.0);
+    assert_eq!(weight(&settings), Some(3.0));
 
     fs::write(&path, rule(4)).unwrap();
     let refused = settings.reload().unwrap_err();
     assert!(refused.contains("slice-us cannot change"), "{refused}");
-    assert_eq!(weight(&settings), 3.0);
+    assert_eq!(weight(&settings), Some(3.0));
 
     fs::write(&path, "slice-us = 2000\n[[rule]]\n").unwrap();
     let refused = settings.reload().unwrap_err();
     assert!(refused.contains(":2: the rule needs"), "{refused}");
     fs::remove_file(&path).unwrap();
     assert!(settings.reload().unwrap_err().contains("cannot read"));
-    assert_eq!(weight(&settings), 3.0);
+    assert_eq!(weight(&settings), Some(3.0));
 }
 
 proptest::proptest! {

@@ -4,6 +4,9 @@
 //!
 //! The parsers of the program itself are in no library, so their files are included here.
 
+#[path = "../../../scx_drfq/src/bandwidth.rs"]
+#[allow(dead_code)]
+mod bandwidth;
 mod calibration;
 mod hardware;
 mod policy;

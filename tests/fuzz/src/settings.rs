@@ -29,7 +29,8 @@ pub fn check(data: &[u8]) {
                 }
             }
             for rule in &file.rules {
-                assert_eq!(Rule::weight(rule.weight), Some(rule.weight));
+                assert_eq!(rule.weight.and_then(Rule::weight), rule.weight);
+                assert!(rule.weight.is_some() || rule.bounds_memory());
             }
         }
         Err(error) => {
