@@ -113,6 +113,15 @@ pub fn cpu_ns(pid: u32) -> Result<u64> {
     clock_ns(clock).with_context(|| format!("cannot read the CPU clock of process {pid}"))
 }
 
+/// The processes that process `pid` has started, which may have ended since: those of its
+/// main thread.
+pub fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let text = text.unwrap_or_default();
+    let pids = text.split_whitespace();
+    pids.filter_map(|pid| pid.parse().ok()).collect()
+}
+
 fn clock_ns(clock: libc::clockid_t) -> Result<u64> {
     let mut ts = libc::timespec {
         tv_sec: 0,
@@ -150,6 +159,24 @@ mod tests {
             ("a) R", 'S', 103)
         );
         assert!(Stat::parse("7 (x").is_err());
+    }
+
+    #[test]
+    fn the_children_of_a_process_are_those_that_run() {
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 60 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut output = std::io::BufReader::new(shell.stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+        let found = children(shell.id());
+        assert_eq!(found, [line.trim().parse::<u32>().unwrap()]);
+        // SAFETY: the child is the shell's, which waits for it.
+        unsafe { libc::kill(found[0] as libc::pid_t, libc::SIGKILL) };
+        shell.wait().unwrap();
+        assert!(children(shell.id()).is_empty());
     }
 
     #[test]

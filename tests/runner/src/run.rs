@@ -4,7 +4,7 @@
 use crate::debt::{Debt, Injector};
 use crate::kmsg::Kmsg;
 use crate::loads::Loads;
-use crate::process::{Usage, cpu_ns, idle_ns, now_ns};
+use crate::process::{Usage, children, cpu_ns, idle_ns, now_ns};
 use crate::record::{Record, TaskRecord};
 use crate::rows::Provenance;
 use crate::scenario::{Case, Expect, Extent, Hold, Scenario, Scheduler, SchedulerProgram};
@@ -161,7 +161,10 @@ struct OtherCpuTime {
 impl OtherCpuTime {
     fn read(agent: Option<u32>) -> Result<Self> {
         // An agent that has ended is noticed elsewhere.
-        let agent_ns = agent.map_or(0, |pid| cpu_ns(pid).unwrap_or(0));
+        let processes = agent
+            .into_iter()
+            .flat_map(|pid| [vec![pid], children(pid)].concat());
+        let agent_ns = processes.map(|pid| cpu_ns(pid).unwrap_or(0)).sum();
         Ok(Self {
             at_ns: now_ns(),
             idle_ns: idle_ns()?,

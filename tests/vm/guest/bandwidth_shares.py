@@ -27,7 +27,7 @@ import threading
 import time
 
 import throttles
-from scheduler import PATIENCE_S, spin, start, stats, wait
+from scheduler import PATIENCE_S, children, cpu_s, spin, start, stats, wait
 
 CGROUPS = "/sys/fs/cgroup"
 RESCTRL = "/sys/fs/resctrl"
@@ -55,10 +55,6 @@ def make_cgroups(weights):
     for number, weight in enumerate(weights):
         os.makedirs(f"{CGROUPS}/hog{number}", exist_ok=True)
         write(f"{CGROUPS}/hog{number}/cpu.weight", weight)
-
-
-def children(pid):
-    return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
 
 
 def start_hogs(ops):
@@ -153,12 +149,6 @@ def start_agent(scx_drfq, mode, name):
     mba = "on" if mode == "killed" else mode
     # A busy machine takes long to load it.
     return start([*AT_NICE_0, scx_drfq], "--mba", mba, "--mba-trace", trace, event="auto")
-
-
-def cpu_s(pid):
-    """CPU time of a process."""
-    user, system = read(f"/proc/{pid}/stat").rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def measure_agent(agent, mark, seconds):

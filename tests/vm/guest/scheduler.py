@@ -76,6 +76,18 @@ def start(scx_drfq, *options, event="none"):
     return agent
 
 
+def children(pid):
+    """The processes that a process has started: of an agent drfq-stats, and with --mba drfq-cleaner before it."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def cpu_s(pid):
+    """The CPU time (s) of a process and its children, with that of their threads that have ended."""
+    # The number of the clock that counts the CPU time of a process (clock_getcpuclockid).
+    return sum(time.clock_gettime(~process << 3 | 2) for process in (pid, *children(pid)))
+
+
 def spin(count, *command):
     """Starts `count` processes that run until they are killed."""
     command = command or ("sh", "-c", "while :; do :; done")
