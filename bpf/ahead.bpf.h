@@ -5,13 +5,19 @@
  * budget of 1/DRFQ_BUDGET_PART of a CPU.
  *
  * The agent needs little time, but beside tasks of high weight it would answer its
- * clients late. Its threads are known by their thread group.
+ * clients late. Its threads are known by their thread groups: one serves statistics, and
+ * the other has the rest.
  */
 #ifndef DRFQ_AHEAD_BPF_H
 #define DRFQ_AHEAD_BPF_H
 
-/* Thread group of the agent; 0: not known yet. */
-u32 agent_tgid;
+extern struct task_struct *bpf_task_from_vpid(s32 vpid) __ksym;
+
+/* Thread groups of the agent; 0: not known. Idle tasks alone have 0, and are never queued. */
+struct {
+	u32 main;
+	u32 stats;
+} agent_tgids;
 
 /* Time until which the agent's budget is used up (scx_bpf_now(), ns). Two of its threads
  * may lose one update between them, so it may get a packet too many. */
@@ -49,16 +55,23 @@ static void ahead_end(struct drfq_cpu *slot, const struct task_struct *p)
 /* Returns whether @p is a thread of the agent, and the agent's budget has some left. */
 static __always_inline bool agent_goes_ahead(const struct task_struct *p)
 {
-	return agent_tgid && (u32)p->tgid == agent_tgid &&
+	u32 tgid = (u32)p->tgid;
+
+	return (tgid == agent_tgids.main || tgid == agent_tgids.stats) &&
 	       drfq_budget_left(agent_until_ns, scx_bpf_now(), 0);
 }
 
-/* The agent calls this once it is attached. It knows its number only in its own
- * namespace of processes. */
+/* The agent calls this once it is attached, and when the process that serves statistics has
+ * ended. It knows numbers only in its own namespace of processes. */
 SEC("syscall")
-int drfq_register_agent(void *ctx)
+int drfq_register_agent(struct drfq_agent_arg *arg)
 {
-	agent_tgid = bpf_get_current_pid_tgid() >> 32;
+	struct task_struct *stats = bpf_task_from_vpid(arg->stats_pid);
+
+	agent_tgids.main = bpf_get_current_pid_tgid() >> 32;
+	agent_tgids.stats = stats ? stats->tgid : 0;
+	if (stats)
+		bpf_task_release(stats);
 	return 0;
 }
 

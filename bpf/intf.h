@@ -184,6 +184,12 @@ enum drfq_task_flags {
 	DRFQ_TASK_RULED = 1 << 7, /* a rule gives its weight; only in drfq_task_stat */
 };
 
+/* Argument of the SYSCALL program drfq_register_agent. */
+struct drfq_agent_arg {
+	u32 stats_pid; /* process that serves the agent's statistics, in the agent's
+			* namespace of processes; 0: none */
+};
+
 /*
  * Argument of the SYSCALL program drfq_set_hw_id, which gives a task its hardware id
  * in the memory controller.

@@ -157,6 +157,7 @@ fn run_once(
     let loading = Loading {
         libbpf: settings.cli.libbpf.options(),
         exit_dump_len: settings.cli.run.exit_dump_len,
+        statistics: None,
     };
     let scheduler = Scheduler::load(&config, &loading, counters, &mut storage, &root, announce)?;
 

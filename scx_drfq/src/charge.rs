@@ -16,7 +16,10 @@ use libbpf_rs::{
 };
 
 use crate::{
-    bpf_intf::{drfq_cgroup_weight_arg, drfq_hw_id_arg, drfq_task_weight_arg, drfq_traffic_arg},
+    bpf_intf::{
+        drfq_agent_arg, drfq_cgroup_weight_arg, drfq_hw_id_arg, drfq_task_weight_arg,
+        drfq_traffic_arg,
+    },
     cli::CHARGE_MAX,
 };
 
@@ -101,6 +104,16 @@ pub fn charge(program: BorrowedFd, pid: u32, mover: Mover, bytes: u64) -> io::Re
         bytes,
     };
     call(program, argument)
+}
+
+/// Makes this process the agent, and its child `stats_pid` the one that serves statistics,
+/// through the program drfq_register_agent; 0: there is none. Returns whether the child
+/// exists.
+///
+/// # Errors
+/// The kernel or the program refused.
+pub fn register_agent(program: BorrowedFd, stats_pid: u32) -> io::Result<bool> {
+    call(program, drfq_agent_arg { stats_pid })
 }
 
 /// Gives the task `pid` a hardware id through the program drfq_set_hw_id. Returns

@@ -21,7 +21,7 @@ use drfq_stats::{
     interval::WEIGHT_ONE,
     sample::{CpuSample, Sample, mark_running},
 };
-use libbpf_rs::{Link, OpenObject, ProgramInput};
+use libbpf_rs::{Link, OpenObject};
 use scx_utils::{
     ScxExitKind, UserExitInfo,
     compat::{SCX_OPS_SWITCH_PARTIAL, ksym_exists, struct_has_field},
@@ -36,7 +36,7 @@ use crate::{
         BpfSkel, BpfSkelBuilder, OpenBpfSkel,
         types::{drfq_cpu, drfq_label},
     },
-    callbacks,
+    callbacks, charge,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
     counters::{Counters, give_counter},
     kernel_btf::bio_traced_flag,
@@ -69,6 +69,8 @@ pub struct Loading {
     pub libbpf: LibbpfOpts,
     /// Length of the kernel's dump (bytes); none: the kernel's default.
     pub exit_dump_len: Option<u32>,
+    /// The process that serves statistics for this one.
+    pub statistics: Option<u32>,
 }
 
 /// What other threads may read of the running scheduler, and call in it.
@@ -136,18 +138,27 @@ impl<'a> Scheduler<'a> {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
         }
         let link = Some(scx_ops_attach!(skel, drfq_ops)?);
-        let registered = skel
-            .progs
-            .drfq_register_agent
-            .test_run(ProgramInput::default());
-        registered.context("cannot tell the scheduler which process is its agent")?;
-        Ok(Self {
+        let scheduler = Self {
             link,
             skel,
             nr_cpu_ids: config.nr_cpu_ids as usize,
             cpu_llcs: online_llcs(config),
             counters: Mutex::new(Counters::new(counters)),
-        })
+        };
+        scheduler.register_agent(loading.statistics)?;
+        Ok(scheduler)
+    }
+
+    /// Tells the scheduler that this process is its agent, and which one serves statistics.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn register_agent(&self, statistics: Option<u32>) -> Result<()> {
+        let program = self.skel.progs.drfq_register_agent.as_fd();
+        // A process that has ended is none.
+        charge::register_agent(program, statistics.unwrap_or(0))
+            .context("cannot tell the scheduler which process is its agent")?;
+        Ok(())
     }
 
     /// Replaces the counters that the kernel has evicted, if reads have failed since the last call.

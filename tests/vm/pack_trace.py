@@ -27,6 +27,8 @@ OUT = pathlib.Path(__file__).resolve().parents[1] / "sim/traces"
 LINE = re.compile(r"-(\d+)\s+\[(\d+)\].*?([\d.]+): (\w+): (.*)")
 FIELD = re.compile(r"(\w+)=(\{?\w[\w,]*\}?|-\d+)")
 
+HEADER = ("agent", "agent_stats", "cpus", "kernel", "cgroup", "llcs", "v")
+
 
 class Packer:
     """The state of one trace."""
@@ -121,7 +123,7 @@ def pack(path):
     packer = Packer()
     header = []
     for line in path.read_text(encoding="ascii", errors="replace").splitlines():
-        if line.startswith("# ") and line.split()[1] in ("agent", "cpus", "kernel", "cgroup", "llcs", "v"):
+        if line.startswith("# ") and line.split()[1] in HEADER:
             header.append(line)
             continue
         found = LINE.search(line)

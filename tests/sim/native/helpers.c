@@ -121,6 +121,12 @@ struct task_struct *bpf_task_from_pid(s32 pid)
 	return pid > 0 && (u32)pid <= m->nr_tasks ? m->tasks[pid - 1] : NULL;
 }
 
+/* The machine has one namespace of processes. */
+struct task_struct *bpf_task_from_vpid(s32 vpid)
+{
+	return bpf_task_from_pid(vpid);
+}
+
 void bpf_task_release(struct task_struct *p)
 {
 	(void)p;

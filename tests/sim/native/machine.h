@@ -77,6 +77,7 @@ void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 ni
 
 /* The task is the agent. */
 void machine_set_agent(struct machine *m, const struct task_struct *p);
+void machine_set_agent_stats(struct machine *m, const struct task_struct *p);
 /* The task is @nesting read sections of RCU deep. */
 void machine_set_rcu_nesting(struct task_struct *p, s32 nesting);
 /* All threads of its process shall exit. */

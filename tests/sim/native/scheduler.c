@@ -119,7 +119,12 @@ void scheduler_configure(const struct scheduler_options *options)
 
 void scheduler_set_agent(const struct task_struct *p)
 {
-	agent_tgid = (u32)p->tgid;
+	agent_tgids.main = (u32)p->tgid;
+}
+
+void scheduler_set_agent_stats(const struct task_struct *p)
+{
+	agent_tgids.stats = (u32)p->tgid;
 }
 
 void scheduler_task_set_weight(struct task_struct *p, u32 weight)

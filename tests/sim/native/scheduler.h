@@ -52,6 +52,7 @@ const struct sched_ext_ops *scheduler_ops(void);
 void scheduler_configure(const struct scheduler_options *options);
 /* Makes the thread group of @p the agent's. */
 void scheduler_set_agent(const struct task_struct *p);
+void scheduler_set_agent_stats(const struct task_struct *p);
 void scheduler_task_set_weight(struct task_struct *p, u32 weight);
 /* Sets S (ns of virtual time). */
 void scheduler_task_set_start(struct task_struct *p, u64 start_ns);

@@ -67,6 +67,12 @@ void machine_set_agent(struct machine *m, const struct task_struct *p)
 	scheduler_set_agent(p);
 }
 
+void machine_set_agent_stats(struct machine *m, const struct task_struct *p)
+{
+	load_globals(m);
+	scheduler_set_agent_stats(p);
+}
+
 void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight)
 {
 	load_globals(m);

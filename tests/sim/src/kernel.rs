@@ -106,6 +106,7 @@ unsafe extern "C" {
     fn machine_set_affinity(m: *mut Machine, now_ns: u64, p: *mut Task, allowed: *const u64);
     fn machine_renice(m: *mut Machine, now_ns: u64, p: *mut Task, nice: i32);
     fn machine_set_agent(m: *mut Machine, p: *const Task);
+    fn machine_set_agent_stats(m: *mut Machine, p: *const Task);
     fn machine_set_rcu_nesting(p: *mut Task, nesting: i32);
     fn machine_cgroup_new(m: *mut Machine, parent: *mut Cgroup, weight: u32) -> *mut Cgroup;
     fn machine_cgroup_set_weight(m: *mut Machine, cgroup: *mut Cgroup, weight: u32);
@@ -429,6 +430,13 @@ impl Kernel {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
         self.with(|m| unsafe { machine_set_agent(m, p) });
+    }
+
+    /// The task is the agent's process that serves statistics.
+    pub fn set_agent_stats(&mut self, task: TaskId) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_set_agent_stats(m, p) });
     }
 
     /// The task enters or leaves a read section of RCU, in which it may be preempted.

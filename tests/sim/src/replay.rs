@@ -235,6 +235,7 @@ impl Replay<'_> {
         self.pids.push(pid);
         self.tasks.insert(pid, task);
         let is_agent = identity.tgid == self.recording.agent;
+        let is_stats = self.recording.agent_stats == Some(identity.tgid);
         let known = TaskIdentity {
             prio: identity.prio as i32,
             policy: identity.policy as u32,
@@ -245,6 +246,9 @@ impl Replay<'_> {
         self.kernel.replay_set_identity(task, &known);
         if is_agent {
             self.kernel.set_agent(task);
+        }
+        if is_stats {
+            self.kernel.set_agent_stats(task);
         }
         if let Some(group) = self.groups.get(&identity.cgroup) {
             self.kernel.cgroup_move(at_ns, task, *group);

@@ -165,6 +165,26 @@ fn the_agent_answers_at_once_beside_hogs_of_nice_minus_20() {
     assert!(report.counters.agent_ahead > 500);
 }
 
+/// The agent's request and its answer: one task wakes the other.
+#[test]
+fn the_process_that_serves_statistics_goes_ahead_within_the_same_budget() {
+    let mut specs = hogs(&[nice(-20); 3]);
+    specs.push(TaskSpec::new("agent", Trace::hog()));
+    specs.push(TaskSpec::new("drfq-stats", Trace::hog()));
+    let mut sim = Sim::new(Config::new(2), specs);
+    sim.run_until(MS);
+    sim.kernel().set_agent(3);
+    sim.kernel().set_agent_stats(4);
+    let report = sim.run_until(60 * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+    let used = cpus_used(&report);
+    let both = used[3] + used[4];
+    assert!(both < BUDGET + 2.0 * (0.008 + 0.002), "{both:.4} CPUs");
+    for used in &used[3..] {
+        assert!(*used > 0.016, "{used:.4} of a CPU");
+    }
+}
+
 /// The fair share of nice 0 beside three of nice -20 is 0.8 % of a CPU.
 #[test]
 fn an_agent_that_never_sleeps_gets_no_more_than_its_budget_and_its_share() {

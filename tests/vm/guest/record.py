@@ -200,6 +200,7 @@ def record(name, load, agent, out):
     write("tracing_on", "0")
     header = [
         f"# agent {agent.pid}",
+        *(f"# agent_stats {pid}" for pid in scheduler.children(agent.pid)),
         f"# cpus {os.cpu_count()}",
         f"# llcs {llcs()}",
         f"# kernel {os.uname().release}",

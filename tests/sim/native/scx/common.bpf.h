@@ -319,6 +319,7 @@ s32 bpf_get_smp_processor_id(void);
 struct task_struct *bpf_get_current_task_btf(void);
 u64 bpf_get_current_pid_tgid(void);
 struct task_struct *bpf_task_from_pid(s32 pid);
+struct task_struct *bpf_task_from_vpid(s32 vpid);
 void bpf_task_release(struct task_struct *p);
 void *bpf_per_cpu_ptr(const struct rq *rqs, u32 cpu);
 long bpf_timer_init(struct bpf_timer *timer, void *map, u64 clock);

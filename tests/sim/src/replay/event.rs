@@ -104,6 +104,8 @@ pub struct Group {
 pub struct Recording {
     /// Thread group of the agent.
     pub agent: i64,
+    /// Thread group that serves the agent's statistics; older recordings have none.
+    pub agent_stats: Option<i64>,
     /// Number of CPUs.
     pub cpus: usize,
     /// Number of last-level caches.
@@ -121,6 +123,7 @@ pub struct Recording {
 fn header(recording: &mut Recording, words: &[&str]) -> Option<()> {
     match *words {
         ["agent", pid] => recording.agent = pid.parse().ok()?,
+        ["agent_stats", pid] => recording.agent_stats = Some(pid.parse().ok()?),
         ["cpus", n] => recording.cpus = n.parse().ok()?,
         ["llcs", n] => recording.llcs = n.parse().ok()?,
         ["v", ns] => recording.v_ns = ns.parse().ok()?,
