@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The running agent. It loads the scheduler, answers the stats socket, and loads
-//! the scheduler again when CPUs come or go. It computes nothing unless a client
-//! asks.
+//! The running agent. It loads the scheduler, gives samples to the process that serves
+//! statistics, and loads the scheduler again when CPUs come or go. It reads nothing
+//! unless a client asks.
 
 use std::{
     io::{self, Write},
@@ -21,7 +21,7 @@ use drfq_sense::{
 };
 use drfq_stats::{
     mba_report::Mba,
-    sample::{Facts, Sample},
+    sample::{Facts, Load, Sample},
 };
 use drfq_version::VERSION;
 use libbpf_rs::{PrintLevel, set_print};
@@ -37,11 +37,11 @@ use crate::{
     periodic::Periodic,
     preflight, privileges,
     rule_weights::RuleWeights,
-    server,
-    server::SocketFile,
+    server::SOCKET,
     settings::{Settings, rules::Rule},
     signals::Signals,
     stats_group::StatsGroup,
+    stats_process::StatsProcess,
 };
 
 /// How often the agent checks whether the kernel or the user has ended the
@@ -64,18 +64,18 @@ pub fn run(mut settings: Settings) -> Result<()> {
     };
     let counts = options.perf_event != EventChoice::None;
     let pagemap = links::open_pagemap(options.controller.as_ref());
-    if let Some(group) = settings.cli.run.stats_group {
-        group.join()?;
-    }
-    privileges::confine(counts && needs_sys_admin(&root()))?;
+    let group = settings.cli.run.stats_group;
+    group.map_or(Ok(()), StatsGroup::check)?;
     listen_to_libbpf(settings.cli.run.verbose);
+    // After the guard, whose process would else hold the connection.
+    let mut statistics = StatsProcess::start(Path::new(SOCKET), group);
+    privileges::confine(counts && needs_sys_admin(&root()))?;
     let signals = Signals::listen(settings.file.is_some()).context("cannot handle signals")?;
 
     let config = options.resolve(&Topology::read(&root())?, &capacity)?;
     let metrics = settings.cli.run.metrics.as_ref();
     let _metrics = metrics.map(metrics::Server::launch).transpose()?;
     let mut links = Links::open(&config, pagemap, say)?;
-    let mut socket = None;
     loop {
         let guard = guard.as_ref();
         let again = run_once(
@@ -84,7 +84,7 @@ pub fn run(mut settings: Settings) -> Result<()> {
             &signals,
             guard,
             &mut links,
-            &mut socket,
+            &mut statistics,
         )?;
         if signals.stop() || !again {
             return Ok(());
@@ -109,25 +109,6 @@ fn listen_to_libbpf(verbose: bool) {
     }
 }
 
-/// Opens the stats socket. Returns what the user should know, too.
-fn open_socket(
-    group: Option<StatsGroup>,
-    facts: &Facts,
-    loaded: &Sample,
-) -> (server::Server, Vec<String>) {
-    let path = Path::new(server::SOCKET);
-    let (server, unserved) = server::launch(path, facts, loaded);
-    let group = group.filter(|_| unserved.is_none());
-    let refused = group.and_then(|group| group.admit(path).err());
-    let warnings = unserved.into_iter();
-    (
-        server,
-        warnings
-            .chain(refused.map(|reason| format!("{reason:#}")))
-            .collect(),
-    )
-}
-
 /// Schedules until something ends it. Returns whether to load the scheduler again.
 fn run_once(
     settings: &mut Settings,
@@ -135,7 +116,7 @@ fn run_once(
     signals: &Signals,
     guard: Option<&Result<mba::guard::Guard, String>>,
     links: &mut Links,
-    socket: &mut Option<SocketFile>,
+    statistics: &mut StatsProcess,
 ) -> Result<bool> {
     let root = root();
     let topology = Topology::read(&root)?;
@@ -157,7 +138,7 @@ fn run_once(
     let loading = Loading {
         libbpf: settings.cli.libbpf.options(),
         exit_dump_len: settings.cli.run.exit_dump_len,
-        statistics: None,
+        statistics: statistics.id(),
     };
     let scheduler = Scheduler::load(&config, &loading, counters, &mut storage, &root, announce)?;
 
@@ -176,10 +157,10 @@ fn run_once(
         ..Mba::default()
     });
     degraded.extend(bounds_without_effect(&settings.rules, ready.as_ref()));
-    let (server, warnings) = open_socket(settings.cli.run.stats_group, &facts, &loaded);
-    degraded.extend(warnings);
-    // get_or_insert() would drop a second value, which removes the file.
-    socket.get_or_insert_with(|| SocketFile);
+    degraded.extend(statistics.load(Load {
+        facts: facts.clone(),
+        first: loaded.clone(),
+    }));
     say(&summary(&config, &facts));
     degraded.iter().for_each(|line| say(line));
     let window = scheduler.window()?;
@@ -191,7 +172,7 @@ fn run_once(
     };
     let work = || {
         links.beside(window, &config, by_controller, |counted| {
-            serve(&seen, counted, &server, settings, loaded, signals)
+            serve(&seen, counted, statistics, settings, loaded, signals)
         })
     };
     match ready {
@@ -253,12 +234,11 @@ struct Seen<'a> {
 fn serve(
     seen: &Seen,
     counted: &Counted,
-    server: &server::Server,
+    statistics: &mut StatsProcess,
     settings: &mut Settings,
     loaded: Sample,
     signals: &Signals,
 ) -> Result<()> {
-    let (samples, requests) = server.channels();
     let (scheduler, facts) = (seen.scheduler, seen.facts);
     let look = |with_tasks| -> Result<Sample> {
         let mut sample = scheduler.sample(with_tasks)?;
@@ -281,9 +261,12 @@ fn serve(
         }
         weights.follow(&settings.rules, say);
         let wait = periodic.as_ref().map_or(POLL, Periodic::wait);
-        if let Ok(with_tasks) = requests.recv_timeout(wait.min(POLL)) {
-            // An error means that the client has disconnected.
-            let _ = samples.send(look(with_tasks).map_err(|error| format!("{error:#}")));
+        if let Some(with_tasks) = statistics.wait_for_request(wait.min(POLL)) {
+            statistics.answer(look(with_tasks).map_err(|error| format!("{error:#}")));
+        }
+        if let Some(reason) = statistics.take_end() {
+            say(&reason);
+            scheduler.register_agent(None)?;
         }
         let replaced = scheduler.replace_dead_counters(&root())?;
         let silent = scheduler.report_silent_counters()?;
@@ -379,7 +362,8 @@ fn name(value: impl clap::ValueEnum) -> String {
         .map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-fn say(line: &str) {
+/// Tells the user a line. It is written at once, because two processes write lines.
+pub fn say(line: &str) {
     // If standard error is closed, the line has no reader.
-    let _ = writeln!(io::stderr(), "scx_drfq: {line}");
+    let _ = io::stderr().write_all(format!("scx_drfq: {line}\n").as_bytes());
 }

@@ -20,11 +20,11 @@ use serde_json::json;
 
 use crate::{json_lines, link_summary::link_summaries, server::SOCKET};
 
-/// How long an answer may take. The agent answers within its poll interval.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an answer may take. The agent answers within its poll interval, or once it
+/// has loaded the scheduler again after CPU hotplug.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long to wait for a scheduler whose socket still exists. After CPU hotplug
-/// the scheduler is loaded again.
+/// How long to wait for a scheduler whose socket still exists.
 const REAPPEARS_WITHIN: Duration = Duration::from_secs(30);
 
 /// A connection to the running scheduler. It speaks the protocol of scx_stats, whose own

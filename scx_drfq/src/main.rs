@@ -42,6 +42,7 @@ mod server;
 mod settings;
 mod signals;
 mod stats_group;
+mod stats_process;
 mod tasks;
 mod top;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Drops privileges. The process keeps two of root's capabilities, CAP_BPF and
+//! Drops privileges. The agent keeps two of root's capabilities, CAP_BPF and
 //! CAP_PERFMON. They load sched_ext programs and open counters, at the start and
 //! again after CPU hotplug. No program that it starts can gain others.
 //!
@@ -44,6 +44,14 @@ pub fn confine(keep_sys_admin: bool) -> Result<()> {
 /// The kernel refuses.
 pub fn confine_cleaner(unmounts: bool) -> Result<()> {
     confine_to(CapsHashSet::new(), unmounts)
+}
+
+/// Drops every capability of the process that serves statistics.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn confine_server() -> Result<()> {
+    confine_to(CapsHashSet::new(), false)
 }
 
 fn confine_to(mut kept: CapsHashSet, keep_sys_admin: bool) -> Result<()> {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The stats socket, which serves JSON in the protocol of scx_stats. Each
 //! connection has its own intervals, from one request of a target to the next.
-//! The first interval begins when the scheduler is loaded.
+//! The first interval begins when the scheduler is loaded, and so does the first
+//! one after it was loaded again.
 
 use std::{
     fs::{self, Permissions},
     io::{ErrorKind, Write},
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, Result};
@@ -17,7 +19,7 @@ use drfq_stats::{
     mba_report::{Mba, MbaGroup},
     report::{Cpu, System, Task, Tasks},
     rows::Rows,
-    sample::{Facts, Sample},
+    sample::{Facts, Load, Sample},
 };
 use scx_stats::{Meta, StatsOps, StatsServer, StatsServerData};
 use serde_json::Value;
@@ -26,21 +28,21 @@ use serde_json::Value;
 pub const SOCKET: &str = "/var/run/scx/root/stats";
 
 /// Removes the socket when the agent ends. The socket stays while the scheduler is
-/// loaded again, so that clients know to wait.
-pub struct SocketFile;
+/// loaded again, so that clients wait.
+pub struct SocketFile(pub PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         // It may have been removed already.
-        let _ = fs::remove_file(SOCKET);
+        let _ = fs::remove_file(&self.0);
     }
 }
 
 /// Whether the server needs a sample of all tasks.
 pub type WithTasks = bool;
 
-/// The agent's answer: a sample, or why there is none.
-pub type Answer = Result<Sample, String>;
+/// The agent's answer: the load of the scheduler and a sample of it, or why there is none.
+pub type Answer = Result<(Arc<Load>, Sample), String>;
 
 /// Asks the agent for samples, and serves statistics of them.
 pub type Server = StatsServer<WithTasks, Answer>;
@@ -50,19 +52,25 @@ type Report = fn(&Facts, &Sample, &Sample, usize) -> Result<Value>;
 
 /// Opens the socket at its path, for this user: the umask forbids others. Without a
 /// socket the server never asks for a sample, and the second value says why.
-pub fn launch(path: &Path, facts: &Facts, loaded: &Sample) -> (Server, Option<String>) {
-    match open_directories(path).and_then(|()| launch_at(path, facts, loaded)) {
+pub fn launch(path: &Path) -> (Server, Option<String>) {
+    let launched = StatsServer::new(data()).set_path(path).launch();
+    match launched.context("cannot serve statistics") {
         Ok(server) => (server, None),
-        Err(reason) => (
-            StatsServer::new(data(facts, loaded)),
-            Some(format!("{reason:#}; scheduling goes on")),
-        ),
+        Err(reason) => (StatsServer::new(data()), Some(unserved(&reason))),
     }
+}
+
+/// What the user reads if the socket cannot be opened.
+pub fn unserved(reason: &anyhow::Error) -> String {
+    format!("{reason:#}; scheduling goes on")
 }
 
 /// Makes the missing ones of the two directories above the socket, as other scx tools do: any
 /// user may look into them.
-fn open_directories(path: &Path) -> Result<()> {
+///
+/// # Errors
+/// A directory cannot be created.
+pub fn open_directories(path: &Path) -> Result<()> {
     let above = path.ancestors().skip(1).take(2).collect::<Vec<_>>();
     for directory in above.into_iter().rev() {
         let made = fs::create_dir(directory)
@@ -80,17 +88,6 @@ fn open_directories(path: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Opens a socket at a path.
-///
-/// # Errors
-/// The socket cannot be created.
-fn launch_at(path: &Path, facts: &Facts, loaded: &Sample) -> Result<Server> {
-    StatsServer::new(data(facts, loaded))
-        .set_path(path)
-        .launch()
-        .context("cannot serve statistics")
 }
 
 /// Writes the description of everything that is served.
@@ -115,48 +112,46 @@ fn described() -> Data {
         .add_meta(Cpu::meta())
 }
 
-fn data(facts: &Facts, loaded: &Sample) -> Data {
+fn data() -> Data {
     described()
         .add_ops(
             "top",
-            target(false, facts, loaded, |facts, prev, cur, _| {
+            target(false, |facts, prev, cur, _| {
                 Ok(serde_json::to_value(system(facts, prev, cur))?)
             }),
         )
         .add_ops(
             "tasks",
-            target(true, facts, loaded, |facts, prev, cur, limit| {
+            target(true, |facts, prev, cur, limit| {
                 Ok(serde_json::to_value(tasks(facts, prev, cur, limit))?)
             }),
         )
         .add_ops(
             "rows",
-            target(true, facts, loaded, |facts, prev, cur, limit| {
+            target(true, |facts, prev, cur, limit| {
                 let tasks = tasks(facts, prev, cur, limit);
                 Ok(serde_json::to_value(Rows::from(tasks))?)
             }),
         )
 }
 
-fn target(
-    with_tasks: WithTasks,
-    facts: &Facts,
-    loaded: &Sample,
-    report: Report,
-) -> StatsOps<WithTasks, Answer> {
-    let (facts, loaded) = (facts.clone(), loaded.clone());
+fn target(with_tasks: WithTasks, report: Report) -> StatsOps<WithTasks, Answer> {
     StatsOps {
         open: Box::new(move |_| {
-            let (facts, mut prev) = (facts.clone(), loaded.clone());
+            let mut last: Option<(Arc<Load>, Sample)> = None;
             Ok(Box::new(move |arguments, (requests, samples)| {
                 let limit = match arguments.get("limit") {
                     Some(text) => text.parse().context("limit is not a number")?,
                     None => usize::MAX,
                 };
                 requests.send(with_tasks)?;
-                let cur = samples.recv()?.map_err(anyhow::Error::msg)?;
-                let value = report(&facts, &prev, &cur, limit)?;
-                prev = cur;
+                let (load, cur) = samples.recv()?.map_err(anyhow::Error::msg)?;
+                let prev = match &last {
+                    Some((before, prev)) if Arc::ptr_eq(before, &load) => prev,
+                    _ => &load.first,
+                };
+                let value = report(&load.facts, prev, &cur, limit)?;
+                last = Some((load, cur));
                 Ok(value)
             }))
         }),
@@ -204,15 +199,18 @@ mod tests {
             mem_source: "none".into(),
             ..Facts::default()
         };
-        let server = Server::new(data(&facts, &sample(0)))
-            .set_path(&path)
-            .launch()
-            .unwrap();
+        let load = |at_ns| {
+            let (facts, first) = (facts.clone(), sample(at_ns));
+            Arc::new(Load { facts, first })
+        };
+        let loads = [load(0), load(5000)];
+        let server = Server::new(data()).set_path(&path).launch().unwrap();
         let (samples, requests) = server.channels();
         std::thread::spawn(move || {
-            for at_ns in [1000, 3000, 3000, 4000] {
+            for (load, at_ns) in [(0, 1000), (0, 3000), (0, 3000), (0, 4000), (1, 5700)] {
                 requests.recv().unwrap();
-                samples.send(Ok(sample(at_ns))).unwrap();
+                let load = Arc::clone(&loads[load]);
+                samples.send(Ok((load, sample(at_ns)))).unwrap();
             }
             requests.recv().unwrap();
             samples.send(Err("out of order".into())).unwrap();
@@ -246,6 +244,9 @@ mod tests {
             (system.interval_ns, system.events["switches"]),
             (4000, 4000)
         );
+        // The scheduler was loaded again.
+        let system: System = client.request("stats", vec![]).unwrap();
+        assert_eq!(system.interval_ns, 700);
         let error = client.request::<System>("stats", vec![]).unwrap_err();
         assert!(format!("{error:#}").contains("out of order"), "{error:#}");
         let bad = arguments(&[("target", "tasks"), ("limit", "many")]);
@@ -257,7 +258,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        let (server, reason) = launch(&file.join("root/stats"), &Facts::default(), &sample(0));
+        let (server, reason) = launch(&file.join("root/stats"));
         let reason = reason.unwrap();
         assert!(
             reason.contains("file/root") && reason.ends_with("goes on"),
@@ -272,8 +273,9 @@ mod tests {
     fn any_user_may_look_into_the_directories_of_the_socket() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("scx/root/stats");
-        let (_server, reason) = launch(&path, &Facts::default(), &sample(0));
-        assert_eq!(reason, None);
+        for _ in 0..2 {
+            open_directories(&path).unwrap();
+        }
         for above in path.ancestors().skip(1).take(2) {
             let mode = fs::metadata(above).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o755);
@@ -284,14 +286,13 @@ mod tests {
     fn the_family_s_client_reads_the_description_and_nonsense_ends_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stats");
-        let server = Server::new(data(&Facts::default(), &sample(0)))
-            .set_path(&path)
-            .launch()
-            .unwrap();
+        let server = Server::new(data()).set_path(&path).launch().unwrap();
         let (samples, requests) = server.channels();
         std::thread::spawn(move || {
+            let load = Arc::new(Load::default());
             while requests.recv().is_ok() {
-                samples.send(Ok(sample(1000))).unwrap();
+                let answer = (Arc::clone(&load), sample(1000));
+                samples.send(Ok(answer)).unwrap();
             }
         });
         let mut random = TestRunner::deterministic();

@@ -8,8 +8,9 @@ use std::{
     str::FromStr,
 };
 
-use anyhow::{Context, Result};
-use nix::unistd::{Gid, Group, chown, getegid, getgroups, setgroups};
+use anyhow::{Context, Result, bail};
+use caps::{CapSet, Capability};
+use nix::unistd::{Gid, Group, chown, getegid, getgroups};
 
 /// A group of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,26 +32,32 @@ impl FromStr for StatsGroup {
 }
 
 impl StatsGroup {
-    /// Makes this process a member. A member may give its files to the group without CAP_CHOWN, so
-    /// call it before privileges are dropped.
-    ///
-    /// # Errors
-    /// The process is no member and may not become one, as it lacks CAP_SETGID.
-    pub fn join(self) -> Result<()> {
-        let mut groups = getgroups().context("cannot read the groups of this process")?;
-        if self.0 == getegid() || groups.contains(&self.0) {
-            return Ok(());
-        }
-        groups.push(self.0);
-        setgroups(&groups).with_context(|| {
-            format!(
-                "--stats-group needs root or a member of group {}: cannot join it",
-                self.0
-            )
-        })
+    /// Its number.
+    pub fn id(self) -> Gid {
+        self.0
     }
 
-    /// Lets members connect to the socket at `path`.
+    /// Whether a process may give its files to the group: a member may, and so may one that
+    /// can become a member.
+    ///
+    /// # Errors
+    /// This process may not.
+    pub fn check(self) -> Result<()> {
+        let groups = getgroups().context("cannot read the groups of this process")?;
+        let joins = caps::has_cap(None, CapSet::Effective, Capability::CAP_SETGID);
+        if self.0 == getegid()
+            || groups.contains(&self.0)
+            || joins.context("cannot read capabilities")?
+        {
+            return Ok(());
+        }
+        bail!(
+            "--stats-group needs root or a member of group {}: this process lacks CAP_SETGID",
+            self.0
+        )
+    }
+
+    /// Lets members connect to the socket at `path`. The caller must own it and be a member.
     ///
     /// # Errors
     /// The socket's group or its mode cannot be changed.
@@ -85,7 +92,7 @@ mod tests {
         let path = dir.path().join("stats");
         let _listener = UnixListener::bind(&path).unwrap();
         let own = StatsGroup(getegid());
-        own.join().unwrap();
+        own.check().unwrap();
         own.admit(&path).unwrap();
         let socket = fs::metadata(&path).unwrap();
         assert_eq!(

@@ -6,12 +6,12 @@ use std::{
     net::Shutdown,
     os::unix::net::UnixStream,
     path::PathBuf,
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
     thread,
     time::Duration,
 };
 
-use drfq_stats::sample::{Facts, Sample, TaskSample};
+use drfq_stats::sample::{Load, Sample, TaskSample};
 
 #[allow(dead_code, missing_docs)]
 #[path = "../../../scx_drfq/src/server.rs"]
@@ -56,12 +56,14 @@ fn serve() -> PathBuf {
         tasks: vec![TaskSample::default(); 3],
         ..Sample::default()
     };
-    let (server, unserved) = server::launch(&path, &Facts::default(), &sample(0));
+    let (server, unserved) = server::launch(&path);
     assert_eq!(unserved, None);
     thread::spawn(move || {
         let (samples, requests) = server.channels();
+        let load = Arc::new(Load::default());
         for at_ns in 1.. {
-            if requests.recv().is_err() || samples.send(Ok(sample(at_ns))).is_err() {
+            let answer = (Arc::clone(&load), sample(at_ns));
+            if requests.recv().is_err() || samples.send(Ok(answer)).is_err() {
                 return;
             }
         }

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Rules of a configuration file give weights, and SIGHUP changes them. Bad output does not end the scheduler.
 
-Members of a group read statistics, and others do not.
+Members of a group read statistics, and others do not. The process that serves them has no privilege. It ends with the
+agent, and the scheduler does not end with it.
 The statistics tell the effective weights, which are counts, not times. As root in the VM: rules.py SCX_DRFQ
 """
 
+import atexit
 import json
 import os
 import pathlib
@@ -13,13 +15,16 @@ import socket
 import subprocess
 import sys
 
-from scheduler import STATS, spin, state, stats, tasks, wait
+from scheduler import STATS, children, spin, start, state, stats, tasks, wait
 
 CONFIG = pathlib.Path("/tmp/drfq.toml")
 LOG = pathlib.Path("/tmp/drfq.log")
 GROUP = pathlib.Path("/sys/fs/cgroup/ruled")
 # No user or group of the host has these numbers.
-NOBODY, MEMBERS = 54321, 54322
+OUTSIDER, MEMBERS = 54321, 54322
+NOBODY = "\t".join(["65534"] * 4)
+# What the kernel tells of each thread that serves statistics, beside five empty sets of capabilities.
+CONFINED = {"Uid": NOBODY, "Gid": NOBODY, "Groups": " ", "NoNewPrivs": "1", "Seccomp": "2", "Seccomp_filters": "2"}
 
 
 def configure(*rules, slice_us=2000):
@@ -51,6 +56,43 @@ def die_in_the_middle():
             connection.sendall(request)
 
 
+def confined(server):
+    """Checks all threads of the process that serves statistics, of which each client has one."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(STATS)
+        threads = list(pathlib.Path(f"/proc/{server}/task").iterdir())
+        for thread in threads:
+            text = (thread / "status").read_text(encoding="utf-8")
+            status = dict(line.split(":\t", 1) for line in text.splitlines())
+            found = {key: status[key] for key in CONFINED}
+            assert found == CONFINED, found
+            sets = [value for key, value in status.items() if key.startswith("Cap")]
+            assert sets == ["0" * 16] * 5, sets
+        print(f"{len(threads)} threads of {status['Name']} have no privilege", flush=True)
+        assert len(threads) >= 4
+    # The descriptors 0 to 2, its connection to the agent twice, and the socket.
+    wait("six descriptors", lambda: len(os.listdir(f"/proc/{server}/fd")) == 6)
+
+
+def runs(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def killed_agent(scx_drfq):
+    """The process that serves statistics ends with its agent."""
+    agent = start(scx_drfq)
+    (server,) = children(agent.pid)
+    agent.kill()
+    agent.wait()
+    wait("the end of drfq-stats", lambda: not runs(server))
+    wait("no loaded scheduler", lambda: state() == "disabled")
+    with socket.socket(socket.AF_UNIX) as connection:
+        assert connection.connect_ex(STATS) != 0
+
+
 spinner = spin(1, "python3", "-c", "while True: pass")[0]
 shell = spin(1)[0]
 grouped = spin(2)
@@ -72,6 +114,7 @@ with LOG.open("w") as log, open("/dev/full", "w", encoding="ascii") as full:
         stdout=full,
         stderr=log,
     )
+atexit.register(lambda: print(LOG.read_text(encoding="utf-8"), flush=True))
 wait("the scheduler", lambda: stats() and agent.poll() is None)
 said("no more are printed, scheduling goes on")
 assert stats()["system"]["run_id"] == 7
@@ -95,8 +138,8 @@ weight_is(shell.pid, 0.5)
 # The directories above the program may be closed to others, so root opens it for them.
 with open(sys.argv[1], "rb") as program:
     monitor = [f"/proc/self/fd/{program.fileno()}", "--monitor", "0.1"]
-    other = {"user": NOBODY, "extra_groups": [], "pass_fds": [program.fileno()]}
-    outsider = subprocess.run(monitor, **other, group=NOBODY, capture_output=True, check=False)
+    other = {"user": OUTSIDER, "extra_groups": [], "pass_fds": [program.fileno()]}
+    outsider = subprocess.run(monitor, **other, group=OUTSIDER, capture_output=True, check=False)
     assert outsider.returncode == 1 and b"not permitted" in outsider.stderr, outsider
     member = subprocess.Popen(monitor, **other, group=MEMBERS, stdout=subprocess.PIPE)
     assert member.stdout.readline()
@@ -111,9 +154,19 @@ assert answer["schema"] == 1 and answer["system"]["run_id"] == 7, answer
 # Its reader has gone, which is no error.
 assert line.wait(30) == 0
 assert agent.poll() is None and state() == "enabled"
+(server,) = children(agent.pid)
+confined(server)
+os.kill(server, signal.SIGKILL)
+said("the statistics' process ended (signal 9); scheduling goes on; restart scx_drfq to have statistics again\n")
+assert not pathlib.Path(STATS).exists()
+configure(("command", "sh", 2))
+agent.send_signal(signal.SIGHUP)
+wait("the reload", lambda: LOG.read_text(encoding="utf-8").count("read the configuration again: 1 rule") == 2)
+assert agent.poll() is None and state() == "enabled"
 agent.terminate()
 assert agent.wait(30) == 0, LOG.read_text(encoding="utf-8")
 for process in (spinner, shell, *grouped):
     process.kill()
     os.waitpid(process.pid, 0)
-print("ok: rules, reload, bad output")
+killed_agent(sys.argv[1])
+print("ok: rules, reload, bad output, statistics without privileges")

@@ -4,6 +4,6 @@
 # It has not run through yet.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-for name in agent-answers resctrl; do
+for name in agent-answers resctrl rules; do
 	DRFQ_TEST_KERNELS=oldest bash "tests/vm/suite/$name.sh"
 done

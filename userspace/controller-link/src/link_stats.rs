@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::traffic_accounting::TrafficAccounting;
 
 /// State of a link.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LinkState {
     /// Not asked for.
     #[default]
@@ -18,7 +20,7 @@ pub enum LinkState {
 }
 
 /// Totals since the agent started.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkStats {
     /// The controller as the user named it.
     pub target: String,

@@ -4,6 +4,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     id_table::{Assignment, IdTable, SHARED_ID},
     interface::offset::TRAFFIC,
@@ -11,7 +13,7 @@ use crate::{
 };
 
 /// Bytes read since the agent started, by their cause.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrafficAccounting {
     /// Tasks that hold or held an id and have not ended, by thread id.
     pub by_pid: HashMap<u32, u64>,

@@ -4,12 +4,13 @@
 use std::collections::HashSet;
 
 use drfq_controller_link::link_stats::LinkStats;
+use serde::{Deserialize, Serialize};
 
 use crate::mba_report::Mba;
 
 /// One task as the scheduler accounts for it. `struct drfq_task_stat` of bpf/intf.h
 /// explains the fields.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct TaskSample {
     pub pid: u32,
@@ -49,7 +50,7 @@ impl TaskSample {
 }
 
 /// State of a task.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskState {
     /// It waits for something other than a CPU.
     #[default]
@@ -75,7 +76,7 @@ impl TaskState {
 }
 
 /// One CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct CpuSample {
     pub cpu: u32,
@@ -92,7 +93,7 @@ pub struct CpuSample {
 }
 
 /// Everything that the scheduler counted up to one moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// CLOCK_MONOTONIC (ns).
     pub at_ns: u64,
@@ -115,7 +116,7 @@ pub struct Sample {
 }
 
 /// Facts that do not change while the scheduler is loaded.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     /// When the scheduler was loaded, CLOCK_MONOTONIC (ns).
     pub loaded_at_ns: u64,
@@ -131,6 +132,15 @@ pub struct Facts {
     pub mem_stand_in: bool,
     /// Whether memory traffic is measured.
     pub mem_measured: bool,
+}
+
+/// The scheduler as it was loaded. After CPU hotplug it is loaded again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Load {
+    /// What does not change until the next load.
+    pub facts: Facts,
+    /// Where the first intervals begin.
+    pub first: Sample,
 }
 
 /// Sets the state of the tasks whose thread ids are in `running`.
