@@ -6,7 +6,8 @@
  *
  * The agent needs little time, but beside tasks of high weight it would answer its
  * clients late. Its threads are known by their thread groups: one serves statistics, and
- * the other has the rest.
+ * the other has the rest. A thread that finds the budget used up waits in its queue, until
+ * a CPU that dispatches finds that some is left.
  */
 #ifndef DRFQ_AHEAD_BPF_H
 #define DRFQ_AHEAD_BPF_H
@@ -18,6 +19,18 @@ struct {
 	u32 main;
 	u32 stats;
 } agent_tgids;
+
+/* How many threads of the agent that wait for the budget are known: one for each remainder
+ * of thread ids. Others are rescued. */
+#define AGENT_WAITS_MAX 8
+
+/* Threads of the agent that wait for the budget. mask: bit i is set if pids[i] waits. next:
+ * the one to look at first. */
+static struct {
+	u32 mask;
+	u32 next;
+	u32 pids[AGENT_WAITS_MAX];
+} OWN_LINE agent_waits;
 
 /* Time until which the agent's budget is used up (scx_bpf_now(), ns). Two of its threads
  * may lose one update between them, so it may get a packet too many. */
@@ -52,13 +65,103 @@ static void ahead_end(struct drfq_cpu *slot, const struct task_struct *p)
 			drfq_budget_spend(slot->rescue_until_ns, scx_bpf_now(), used_ns);
 }
 
-/* Returns whether @p is a thread of the agent, and the agent's budget has some left. */
-static __always_inline bool agent_goes_ahead(const struct task_struct *p)
+/* Returns whether @p is a thread of the agent. */
+static __always_inline bool task_is_agent(const struct task_struct *p)
 {
 	u32 tgid = (u32)p->tgid;
 
-	return (tgid == agent_tgids.main || tgid == agent_tgids.stats) &&
-	       drfq_budget_left(agent_until_ns, scx_bpf_now(), 0);
+	return tgid == agent_tgids.main || tgid == agent_tgids.stats;
+}
+
+static __always_inline bool agent_budget_left(void)
+{
+	return drfq_budget_left(agent_until_ns, scx_bpf_now(), 0);
+}
+
+/* Thread @pid of the agent waits for the budget. */
+static __always_inline void agent_wait_begin(u32 pid)
+{
+	u32 i = pid % AGENT_WAITS_MAX;
+
+	WRITE_ONCE(agent_waits.pids[i], pid);
+	__sync_fetch_and_or(&agent_waits.mask, 1U << i);
+}
+
+/* Thread @pid runs, or is gone: it waits no longer. */
+static __always_inline void agent_wait_end(u32 pid)
+{
+	u32 i = pid % AGENT_WAITS_MAX;
+
+	if (READ_ONCE(agent_waits.mask) & 1U << i && READ_ONCE(agent_waits.pids[i]) == pid)
+		__sync_fetch_and_and(&agent_waits.mask, ~(1U << i));
+}
+
+/* Returns the DSQ of queue.bpf.h that @p waits on; 0: on none of them. */
+static __always_inline u64 waiting_dsq(const struct task_struct *p)
+{
+	u64 id = p->scx.dsq ? p->scx.dsq->id : 0;
+
+	return id >= DRFQ_DSQ_LLC && id < DRFQ_DSQ_CPU + DRFQ_MAX_CPUS ? id : 0;
+}
+
+/* Moves @p, if it waits and may run on @cpu, to the local DSQ of @cpu. Returns whether it
+ * did. */
+static __noinline bool ahead_take(s32 cpu, struct task_struct *p, enum drfq_ahead cause)
+{
+	struct task_struct *first;
+	bool moved = false;
+
+	if (queue_task_stays(p, cpu))
+		return false;
+	bpf_for_each(scx_dsq, first, waiting_dsq(p), 0) {
+		moved = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
+		break;
+	}
+	if (moved)
+		ahead_begin(cpu_slot(cpu), p, cause);
+	return moved;
+}
+
+/* Takes thread @pid of the agent, if it waits. Returns whether it did. */
+static __noinline bool agent_take_thread(s32 cpu, u32 pid)
+{
+	struct task_struct *p = bpf_task_from_pid(pid);
+	bool taken = false;
+
+	if (p && (p->scx.flags & SCX_TASK_QUEUED))
+		taken = ahead_take(cpu, p, DRFQ_AHEAD_AGENT);
+	else
+		agent_wait_end(pid);
+	if (p)
+		bpf_task_release(p);
+	if (taken)
+		count(DRFQ_EV_AGENT_AHEAD);
+	return taken;
+}
+
+/* The slow path of agent_take(). */
+static __noinline bool agent_take_waiting(s32 cpu)
+{
+	u32 i;
+
+	bpf_for(i, 0, AGENT_WAITS_MAX) {
+		u32 at = (READ_ONCE(agent_waits.next) + i) % AGENT_WAITS_MAX;
+
+		if (!(READ_ONCE(agent_waits.mask) & 1U << at))
+			continue;
+		if (agent_take_thread(cpu, READ_ONCE(agent_waits.pids[at]))) {
+			WRITE_ONCE(agent_waits.next, at + 1);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Called by ops.dispatch of @cpu: takes a thread of the agent that waits, if the budget has
+ * some left again. Returns whether it did. */
+static __always_inline bool agent_take(s32 cpu)
+{
+	return READ_ONCE(agent_waits.mask) && agent_budget_left() && agent_take_waiting(cpu);
 }
 
 /* The agent calls this once it is attached, and when the process that serves statistics has

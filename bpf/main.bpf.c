@@ -148,12 +148,14 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		count(DRFQ_EV_LOCAL_KTHREADS);
 		return;
 	}
-	if (agent_goes_ahead(p)) {
+	if (task_is_agent(p) && agent_budget_left()) {
 		ahead_begin(cpu_slot(scx_bpf_task_cpu(p)), p, DRFQ_AHEAD_AGENT);
 		dispatch_local(p, t, enq_flags | SCX_ENQ_PREEMPT);
 		count(DRFQ_EV_AGENT_AHEAD);
 		return;
 	}
+	if (task_is_agent(p))
+		agent_wait_begin(p->pid);
 	if (throttle(p, t, enq_flags))
 		return;
 	if (hold_needed(p, t)) {
@@ -238,7 +240,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev)
 		ahead_end(slot, prev);
 	exchange_end(slot, cpu);
-	if (rescue(cpu)) {
+	if (agent_take(cpu) || rescue(cpu)) {
 		if (runnable)
 			exchange_begin(slot, cpu);
 		return;
@@ -307,6 +309,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 
 	exchange_end(slot, cpu);
 	rescue_count_late(p);
+	agent_wait_end(p->pid);
 	if (runs_ahead(slot, p) || drfq_before(vtime_now() + conf.cap_ns, start))
 		start = start_out_of_order(p, cpu, start, &published);
 	start_packet(slot, p, start, published);

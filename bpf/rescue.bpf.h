@@ -86,14 +86,6 @@ static __always_inline struct task_struct *waiting_task(struct list_head *node)
 			     struct task_struct);
 }
 
-/* Returns the DSQ of queue.bpf.h that @p waits on; 0: on none of them. */
-static __always_inline u64 waiting_dsq(const struct task_struct *p)
-{
-	u64 id = p->scx.dsq ? p->scx.dsq->id : 0;
-
-	return id >= DRFQ_DSQ_LLC && id < DRFQ_DSQ_CPU + DRFQ_MAX_CPUS ? id : 0;
-}
-
 static __always_inline bool task_is_urgent(const struct task_struct *p)
 {
 	if (bpf_core_field_exists(p->rcu_read_lock_nesting) && p->rcu_read_lock_nesting > 0)
@@ -172,19 +164,14 @@ static __noinline u32 rescue_find(s32 cpu, bool urgent)
 /* Moves the task with thread id @pid to the local DSQ of @cpu. Returns whether it did. */
 static __noinline bool rescue_task(s32 cpu, u32 pid)
 {
-	struct task_struct *p = bpf_task_from_pid(pid), *first;
-	bool moved = false;
+	struct task_struct *p = bpf_task_from_pid(pid);
+	bool moved;
 
 	if (!p)
 		return false;
-	bpf_for_each(scx_dsq, first, waiting_dsq(p), 0) {
-		moved = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
-		break;
-	}
-	if (moved) {
-		ahead_begin(cpu_slot(cpu), p, DRFQ_AHEAD_RESCUED);
+	moved = ahead_take(cpu, p, DRFQ_AHEAD_RESCUED);
+	if (moved)
 		count(DRFQ_EV_RESCUED);
-	}
 	bpf_task_release(p);
 	return moved;
 }

@@ -152,10 +152,7 @@ fn run_once(
     let (ready, warning) = open_mba(&config, guard);
     degraded.extend(warning);
     let rules = Mutex::new(settings.rules.clone());
-    let report = Mutex::new(Mba {
-        state: ready.as_ref().map_or("off", mba::Loop::state).into(),
-        ..Mba::default()
-    });
+    let report = Mutex::new(first_report(ready.as_ref()));
     degraded.extend(bounds_without_effect(&settings.rules, ready.as_ref()));
     degraded.extend(statistics.load(Load {
         facts: facts.clone(),
@@ -209,9 +206,17 @@ fn open_mba(
     }
 }
 
+/// What is known of the loop that shares memory bandwidth before its first period.
+fn first_report(ready: Option<&mba::Loop>) -> Mba {
+    Mba {
+        state: ready.map_or("off", mba::Loop::state).into(),
+        ..Mba::default()
+    }
+}
+
 /// A warning if rules bound memory bandwidth and nothing keeps the bounds.
 fn bounds_without_effect(rules: &[Rule], ready: Option<&mba::Loop>) -> Option<String> {
-    let state = ready.map_or("off", mba::Loop::state);
+    let state = first_report(ready).state;
     let bounded = rules.iter().any(Rule::bounds_memory);
     (bounded && state != "on").then(|| {
         format!(

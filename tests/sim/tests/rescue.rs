@@ -187,9 +187,9 @@ fn the_process_that_serves_statistics_goes_ahead_within_the_same_budget() {
 
 /// The fair share of nice 0 beside three of nice -20 is 0.8 % of a CPU.
 #[test]
-fn an_agent_that_never_sleeps_gets_no_more_than_its_budget_and_its_share() {
+fn an_agent_that_never_sleeps_gets_its_budget_and_no_more_than_its_share_beside() {
     let report = with_agent(Trace::hog());
     let used = cpus_used(&report)[3];
     assert!(used < BUDGET + 0.008 + 0.002, "{used:.4} of a CPU");
-    assert!(used > 0.016, "{used:.4} of a CPU");
+    assert!(used > 0.95 * BUDGET, "{used:.4} of a CPU");
 }

@@ -81,6 +81,11 @@ def runs(pid):
         return False
 
 
+def connects():
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(STATS) == 0
+
+
 def killed_agent(scx_drfq):
     """The process that serves statistics ends with its agent."""
     agent = start(scx_drfq)
@@ -89,8 +94,8 @@ def killed_agent(scx_drfq):
     agent.wait()
     wait("the end of drfq-stats", lambda: not runs(server))
     wait("no loaded scheduler", lambda: state() == "disabled")
-    with socket.socket(socket.AF_UNIX) as connection:
-        assert connection.connect_ex(STATS) != 0
+    # Its other threads may end after its first one.
+    wait("a socket without listener", lambda: not connects())
 
 
 spinner = spin(1, "python3", "-c", "while True: pass")[0]
