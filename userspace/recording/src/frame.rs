@@ -48,7 +48,8 @@ impl Head {
 /// The text is too long.
 pub fn encode(kind: Kind, at_unix_ns: u64, value: &Value) -> Result<Vec<u8>> {
     let mut encoder = DeflateEncoder::new(vec![0; HEAD_BYTES], Compression::default());
-    serde_json::to_writer(&mut encoder, value)?;
+    // In one piece: each write to the encoder clears the room that it has for output.
+    encoder.write_all(&serde_json::to_vec(value)?)?;
     let mut frame = encoder.finish()?;
     let packed = u32::try_from(frame.len() - HEAD_BYTES).ok();
     let packed = packed.filter(|&packed| packed <= PACKED_MAX);
