@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # An hour of simulated time, recorded: its size and what it costs, what the report says of a noisy neighbour that came
 # in minute 30, and its page in a real browser. The page and its picture stay in the directory of results.
-# It has not run through yet.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 browser=$(command -v chromium-headless-shell || command -v chromium) ||
