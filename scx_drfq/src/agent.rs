@@ -5,8 +5,10 @@
 
 use std::{
     io::{self, Write},
+    iter,
     mem::MaybeUninit,
     path::Path,
+    process,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -167,13 +169,14 @@ fn run_once(
         mba: &report,
         rules: &rules,
     };
+    let processes: Vec<u32> = iter::once(process::id()).chain(statistics.id()).collect();
     let work = || {
         links.beside(window, &config, by_controller, |counted| {
             serve(&seen, counted, statistics, settings, loaded, signals)
         })
     };
     match ready {
-        Some(ready) => ready.beside(window, &rules, &report, work),
+        Some(ready) => ready.beside(window, &processes, &rules, &report, work),
         None => work(),
     }?;
     let again = scheduler.finish()?.should_restart();

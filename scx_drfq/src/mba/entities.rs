@@ -114,20 +114,25 @@ pub fn bounds(rules: &[Rule], key: &Key, comm: &str) -> Bounds {
     rule.map(|rule| rule.memory).unwrap_or_default()
 }
 
-/// The entities of two samples of all tasks, `interval_s` apart. Kernel threads and
-/// the threads of process `own` belong to none.
+/// The tasks that share bandwidth: all but kernel threads and those of the agent's processes.
+/// These take little, and a task that waits for them counts anyway.
+pub fn sharing(mut tasks: Vec<TaskSample>, agent: &[u32]) -> Vec<TaskSample> {
+    tasks.retain(|task| !task.kthread && !agent.contains(&task.tgid));
+    tasks
+}
+
+/// The entities of two samples of the tasks that share bandwidth, `interval_s` apart.
 pub fn usages(
     entity: Entity,
     prev: &[TaskSample],
     cur: &[TaskSample],
     interval_s: f64,
-    own: u32,
     hierarchy: &impl Hierarchy,
 ) -> BTreeMap<Key, Usage> {
     let before: HashMap<u32, &TaskSample> = prev.iter().map(|task| (task.pid, task)).collect();
     let mut cgroups = HashMap::new();
     let mut usages: BTreeMap<Key, Usage> = BTreeMap::new();
-    for task in cur.iter().filter(|task| !task.kthread && task.tgid != own) {
+    for task in cur {
         let key = match entity {
             Entity::Task => Some(Key::Task(task.pid)),
             Entity::Process => Some(Key::Process(task.tgid)),
@@ -300,17 +305,19 @@ mod tests {
             task(5, 5, 5, 0),
             task(6, 6, 5, 0), // ended before its cgroup was read
             task(7, 7, 5, 0), // the agent
+            task(8, 8, 5, 0), // its process of the statistics
             kthread,
         ];
+        let tasks = sharing(tasks.into(), &[7, 8]);
         for (entity, expected) in [
             (Entity::Task, "t1 t2 t3 t4 t5 t6"),
             (Entity::Process, "p1 p2 p4 p5 p6"),
             (Entity::Cgroup, "p1 /a /a/b"),
         ] {
-            let usages = usages(entity, &[], &tasks, 1.0, 7, &fake);
+            let usages = usages(entity, &[], &tasks, 1.0, &fake);
             assert_eq!(names(usages.keys().cloned()), expected);
         }
-        let usages = usages(Entity::Cgroup, &[], &tasks, 1.0, 7, &fake);
+        let usages = usages(Entity::Cgroup, &[], &tasks, 1.0, &fake);
         assert_eq!(usages[&Key::Cgroup("/a/b".into())].tids, [2, 3, 4]);
     }
 
@@ -320,7 +327,7 @@ mod tests {
         let prev = [task(1, 1, 100, 1000), task(2, 1, 900, 9000)];
         // Thread 2 is another one than before.
         let cur = [task(1, 1, 300, 3000), task(2, 1, 100, 500)];
-        let usages = usages(Entity::Process, &prev, &cur, 0.5, 7, &fake);
+        let usages = usages(Entity::Process, &prev, &cur, 0.5, &fake);
         let usage = &usages[&Key::Process(1)];
         assert!((usage.cpus - 0.6).abs() < 1e-9);
         assert!((usage.bytes_per_s - 5000.0).abs() < 1e-6);

@@ -114,10 +114,11 @@ impl Loop {
     }
 
     /// Runs while `work` runs. `report` gets the statistics of each period.
-    /// `rules` may change meanwhile.
+    /// `rules` may change meanwhile. The processes `agent` are not shared among.
     pub fn beside<T>(
         self,
         window: Window,
+        agent: &[u32],
         rules: &Mutex<Vec<Rule>>,
         report: &Mutex<Mba>,
         work: impl FnOnce() -> T,
@@ -126,7 +127,10 @@ impl Loop {
         thread::scope(|scope| {
             let _stop = StopAtEnd(&stop);
             scope.spawn(|| {
-                let read = || tasks::read(window.tasks).map_err(|error| format!("{error:#}"));
+                let read = || match tasks::read(window.tasks) {
+                    Ok(tasks) => Ok(entities::sharing(tasks, agent)),
+                    Err(error) => Err(format!("{error:#}")),
+                };
                 Running::new(self, Kernel::new(&root())).run(&stop, read, rules, report);
             });
             work()
@@ -219,7 +223,6 @@ struct Running<F: ResctrlFs, H: Hierarchy> {
     tasks: Vec<TaskSample>,
     looked: Option<Instant>,
     periods: u64,
-    own: u32,
     began: Instant,
     trace: Option<Trace>,
 }
@@ -243,7 +246,6 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
             tasks: Vec::new(),
             looked: None,
             periods: 0,
-            own: std::process::id(),
             began: Instant::now(),
             trace: ready.trace,
         }
@@ -281,7 +283,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         }
     }
 
-    /// Looks at the tasks: which entities to monitor, their weights and threads.
+    /// Looks at the tasks that share bandwidth: which entities to monitor, their weights and threads.
     fn look(&mut self, tasks: Vec<TaskSample>, now: Instant) {
         let interval = self.looked.map(|looked| now - looked);
         let before = std::mem::replace(&mut self.tasks, tasks);
@@ -289,13 +291,12 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         let Some(interval) = interval else {
             return;
         };
-        self.runnable = runnable(&before, &self.tasks, interval, self.own);
+        self.runnable = runnable(&before, &self.tasks, interval);
         let usages = entities::usages(
             self.entity,
             &before,
             &self.tasks,
             interval.as_secs_f64(),
-            self.own,
             &self.hierarchy,
         );
         let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
@@ -455,15 +456,13 @@ fn name(key: &Key, usage: &Usage) -> String {
     }
 }
 
-/// Mean number of tasks that ran or waited for a CPU between two samples. Kernel threads
-/// and process `own` do not count: they take little, and a task that waits for them counts
-/// anyway. Kernels that do not record waiting leave the number at the second sample.
-fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration, own: u32) -> f64 {
-    let counts = |task: &&TaskSample| !task.kthread && task.tgid != own;
+/// Mean number of tasks that ran or waited for a CPU between two samples. Kernels that do not
+/// record waiting leave the number at the second sample.
+fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration) -> f64 {
     if now.iter().all(|task| task.wait_ns == 0) {
         let waits =
             |task: &&TaskSample| matches!(task.state, TaskState::Queued | TaskState::Running);
-        return now.iter().filter(counts).filter(waits).count() as f64;
+        return now.iter().filter(waits).count() as f64;
     }
     let before: BTreeMap<u32, u64> = before
         .iter()
@@ -473,7 +472,7 @@ fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration, own: 
         Some(&before) => busy_ns(task).saturating_sub(before),
         None => 0,
     };
-    let sum: u64 = now.iter().filter(counts).map(busy).sum();
+    let sum: u64 = now.iter().map(busy).sum();
     sum as f64 / interval.as_nanos().max(1) as f64
 }
 

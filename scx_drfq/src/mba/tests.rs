@@ -79,12 +79,9 @@ impl<'a> Machine<'a> {
             state: "on".into(),
             trace: None,
         };
-        let mut running = Running::new(ready, Cgroups);
-        // The hogs' pids are small, as this process' may be.
-        running.own = u32::MAX;
         Self {
             kernel,
-            running,
+            running: Running::new(ready, Cgroups),
             report: Mutex::default(),
             hogs,
             moved: BTreeMap::new(),
@@ -287,7 +284,7 @@ fn a_vanished_or_unmounted_resctrl_is_no_panic() {
 }
 
 #[test]
-fn runnable_tasks_are_those_of_users_that_ran_or_waited() {
+fn runnable_tasks_are_those_that_ran_or_waited() {
     let task = |pid, cpu_ms: u64, wait_ms: u64, state| TaskSample {
         pid,
         tgid: pid,
@@ -296,28 +293,20 @@ fn runnable_tasks_are_those_of_users_that_ran_or_waited() {
         state,
         ..TaskSample::default()
     };
-    const OWN: u32 = 9;
     let half = Duration::from_millis(500);
-    let mut kthread = task(8, 0, 0, TaskState::Queued);
-    kthread.kthread = true;
     let before = [
         task(1, 100, 100, TaskState::Queued),
         task(2, 0, 0, TaskState::Blocked),
-        task(OWN, 0, 0, TaskState::Blocked),
-        kthread.clone(),
     ];
-    kthread.wait_ns = 400_000_000;
     let now = [
         task(1, 400, 300, TaskState::Queued),
         task(2, 50, 0, TaskState::Blocked),
         task(3, 900, 900, TaskState::Queued), // new: its past is not of this interval
-        task(OWN, 200, 200, TaskState::Queued),
-        kthread,
     ];
-    assert!((runnable(&before, &now, half, OWN) - 1.1).abs() < 1e-9);
+    assert!((runnable(&before, &now, half) - 1.1).abs() < 1e-9);
     let unknown = [
         task(1, 400, 0, TaskState::Queued),
         task(2, 50, 0, TaskState::Blocked),
     ];
-    assert!((runnable(&before, &unknown, half, OWN) - 1.0).abs() < 1e-9);
+    assert!((runnable(&before, &unknown, half) - 1.0).abs() < 1e-9);
 }
