@@ -281,7 +281,9 @@ mod tests {
             let mut client = StatsClient::new().set_path(&path);
             client = client.connect(Some(10_000)).unwrap();
             let interval = |system: System| system.interval_ns;
-            [(); 2].map(|()| client.request("stats", vec![]).map(interval).ok())
+            let answers = [(); 2].map(|()| client.request("stats", vec![]).map(interval).ok());
+            // The thread that serves the client ends with its connection.
+            (client, answers)
         });
         for at_ns in [5, 12] {
             assert_eq!(statistics.wait_for_request(LONG), Some(false));
@@ -315,7 +317,8 @@ mod tests {
                 is("Groups", " ");
             }
         }
-        assert_eq!(client.join().unwrap(), [Some(5), Some(7)]);
+        let (_connected, answers) = client.join().unwrap();
+        assert_eq!(answers, [Some(5), Some(7)]);
     }
 
     #[test]
