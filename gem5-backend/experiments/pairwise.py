@@ -8,15 +8,17 @@ COMMAND is drfq-mc, with words before it if need be. Each row runs under FR-FCFS
 with admission by shares, row preparation and filling. The rows of the result (docs/results/README.md) go to FILE.
 
 Shares are held against weighted max-min fairness: no agent could move more without taking from one that moves no more
-for its weight. Agents that move alike for their weights form a level. In a second run the levels go strictly one after
-another, with fixed virtual times. The error of a level is what it moves more there. Within a level, the error of an
-agent is its distance from its weight's part of the level.
+for its weight. Agents that move alike for their weights form a level. Each level but the last has a run in which it and
+those before it go strictly first, by fixed virtual times, and the others are limited to what they moved. A level that
+moves at least its weight's part of itself and the next one there joins that one: it could have its part. The error of a
+level is what it moves more there. Within a level, the error of an agent is its distance from its weight's part.
 
 The total is held against FR-FCFS with each agent limited to what it moved under our rules, times the quotient of the
 bandwidth that both had: to the part of FR-FCFS' bandwidth that it is due.
 
 All times of the loop are a 128th of the scheduler's: a register's quantum is 33 us, and an update comes every 7.8 us. A
-run of 40 ms has as many quanta as one of 5 s.
+run takes at least 40 ms, as many quanta as 5 s, and 4 ms for each weight: what a quantum is of the due of weight 1
+decides how fine a share can be.
 """
 
 import argparse
@@ -71,7 +73,9 @@ seeds = {seeds}
 """
 REPORT = "[report]\ncolumns = [{columns}]\n"
 FIGURES = ["total.bytes_per_ns", "read_wait_max_ns", "write_wait_max_ns"]
-SHIFT, M_BYTES_PER_NS, DURATION_MS = 15, 4, 40
+WARM = 1
+SHIFT, M_BYTES_PER_NS = 15, 4
+DURATION_MS, WEIGHT_MS = 40, 4
 BASELINE_SEEDS = 2  # FR-FCFS varies by less than 1 % with the seed
 LEVEL = 0.01  # what moves less than this more for its weight is alike, or less than a register's quantum
 
@@ -131,7 +135,7 @@ def text_of(row, policy, seed, vtimes=None, limits=None):
     """An experiment. vtimes: the agents' fixed virtual times, without the loop; limits: their rates (bytes/ns)."""
     text = SHARED.format(
         policy=policy, shift=SHIFT, entries=row["entries"], loop="true" if vtimes is None else "false",
-        warmup=1, duration=DURATION_MS, seeds=[seed],
+        warmup=WARM, duration=duration_ms(row), seeds=[seed],
     )  # fmt: skip
     for i, (kind, lines, weight) in enumerate(agents_of(row)):
         limit = round(limits[i] * 1e9) if limits else 0
@@ -151,9 +155,13 @@ def weights_of(row):
     return [weight for _, _, weight in agents_of(row)]
 
 
+def duration_ms(row):
+    return max(DURATION_MS, WEIGHT_MS * sum(weights_of(row)))
+
+
 def quantum(row, total):
     """A register's quantum of memory time, as a part of what is due to weight 1 in a run: how fine a share can be."""
-    return (1 << SHIFT) * M_BYTES_PER_NS * sum(weights_of(row)) / (total * DURATION_MS * 1e6)
+    return (1 << SHIFT) * M_BYTES_PER_NS * sum(weights_of(row)) / (total * duration_ms(row) * 1e6)
 
 
 def levels_of(rates, weights, alike):
@@ -169,27 +177,47 @@ def levels_of(rates, weights, alike):
 
 
 def worst_error(rates, weights, levels, strict):
-    """The worst error of an agent within its level, or of a level but the last against `strict`, its rates if the
-    levels go one after another."""
+    """The worst error of an agent within its level, or of a level but the last against `strict`: what each of them
+    moves if it and those before it go first."""
     worst = 0.0
-    for level in levels:
+    for level, first in itertools.zip_longest(levels, strict, fillvalue=0):
         moved = sum(rates[i] for i in level)
         part = moved / sum(weights[i] for i in level)
-        worst = max([worst, *(abs(rates[i] / (part * weights[i]) - 1) for i in level)])
-        if level is not levels[-1]:
-            worst = max(worst, sum(strict[i] for i in level) / moved - 1)
+        worst = max([worst, first / moved - 1, *(abs(rates[i] / (part * weights[i]) - 1) for i in level)])
     return worst
+
+
+def joined(levels, rates, weights, strict):
+    """The levels with the first one that could have its weight's part of itself and the next joined to that; none if
+    there is none. strict: as of worst_error."""
+    for k, (level, after) in enumerate(itertools.pairwise(levels)):
+        both = level + after
+        part = sum(rates[i] for i in both) / sum(weights[i] for i in both)
+        if strict[k] >= part * sum(weights[i] for i in level):
+            return [*levels[:k], both, *levels[k + 2 :]]
+    return None
+
+
+def moved_first(command, row, seed, rates, levels):
+    """What the last of the levels moves (bytes/ns) if they go strictly one after another, and those of no level are
+    limited to their rates."""
+    order = {i: k + 1 for k, level in enumerate(levels) for i in level}
+    vtimes = [order.get(i, len(levels) + 1) for i in range(len(rates))]
+    limits = [0 if i in order else rate for i, rate in enumerate(rates)]
+    got = measure(command, row, "lvtf", seed, vtimes=vtimes, limits=limits)[1]
+    return sum(got[i] for i in levels[-1])
 
 
 def max_min_error(command, row, seed, rates):
     """The worst error against weighted max-min fairness, and the number of levels."""
     weights = weights_of(row)
     levels = levels_of(rates, weights, max(LEVEL, quantum(row, sum(rates))))
-    strict = None
-    if len(levels) > 1:
-        vtimes = [next(k + 1 for k, level in enumerate(levels) if i in level) for i in range(len(rates))]
-        strict = measure(command, row, "lvtf", seed, vtimes=vtimes)[1]
-    return worst_error(rates, weights, levels, strict), len(levels)
+    while True:
+        strict = [moved_first(command, row, seed, rates, levels[: k + 1]) for k in range(len(levels) - 1)]
+        fewer = joined(levels, rates, weights, strict)
+        if fewer is None:
+            return worst_error(rates, weights, levels, strict), len(levels)
+        levels = fewer
 
 
 def against_baseline(command, row, seed, rates):

@@ -16,16 +16,23 @@ def error(rates, weights, strict):
 
 class Fairness(unittest.TestCase):
     def test_shares_by_weight_have_no_error(self):
-        self.assertAlmostEqual(error([1, 2, 4], [1, 2, 4], None), 0)
+        self.assertAlmostEqual(error([1, 2, 4], [1, 2, 4], []), 0)
 
     def test_one_that_can_use_no_more_has_no_error(self):
-        self.assertAlmostEqual(error([1.5, 1.5, 1], [1, 1, 4], [9, 9, 1]), 0)
+        self.assertAlmostEqual(error([1.5, 1.5, 1], [1, 1, 4], [1]), 0)
 
     def test_one_that_could_use_more_has_an_error(self):
-        self.assertAlmostEqual(error([1.5, 1.5, 1], [1, 1, 4], [9, 9, 2]), 1)
+        self.assertAlmostEqual(error([1.5, 1.5, 1], [1, 1, 4], [2]), 1)
 
     def test_a_winner_by_more_than_a_level_is_an_error_of_the_losers(self):
-        self.assertAlmostEqual(error([1, 1, 2], [1, 1, 1], [1.3, 1.3, 2]), 0.3)
+        self.assertAlmostEqual(error([1, 1, 2], [1, 1, 1], [2.6]), 0.3)
+
+    def test_a_level_that_could_have_its_part_joins_the_next(self):
+        rates, weights = [1.02, 1.02, 3.96], [1, 1, 4]
+        levels = pairwise.levels_of(rates, weights, 0.01)
+        self.assertEqual(levels, [[2], [0, 1]])
+        self.assertEqual(pairwise.joined(levels, rates, weights, [4.2]), [[2, 0, 1]])
+        self.assertIsNone(pairwise.joined(levels, rates, weights, [3.97]))
 
 
 class Design(unittest.TestCase):
