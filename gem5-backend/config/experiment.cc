@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "../../bpf/drfq.h"
 #include "config/memory_table.hh"
 #include "config/reader.hh"
 #include "generated/protocol.hh"
@@ -13,6 +14,7 @@ namespace {
 constexpr std::size_t kPointsMax = 10000;
 constexpr std::size_t kAgentsMax = 64;
 constexpr std::uint64_t kUnplacedMib = 1ull << 40;
+constexpr double kWeightMost = 0xffffffffu / DRFQ_WEIGHT_ONE;
 
 LoopOptions load_loop(const toml::Document &doc) {
   Reader r(doc.file, doc.find("loop"));
@@ -58,7 +60,7 @@ AgentSpec load_agent(const toml::Document &doc, const toml::Table &table, std::s
   if (r.has("start_us")) o.start = static_cast<Ps>(r.positive("start_us", 1, 1e9) * 1e6);
   o.period = static_cast<Ps>(r.positive("period_ms", 10, 1e6) * 1e9);
   o.enabled = r.flag("enabled", true);
-  a.weight = r.positive("weight", 1, 1e6);
+  a.weight = r.positive("weight", 1, kWeightMost);
   a.vtime = r.whole("vtime", 1, 0, ~0ull >> 1);
   r.done();
   return a;

@@ -100,6 +100,7 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
       {"@min", "@least"},
       {"seeds = [1, 2]", "seeds = [-1]"},
       {"duration_ms = 1", "duration_ms = 0"},
+      {"name = \"a\"", "name = \"a\"\nweight = 4096"},
       {"[run]", "[rum]"},
       {"\"frfcfs\"\n", "\"fcfs\"\n"},
       {"[[expect]]", "[expect]"},
