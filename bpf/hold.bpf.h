@@ -53,10 +53,10 @@ static __always_inline bool hold_useful(const struct task_struct *p)
 	       drfq_contended(drfq_conf(), flow_load(queue_has_waiters(p)));
 }
 
-/* Returns whether @p must be held. Kernel threads never are: other tasks wait for them. */
+/* Returns whether @p must be held. Kernel threads never are: dma_charge() spares them. */
 static bool hold_needed(struct task_struct *p, struct task_ctx *t)
 {
-	if (!(t->flags & DRFQ_TASK_INDEBTED) || task_is_kthread(p) || (p->flags & PF_EXITING))
+	if (!(t->flags & DRFQ_TASK_INDEBTED) || (p->flags & PF_EXITING))
 		return false;
 	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && hold_useful(p) && cpus_busy(-1);
 }
