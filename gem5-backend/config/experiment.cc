@@ -62,6 +62,7 @@ AgentSpec load_agent(const toml::Document &doc, const toml::Table &table, std::s
   o.enabled = r.flag("enabled", true);
   a.weight = r.positive("weight", 1, kWeightMost);
   a.vtime = r.whole("vtime", 1, 0, ~0ull >> 1);
+  a.fixed = r.has("vtime");
   r.done();
   return a;
 }

@@ -9,9 +9,9 @@ with admission by shares, row preparation and filling. The rows of the result (d
 
 Shares are held against weighted max-min fairness: no agent could move more without taking from one that moves no more
 for its weight. Agents that move alike for their weights form a level. Each level but the last has a run in which it and
-those before it go strictly first, by fixed virtual times, and the others are limited to what they moved. A level that
-moves at least its weight's part of itself and the next one there joins that one: it could have its part. The error of a
-level is what it moves more there. Within a level, the error of an agent is its distance from its weight's part.
+those before it go strictly first, by fixed virtual times, and the loop orders the others. A level that moves at least
+its weight's part of itself and the next one there joins that one: it could have its part. The error of a level is what
+it moves more there. Within a level, the error of an agent is its distance from its weight's part.
 
 The total is held against FR-FCFS with each agent limited to what it moved under our rules, times the quotient of the
 bandwidth that both had: to the part of FR-FCFS' bandwidth that it is due.
@@ -59,7 +59,6 @@ admission = "share"
 prepare = true
 fill = true
 [loop]
-enabled = {loop}
 update_us = 7.8125
 shift = {shift}
 delta_ms = 0.3125
@@ -73,7 +72,6 @@ seeds = {seeds}
 """
 REPORT = "[report]\ncolumns = [{columns}]\n"
 FIGURES = ["total.bytes_per_ns", "read_wait_max_ns", "write_wait_max_ns"]
-WARM = 1
 SHIFT, M_BYTES_PER_NS = 15, 4
 DURATION_MS, WEIGHT_MS = 40, 4
 BASELINE_SEEDS = 2  # FR-FCFS varies by less than 1 % with the seed
@@ -104,10 +102,11 @@ def design(count):
     return rows
 
 
-def agent(name, kind, lines, weight, vtime=1, bytes_per_s=0):
+def agent(name, kind, lines, weight, vtime, bytes_per_s):
+    fixed = f"vtime = {vtime}\n" if vtime else ""
     return (
         f'[[agent]]\nname = "{name}"\n{kind}outstanding_lines = {lines}\nweight = {weight}\narray_kib = 4096\n'
-        f"vtime = {vtime}\nbytes_per_s = {bytes_per_s}\n"
+        f"{fixed}bytes_per_s = {bytes_per_s}\n"
     )
 
 
@@ -135,11 +134,11 @@ def text_of(row, policy, seed, vtimes=None, limits=None):
     """An experiment. vtimes: the agents' fixed virtual times, without the loop; limits: their rates (bytes/ns)."""
     text = SHARED.format(
         policy=policy, shift=SHIFT, entries=row["entries"], loop="true" if vtimes is None else "false",
-        warmup=WARM, duration=duration_ms(row), seeds=[seed],
+        warmup=1, duration=duration_ms(row), seeds=[seed],
     )  # fmt: skip
     for i, (kind, lines, weight) in enumerate(agents_of(row)):
         limit = round(limits[i] * 1e9) if limits else 0
-        text += agent(f"a{i}", kind, lines, weight, 1 if vtimes is None else vtimes[i], limit)
+        text += agent(f"a{i}", kind, lines, weight, (vtimes or {}).get(i), limit)
     names = FIGURES + [f"a{i}.bytes_per_ns" for i in range(len(agents_of(row)))]
     return text + REPORT.format(columns=", ".join(f'"{name}"' for name in names))
 
@@ -198,13 +197,10 @@ def joined(levels, rates, weights, strict):
     return None
 
 
-def moved_first(command, row, seed, rates, levels):
-    """What the last of the levels moves (bytes/ns) if they go strictly one after another, and those of no level are
-    limited to their rates."""
-    order = {i: k + 1 for k, level in enumerate(levels) for i in level}
-    vtimes = [order.get(i, len(levels) + 1) for i in range(len(rates))]
-    limits = [0 if i in order else rate for i, rate in enumerate(rates)]
-    got = measure(command, row, "lvtf", seed, vtimes=vtimes, limits=limits)[1]
+def moved_first(command, row, seed, levels):
+    """What the last of the levels moves (bytes/ns) if they go strictly one after another, before the agents of none."""
+    vtimes = {i: k + 1 for k, level in enumerate(levels) for i in level}
+    got = measure(command, row, "lvtf", seed, vtimes=vtimes)[1]
     return sum(got[i] for i in levels[-1])
 
 
@@ -213,7 +209,7 @@ def max_min_error(command, row, seed, rates):
     weights = weights_of(row)
     levels = levels_of(rates, weights, max(LEVEL, quantum(row, sum(rates))))
     while True:
-        strict = [moved_first(command, row, seed, rates, levels[: k + 1]) for k in range(len(levels) - 1)]
+        strict = [moved_first(command, row, seed, levels[: k + 1]) for k in range(len(levels) - 1)]
         fewer = joined(levels, rates, weights, strict)
         if fewer is None:
             return worst_error(rates, weights, levels, strict), len(levels)

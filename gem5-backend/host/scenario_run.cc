@@ -26,7 +26,7 @@ class Run {
       host_.add(o);
       flows_.push_back(charger_.flow(a.weight));
       if (!a.is_device()) write(mmio::kPidCore + 8 * o.label.core, a.pid);
-      write_vtime(i, s.loop.enabled ? charger_.register_value(flows_.back()) : a.vtime);
+      write_vtime(i, looped(a) ? charger_.register_value(flows_.back()) : a.vtime);
     }
   }
 
@@ -49,6 +49,9 @@ class Run {
     for (const AgentSpec &a : s.agents) n += a.traffic.enabled && !a.is_device();
     return n;
   }
+
+  /// Whether the loop charges the agent and writes its registers.
+  bool looped(const AgentSpec &a) const { return s_.loop.enabled && !a.fixed; }
 
   RegisterFile &registers() { return host_.registers(); }
 
@@ -103,7 +106,7 @@ class Run {
     std::uint64_t min_start = ~std::uint64_t{0};
     for (std::size_t i = 0; i < flows_.size(); i++) {
       const AgentSpec &a = s_.agents[i];
-      if (!a.traffic.enabled) continue;
+      if (!a.traffic.enabled || !looped(a)) continue;
       Use u;
       registers().read(mmio::kTraffic + 8 * a.pid, &u.bytes);
       u.device = a.is_device();
@@ -113,6 +116,7 @@ class Run {
     }
     if (min_start != ~std::uint64_t{0}) charger_.advance(min_start);
     for (std::size_t i = 0; i < flows_.size(); i++) {
+      if (!looped(s_.agents[i])) continue;
       if (s_.agents[i].is_device()) host_.pause(i, charger_.held(flows_[i]));
       write_vtime(i, charger_.register_value(flows_[i]));
     }

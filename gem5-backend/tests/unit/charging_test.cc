@@ -102,6 +102,15 @@ TEST(Scenario, EqualWeightsSplitEvenlyAndTheSameAgain) {
   EXPECT_EQ(f, g);
 }
 
+TEST(Scenario, AnAgentWithAFixedVirtualTimeIsOutsideTheLoop) {
+  Scenario s = pair(Charging::memory, 1);
+  s.agents[1].fixed = true;
+  s.agents[1].vtime = 1;
+  EXPECT_LT(run(s).at("a.share_percent"), 30) << "b is always first";
+  s.agents[1].vtime = std::uint64_t{1} << 40;
+  EXPECT_GT(run(s).at("a.share_percent"), 70) << "b is always last";
+}
+
 TEST(Scenario, TheAgingBoundLimitsTheWaitAndKeepsTheShares) {
   // Weights 1:8 with more lines than the queues hold: the first falls behind for whole quanta.
   // The loop's times are a quarter of the scheduler's, for more quanta in a run.
