@@ -37,8 +37,8 @@ struct AgentSpec {
   AgentOptions traffic;
   Pid pid = 0;
   double weight = 1;
-  VTime vtime = 0;         ///< of the registers, unless the loop writes them
-  bool fixed = false;      ///< outside the loop: the registers keep vtime
+  VTime vtime = 0;     ///< of the registers, unless the loop writes them
+  bool fixed = false;  ///< outside the loop: the registers keep vtime
   bool is_device() const { return traffic.label.substream != 0; }
 };
 
