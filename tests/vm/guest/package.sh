@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Takes the Debian package through its life under systemd: package.sh OLDER.deb NEWER.deb DRFQ-LOAD
+# Takes a package through its life under systemd: package.sh OLDER NEWER DRFQ-LOAD. Of an RPM the machine, a Debian,
+# lacks the database and what it depends on.
 set -euo pipefail
 
 fail() {
@@ -30,11 +31,33 @@ has_groups() { [[ -n $(groups) ]]; }
 serves() { scx_drfq top --plain --interval 0.5 --duration 1 > /dev/null; }
 # Where the package and its users may have left something; a search of all of /usr would take long.
 places=(/etc /etc/default /etc/systemd /run /sys/fs/bpf /usr/lib/systemd/system /usr/sbin /usr/share/doc
-	/usr/share/man/man1 /usr/share/bash-completion/completions /usr/share/zsh/vendor-completions /var/lib)
+	/usr/share/man/man1 /usr/share/bash-completion/completions /usr/share/zsh/vendor-completions
+	/usr/share/zsh/site-functions /usr/share/licenses /var/lib)
 files() {
 	find "${places[@]}" -xdev -maxdepth 2 ! -path '/run/systemd/units/*' \
 		\( -name '*scx*drfq*' -o -path '/run/scx*' \) -print 2> /dev/null | sort -u
 }
+
+# What the manager of the package does; both packages have the same name.
+case $1 in
+	*.deb)
+		install_package() { dpkg --install "$1"; }
+		is_newer() { [[ $(dpkg-query --show --showformat '${Version}' scx-drfq) = *+newer ]]; }
+		remove_package() { dpkg --remove scx-drfq; }
+		kept=$'/etc/default/scx_drfq\n/etc/scx_drfq.toml'
+		purge_package() { dpkg --purge scx-drfq; }
+		is_known() { [[ -e /var/lib/dpkg/info/scx-drfq.list ]]; }
+		;;
+	*.rpm)
+		rpm() { command rpm --force-debian --dbpath /run/rpm "$@"; }
+		install_package() { rpm --upgrade --nodeps "$1"; }
+		is_newer() { [[ $(rpm --query --queryformat '%{RELEASE}' scx-drfq) = 2 ]]; }
+		remove_package() { rpm --erase scx-drfq; }
+		kept=/etc/default/scx_drfq.rpmsave
+		purge_package() { rm "$kept"; }
+		is_known() { rpm --query scx-drfq > /dev/null; }
+		;;
+esac
 
 [[ $(cat /proc/1/comm) = systemd ]] || fail "process 1 is $(cat /proc/1/comm)"
 [[ -z $(files) ]] || fail "files from before: $(files)"
@@ -44,7 +67,7 @@ rm -f /var/lib/man-db/auto-update
 # Where the host is a container, it forbids packages to stop services.
 rm -f /usr/sbin/policy-rc.d
 
-dpkg --install "$1"
+install_package "$1"
 ! systemctl --quiet is-enabled scx_drfq.service 2> /dev/null || fail "the installation enabled the service"
 ! systemctl --quiet is-active scx_drfq.service || fail "the installation started the service"
 echo "installed: neither enabled nor started"
@@ -61,10 +84,10 @@ grep -E '^✗|Overall' <<< "$security"
 [[ $security =~ Overall.*\ OK ]] || fail "systemd-analyze security is worse than OK"
 
 first=$(main_pid)
-dpkg --install "$2"
+install_package "$2"
 until_true "the upgrade did not restart the service" schedules
 [[ $(main_pid) != "$first" ]] || fail "the old version still runs"
-[[ $(dpkg-query --show --showformat '${Version}' scx-drfq) = *+newer ]] || fail "the version is the old one"
+is_newer || fail "the version is the old one"
 grep -q -- '--mba on' /etc/default/scx_drfq || fail "the upgrade lost the configuration"
 until_true "no resctrl group after the upgrade" has_groups
 echo "upgraded: another process, configuration kept"
@@ -81,14 +104,14 @@ left=$(comm -12 <(inodes) - <<< "$old_groups")
 until_true "no statistics after the restart" serves
 echo "killed: restarted, $(wc -l <<< "$old_groups") resctrl groups of the killed process are gone"
 
-dpkg --remove scx-drfq
+remove_package
 [[ $(cat /sys/kernel/sched_ext/state) = disabled ]] || fail "the removal left the scheduler loaded"
 [[ -z $(groups) ]] || fail "the removal left groups: $(groups)"
 [[ ! -e /run/scx ]] || fail "the removal left $(find /run/scx)"
 left=$(files)
-[[ $left = $'/etc/default/scx_drfq\n/etc/scx_drfq.toml' ]] || fail "the removal left $left"
-dpkg --purge scx-drfq
+[[ $left = "$kept" ]] || fail "the removal left $left"
+purge_package
 [[ -z $(files) ]] || fail "the purge left $(files)"
-[[ ! -e /var/lib/dpkg/info/scx-drfq.list ]] || fail "dpkg still knows the package"
+! is_known || fail "the package is still known"
 systemctl stop load.service
 echo "removed: no file, group or socket is left"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# The Debian package under systemd, on a machine with RDT: installed, started, upgraded, killed, removed.
+# The packages under systemd, on a machine with RDT: installed, started, upgraded, killed, removed.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 deb=$(tools/package)
@@ -15,5 +15,19 @@ dpkg-deb --raw-extract "$deb" "$out/newer"
 sed -i 's/^Version: .*/&+newer/' "$out/newer/DEBIAN/control"
 dpkg-deb --root-owner-group -Zgzip --build "$out/newer" "$out/newer.deb" > /dev/null
 rm -r "$out/newer"
-vm --systemd --machine thesis --memory 4G --timeout 1200 -- \
-	bash tests/vm/guest/package.sh "$out/older.deb" "$out/newer.deb" "$bin/drfq-load"
+life_of() {
+	vm --systemd --machine thesis --memory 4G --timeout 1200 -- \
+		bash tests/vm/guest/package.sh "$1" "$2" "$bin/drfq-load"
+}
+life_of "$out/older.deb" "$out/newer.deb"
+
+if ! command -v rpmbuild > /dev/null; then
+	say "rpmbuild is not installed, so the RPM was not tested"
+	exit 0
+fi
+rm -f "$out"/*.rpm
+for release in 1 2; do
+	mv "$(DRFQ_RPM_RELEASE=$release tools/package rpm)" "$out/$release.rpm"
+done
+! command -v rpmlint > /dev/null || rpmlint "$out/1.rpm" packaging/rpm/scx-drfq.spec | tee "$out/rpmlint" || :
+life_of "$out/1.rpm" "$out/2.rpm"
