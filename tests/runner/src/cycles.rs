@@ -117,8 +117,8 @@ fn growth_per_cycle(memory: &[f64]) -> Option<f64> {
 pub enum Moment {
     /// Half a second after the kernel runs its scheduler.
     Loaded,
-    /// At random, from its start until this time later.
-    Within(Duration),
+    /// At random, from its start until twice the time that it needs to load the scheduler.
+    Random,
 }
 
 /// Kills the agent (SIGKILL) `count` times; whether the kernel was back at its
@@ -128,6 +128,7 @@ pub fn kill(count: usize, moment: Moment, limit: Duration, dir: &Path) -> Result
     let log = dir.join("scheduler.log");
     let mut kmsg = Kmsg::from_now()?;
     let before = Objects::count();
+    let span = 2 * time_to_load(&executables, &log)?;
     let (mut good, mut loaded_by_then, mut slowest) = (true, 0, Duration::ZERO);
     for round in 1..=count {
         let drfq = SchedulerProgram::ScxDrfq;
@@ -137,7 +138,7 @@ pub fn kill(count: usize, moment: Moment, limit: Duration, dir: &Path) -> Result
                 std::thread::sleep(Duration::from_millis(500));
                 loaded
             }
-            Moment::Within(span) => {
+            Moment::Random => {
                 let loaded = LoadedScheduler::spawn(&executables, drfq, &[], &log)?;
                 std::thread::sleep(span.mul_f64(random_part(round)));
                 loaded
@@ -166,7 +167,23 @@ pub fn kill(count: usize, moment: Moment, limit: Duration, dir: &Path) -> Result
     trouble
         .iter()
         .for_each(|line| println!("kernel log: {line}"));
+    if matches!(moment, Moment::Random) {
+        ensure!(
+            loaded_by_then.min(count - loaded_by_then) >= count / 4,
+            "{loaded_by_then} of {count} kills met a loaded scheduler; a quarter should, and a \
+             quarter should not"
+        );
+    }
     Ok(good && trouble.is_empty())
+}
+
+fn time_to_load(executables: &Executables, log: &Path) -> Result<Duration> {
+    let start = Instant::now();
+    let loaded = LoadedScheduler::start(executables, SchedulerProgram::ScxDrfq, &[], log)?;
+    let took = start.elapsed();
+    loaded.stop()?;
+    wait_for_state("disabled", Duration::from_secs(60))?;
+    Ok(took)
 }
 
 /// A number from 0 to 1 for each round, always the same (SplitMix64).

@@ -84,10 +84,11 @@ enum Command {
         /// Time that the kernel may take, ms.
         #[arg(long, default_value_t = 1000)]
         within_ms: u64,
-        /// Kill at a random moment of so many ms after the start, also while it loads
-        /// [default: half a second after it has loaded].
-        #[arg(long, value_name = "MS")]
-        moments_ms: Option<u64>,
+        /// Kill at a random moment, also while it loads, and not half a second after it has
+        /// loaded. Fails too if not a quarter of the kills meet a loaded scheduler, and a
+        /// quarter none.
+        #[arg(long)]
+        at_random: bool,
         /// Directory for logs.
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
@@ -153,12 +154,14 @@ fn run(command: Command) -> Result<bool> {
         Command::Kill {
             count,
             within_ms,
-            moments_ms,
+            at_random,
             out,
         } => {
-            let moment = moments_ms.map_or(cycles::Moment::Loaded, |ms| {
-                cycles::Moment::Within(Duration::from_millis(ms))
-            });
+            let moment = if at_random {
+                cycles::Moment::Random
+            } else {
+                cycles::Moment::Loaded
+            };
             cycles::kill(count, moment, Duration::from_millis(within_ms), &out)
         }
         Command::Bench {

@@ -34,8 +34,10 @@ places=(/etc /etc/default /etc/systemd /run /sys/fs/bpf /usr/lib/systemd/system 
 	/usr/share/man/man1 /usr/share/bash-completion/completions /usr/share/zsh/vendor-completions
 	/usr/share/zsh/site-functions /usr/share/licenses /var/lib)
 files() {
-	find "${places[@]}" -xdev -maxdepth 2 ! -path '/run/systemd/units/*' \
-		\( -name '*scx*drfq*' -o -path '/run/scx*' \) -print 2> /dev/null | sort -u
+	# Not each place exists.
+	{ find "${places[@]}" -xdev -maxdepth 2 ! -path '/run/systemd/units/*' \
+		\( -name '*scx*drfq*' -o -path '/run/scx*' \) -print 2> /dev/null || :; } |
+		sort -u
 }
 
 # What the manager of the package does; both packages have the same name.
