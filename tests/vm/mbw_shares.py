@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Prints how two mbw shared memory, from the ground truth of tests/vm/guest/mbw.py: mbw_shares.py FILE."""
+"""Prints how two mbw shared memory, from the ground truth of tests/vm/guest/mbw.py, and writes rows of docs/results:
+mbw_shares.py TRUTH ROWS COMMIT DATE.
+"""
 
 import json
 import statistics
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from measurements.rows import Row, write_rows
 
 WEIGHTS = ((1, 1), (1, 2), (2, 3), (3, 4))
 MODES = ("labels at each switch", "labels copied")
@@ -16,8 +23,21 @@ def ratio(line):
     return heavy / light
 
 
+def row_of(mode, weights, errors, **provenance):
+    """The error of the ratio as a row of docs/results."""
+    fields = dict.fromkeys(Row.__dataclass_fields__, "")
+    fields |= {
+        "series": "mbw", "case": "two mbw", "what": f"{weights[0]}:{weights[1]}", "variant": mode, "unit": "%",
+        "value": f"{statistics.median(errors):.2f}", "statistic": "median", "least": f"{min(errors):.2f}",
+        "greatest": f"{max(errors):.2f}", "n": str(len(errors)), "expected": "0",
+    }  # fmt: skip
+    return Row(**(fields | provenance))
+
+
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
+    truth, rows_file, commit, date = sys.argv[1:]
+    rows = []
+    with open(truth, encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     assert len(lines) >= len(MODES) * len(WEIGHTS) * (WINDOWS + 1), f"{len(lines)} lines of ground truth"
     for mode in MODES:
@@ -32,6 +52,8 @@ def main():
                 f"{mode}, weights {light}:{heavy}: error of the ratio {statistics.median(errors):+.2f} % "
                 f"(n = {len(errors)}, {min(errors):+.2f} to {max(errors):+.2f}), total {total:.4f} bytes/ns"
             )
+            rows.append(row_of(mode, (light, heavy), errors, commit=commit, date=date))
+    write_rows(Path(rows_file), rows)
 
 
 main()

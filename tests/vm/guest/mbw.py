@@ -15,6 +15,9 @@ SCX_DRFQ, *OPTIONS = sys.argv[1:]
 # By equation 4.9 the weight is 1 + nice: 1:1, 1:2, 2:3, 3:4.
 NICES = ((0, 0), (0, 1), (1, 2), (2, 3))
 MIB = "4"
+# A register's quantum is 4.2 ms of virtual time, in which the order of two streams does not change. It must be a small
+# part of a window.
+WINDOW_S = 4
 # Without CAP_SYS_ADMIN the agent cannot learn where the labels are.
 UNPRIVILEGED = ("setpriv", "--bounding-set=-sys_admin")
 
@@ -32,7 +35,7 @@ def main():
                 for cpu, nice in zip((1, 2), nices)
             ]
             wait("both run", lambda: sum(task["comm"] == "mbw" for task in stats()["tasks"]) == 2)
-            report_windows()
+            report_windows(WINDOW_S)
             for process in load:
                 process.kill()
                 process.wait()

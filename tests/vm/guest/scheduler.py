@@ -100,9 +100,9 @@ def show(pids, *fields):
         print({field: task[field] for field in ("pid", "comm", *fields)}, flush=True)
 
 
-def report_windows():
+def report_windows(seconds=0.4):
     """After a warm-up, has the machine report its ground truth at the ends of 5 windows, a line each."""
     time.sleep(0.6)
     for _ in range(5 + 1):
         subprocess.run(["report_ground_truth"], check=True)
-        time.sleep(0.4)
+        time.sleep(seconds)

@@ -7,4 +7,6 @@ command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
 # shellcheck disable=SC2086  # words
 vm --kernel newest --machine lvtf --machine-stats "$out/ground-truth" --machine-interval 1000000000 -- \
 	env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/mbw.py "$bin/scx_drfq" ${DRFQ_MBW_ARGS-}
-python3 -B tests/vm/mbw_shares.py "$out/ground-truth"
+find_provenance
+python3 -B tests/vm/mbw_shares.py "$out/ground-truth" "$out/rows.csv" "${provenance[1]}" "${provenance[3]}"
+tools/results --add "$out/rows.csv"
