@@ -293,7 +293,13 @@ mod tests {
             };
             statistics.answer(Ok(sample));
         }
-        let process = format!("/proc/{}/task", statistics.id().unwrap());
+        let process = format!("/proc/{}", statistics.id().unwrap());
+        let limits = fs::read_to_string(format!("{process}/limits")).unwrap();
+        let memory = limits
+            .lines()
+            .find(|line| line.starts_with("Max data size"));
+        assert!(memory.unwrap().contains("4294967296"), "{memory:?}");
+        let process = format!("{process}/task");
         let threads: Vec<_> = fs::read_dir(process).unwrap().collect();
         assert!(threads.len() >= 4, "{threads:?}");
         let may = |capability| caps::has_cap(None, CapSet::Effective, capability).unwrap();

@@ -32,6 +32,10 @@ const NOBODY: u32 = 65534;
 /// Most open files. A client takes two.
 const FILES_MAX: libc::rlim_t = 1024;
 
+/// Most memory (bytes), because a request line has no limit. Five hundred clients take 1 GiB of
+/// stacks, and a sample as much at most.
+const MEMORY_MAX: libc::rlim_t = 4 << 30;
+
 /// The newest version of Landlock that is used; an older kernel does what it can.
 const LANDLOCK: ABI = ABI::V10;
 
@@ -54,6 +58,7 @@ impl Sandbox {
         // Without the directory, no socket can be opened in it.
         let directory = path.parent().and_then(|parent| PathFd::new(parent).ok());
         setrlimit(Resource::RLIMIT_NOFILE, FILES_MAX, FILES_MAX).context("cannot limit files")?;
+        setrlimit(Resource::RLIMIT_DATA, MEMORY_MAX, MEMORY_MAX).context("cannot limit memory")?;
         let may = |capability| caps::has_cap(None, CapSet::Effective, capability);
         let sandbox = Self {
             filters,
