@@ -14,10 +14,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from scheduler import PATIENCE_S, report_windows, start, stats, wait
 
 DISK = "/dev/nvme0n1"
+DONE = Path("/run/drfq-done")
 MIB = 1 << 20
 # Block size, depth and total of each phase of `rates`.
 RATES = (("4k", 1, "1M"), ("4k", 32, "4M"), ("128k", 4, "8M"))
@@ -84,22 +86,18 @@ def charge(scx_drfq):
         first = stats()
         before = {task["pid"]: task["dma_bytes"] for task in first["tasks"]}
         subprocess.run(["report_ground_truth"], check=True)
-        # fio's worker stays until its charges are read.
+        # fio's worker stays until its charges are read. It is a process group of its own, and no signal to fio ends it.
         command = ["fio", "--name=charge", f"--filename={DISK}", f"--size={CHARGE_BYTES}", "--bs=64k", *options]
-        worker = subprocess.Popen(
-            [*command, "--exec_postrun=touch /run/done; sleep 1000"], stdout=subprocess.DEVNULL, start_new_session=True
-        )
-        wait(
-            f"fio, {name}",
-            lambda: subprocess.run(["rm", "/run/done"], check=False, stderr=subprocess.DEVNULL).returncode == 0,
-        )
+        stay = f"--exec_postrun=touch {DONE}; while [ -e {DONE} ]; do sleep 0.1; done"
+        worker = subprocess.Popen([*command, stay], stdout=subprocess.DEVNULL, cwd=DONE.parent)
+        wait(f"fio, {name}", DONE.exists)
         time.sleep(0.1)
         last = stats()
         subprocess.run(["report_ground_truth"], check=True)
         row = {"path": name, **charged(last["tasks"], before)}
         row["unattributed"] = last["system"]["dma_unattributed"] - first["system"]["dma_unattributed"]
         print(json.dumps(row), flush=True)
-        subprocess.run(["kill", "--", f"-{worker.pid}"], check=True)
+        DONE.unlink()
         worker.wait()
     agent.send_signal(signal.SIGINT)
     assert agent.wait(timeout=PATIENCE_S) == 0
