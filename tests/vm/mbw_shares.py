@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from measurements.rows import Row, write_rows
+from measurements.rows import median_row, write_rows
 
 WEIGHTS = ((1, 1), (1, 2), (2, 3), (3, 4))
 MODES = ("labels at each switch", "labels copied")
@@ -21,17 +21,6 @@ def ratio(line):
     """The traffic of core 2 by that of core 1."""
     light, heavy = (line["cores"][cpu]["read_bytes"] + line["cores"][cpu]["write_bytes"] for cpu in (1, 2))
     return heavy / light
-
-
-def row_of(mode, weights, errors, **provenance):
-    """The error of the ratio as a row of docs/results."""
-    fields = dict.fromkeys(Row.__dataclass_fields__, "")
-    fields |= {
-        "series": "mbw", "case": "two mbw", "what": f"{weights[0]}:{weights[1]}", "variant": mode, "unit": "%",
-        "value": f"{statistics.median(errors):.2f}", "statistic": "median", "least": f"{min(errors):.2f}",
-        "greatest": f"{max(errors):.2f}", "n": str(len(errors)), "expected": "0",
-    }  # fmt: skip
-    return Row(**(fields | provenance))
 
 
 def main():
@@ -52,7 +41,8 @@ def main():
                 f"{mode}, weights {light}:{heavy}: error of the ratio {statistics.median(errors):+.2f} % "
                 f"(n = {len(errors)}, {min(errors):+.2f} to {max(errors):+.2f}), total {total:.4f} bytes/ns"
             )
-            rows.append(row_of(mode, (light, heavy), errors, commit=commit, date=date))
+            about = {"series": "mbw", "case": "two mbw", "what": f"{light}:{heavy}", "variant": mode, "unit": "%"}
+            rows.append(median_row(errors, **about, expected="0", commit=commit, date=date))
     write_rows(Path(rows_file), rows)
 
 

@@ -4,13 +4,19 @@
 storage.py verify MEASURED LOG      every byte that fio moved is in the log
 storage.py rates LOG LOG            the disk's rates on an idle and on a busy host
 storage.py charge MEASURED TRUTH    what the scheduler charged, and what the disk moved
-storage.py shares TRUTH             how mbw and a reader of the disk shared memory
+storage.py shares TRUTH ROWS COMMIT DATE
+                                    how mbw and a reader of the disk shared memory; writes rows of docs/results
 """
 
 import csv
 import json
 import statistics
 import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from measurements.rows import median_row, write_rows
 
 WRITE, READ = "1", "2"
 # Ways to read whose charges must be exact today.
@@ -105,8 +111,8 @@ def core_bytes(line, core):
     return line["cores"][core]["read_bytes"] + line["cores"][core]["write_bytes"]
 
 
-def shares(truth):
-    found = lines(truth)
+def shares(truth, rows_file, commit, date):
+    found, rows = lines(truth), []
     assert len(found) >= (len(WEIGHTS) + 1) * (WINDOWS + 1), f"{len(found)} lines of ground truth"
     for mbw, reader in (*WEIGHTS, (1, 0)):
         windows, found = found[1 : WINDOWS + 1], found[WINDOWS + 1 :]
@@ -121,7 +127,11 @@ def shares(truth):
                 f"; error of the ratio {statistics.median(errors):+.2f} % "
                 f"(n = {len(errors)}, {min(errors):+.2f} to {max(errors):+.2f})"
             )
+            about = {"series": "storage-shares", "case": "mbw and a reader of the disk", "unit": "%"}
+            about |= {"what": f"{mbw}:{reader}", "variant": "error of the ratio", "expected": "0"}
+            rows.append(median_row(errors, **about, commit=commit, date=date))
         print(text)
+    write_rows(Path(rows_file), rows)
 
 
 def main():

@@ -2,6 +2,7 @@
 """The rows of docs/results/data: reading, checking, merging."""
 
 import csv
+import statistics
 import tomllib
 from dataclasses import astuple, dataclass, fields
 
@@ -53,6 +54,15 @@ class Row:
 
 
 COLUMNS = [field.name for field in fields(Row)]
+
+
+def median_row(values, **columns):
+    """The row of some values: their median, least, greatest and number. columns: the others that are not empty."""
+    row = dict.fromkeys(COLUMNS, "") | columns
+    row |= {"value": f"{statistics.median(values):.2f}", "statistic": "median", "n": str(len(values))}
+    return Row(**row | {"least": f"{min(values):.2f}", "greatest": f"{max(values):.2f}"})
+
+
 NUMBERS = (
     "value",
     "spread",
