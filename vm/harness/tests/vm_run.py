@@ -140,6 +140,25 @@ class Runs(unittest.TestCase):
         self.assertEqual(result.stdout, b"before\n")
         self.assertIn(b"the VM ended before the command did: Kernel panic", result.stderr)
 
+    def test_an_abort_of_qemu_during_boot_starts_it_once_more(self):
+        for aborts, status in ((1, 0), (2, 125)):
+            with self.subTest(aborts=aborts):
+                process = subprocess.Popen(
+                    [VM, "run", "--timeout", LONG_S, "--", "true"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env=self.environment,
+                )
+                aborted = set()
+                while process.poll() is None and len(aborted) < aborts:
+                    for one in set(self.processes()) - aborted:
+                        os.kill(int(one), signal.SIGABRT)
+                        aborted.add(one)
+                    time.sleep(0.05)
+                self.assertEqual(process.wait(), status)
+                self.nothing_left()
+
     def test_the_time_limit_ends_the_vm(self):
         result = self.vm("--", "sleep", "1000", timeout="1")
         self.assertEqual(result.returncode, 124)
