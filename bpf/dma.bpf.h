@@ -61,6 +61,22 @@ int BPF_PROG(drfq_bio_remap, struct bio *bio, u32 from)
 }
 
 /*
+ * A request is handed to the driver of its device. Programs that speak the device's own
+ * language (SCSI ioctl, NVMe passthrough) make requests without queueing a bio, so they are
+ * charged here. Their submitter hands them over itself; where another task does it, that
+ * one is charged.
+ */
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(drfq_rq_issue, struct request *rq)
+{
+	u32 op = rq->cmd_flags & 0xff;
+
+	if ((op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) && rq->__data_len)
+		dma_charge(bpf_get_current_task_btf(), rq->__data_len);
+	return 0;
+}
+
+/*
  * Charges traffic that the kernel does not report. Its sources are a memory
  * controller, a user-space driver, and `scx_drfq charge-traffic`.
  */

@@ -388,6 +388,7 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, counters: &TrafficCounters
     let traced_flag = config.dma.then(bio_traced_flag).flatten();
     rodata.bio_traced_flag = traced_flag.unwrap_or(0);
     skel.progs.drfq_bio_queue.set_autoload(config.dma);
+    skel.progs.drfq_rq_issue.set_autoload(config.dma);
     skel.progs
         .drfq_bio_remap
         .set_autoload(traced_flag.is_some());

@@ -106,6 +106,8 @@ void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu);
  * device is a partition. */
 void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
 		    bool partition);
+/* The running task of @cpu sends a command of its own making to a device, which moves @bytes. */
+void machine_pass_through(struct machine *m, s32 cpu, u32 bytes);
 /* A device moves @bytes for a task. */
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes);
 void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight);

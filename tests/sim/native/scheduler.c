@@ -152,6 +152,11 @@ void scheduler_bio_remap(struct bio *bio, u32 from)
 	drfq_bio_remap(bio, from);
 }
 
+void scheduler_rq_issue(struct request *rq)
+{
+	drfq_rq_issue(rq);
+}
+
 u64 scheduler_slice_ns(void)
 {
 	return slice_ns;

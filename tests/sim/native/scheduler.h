@@ -65,6 +65,8 @@ void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat);
 /* The kernel traces that @bio is queued, or remapped from device @from. */
 void scheduler_bio_queue(struct bio *bio);
 void scheduler_bio_remap(struct bio *bio, u32 from);
+/* The kernel traces that a request goes to the driver of its device. */
+void scheduler_rq_issue(struct request *rq);
 u64 scheduler_slice_ns(void);
 u64 scheduler_v_ns(void);
 u64 scheduler_register_vtime(s32 cpu);

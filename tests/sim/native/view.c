@@ -29,6 +29,13 @@ static void submit_stacked(const void *bio)
 	(void)bio;
 }
 
+static void issue(u32 op, u32 bytes)
+{
+	struct request rq = {.cmd_flags = op, .__data_len = bytes};
+
+	scheduler_rq_issue(&rq);
+}
+
 /* submit_bio_noacct(), which stacked devices call again for the device below. */
 void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
 		    bool partition)
@@ -52,7 +59,15 @@ void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_p
 		if (!(flags & NATIVE_BIO_TRACED))
 			scheduler_bio_queue(&bio);
 		flags = in_place ? NATIVE_BIO_TRACED : 0;
+		if (!layer)
+			issue(REQ_OP_READ, bytes);
 	}
+}
+
+void machine_pass_through(struct machine *m, s32 cpu, u32 bytes)
+{
+	machine_use(m, m->now_ns, cpu);
+	issue(REQ_OP_DRV_IN, bytes);
 }
 
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes)

@@ -8,6 +8,7 @@ unsafe extern "C" {
     fn machine_count_writes(m: *mut Machine, cpu: i32, bytes: u64);
     fn machine_counter_dies(m: *mut Machine, cpu: i32);
     fn machine_counter_opens(m: *mut Machine, now_ns: u64, cpu: i32);
+    fn machine_pass_through(m: *mut Machine, cpu: i32, bytes: u32);
     fn machine_submit(
         m: *mut Machine,
         cpu: i32,
@@ -46,6 +47,12 @@ impl Kernel {
     pub fn counter_opens(&mut self, now_ns: u64, cpu: usize) {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_counter_opens(m, now_ns, cpu as i32) });
+    }
+
+    /// The running task of `cpu` sends a device a command of its own making, which moves `bytes`.
+    pub fn pass_through(&mut self, cpu: usize, bytes: u32) {
+        // SAFETY: the machine lives; the caller runs a task there.
+        self.with(|m| unsafe { machine_pass_through(m, cpu as i32, bytes) });
     }
 
     /// The running task of `cpu` submits `bytes` to a device.

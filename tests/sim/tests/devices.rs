@@ -41,6 +41,14 @@ fn a_request_is_charged_once_however_devices_are_stacked() {
     }
 }
 
+#[test]
+fn a_command_of_a_programs_own_making_is_charged_to_its_submitter() {
+    let mut sim = Sim::new(config(), vec![TaskSpec::new("hog", Trace::hog())]);
+    sim.run_until(10 * MS);
+    sim.kernel().pass_through(0, 65536);
+    assert_eq!(sim.run_until(30 * MS).tasks[0].dma_bytes, 65536);
+}
+
 /// It submits them for other tasks.
 #[test]
 fn a_kernel_thread_is_not_charged_for_the_requests_that_it_submits() {

@@ -31,6 +31,7 @@ PATHS = (
     ("io_uring, depth 8", ("--ioengine=io_uring", "--direct=1", "--iodepth=8", "--rw=read")),
     ("io_uring, SQPOLL", ("--ioengine=io_uring", "--sqthread_poll=1", "--direct=1", "--iodepth=8", "--rw=read")),
     ("io_uring, workers", ("--ioengine=io_uring", "--force_async=1", "--direct=1", "--iodepth=8", "--rw=read")),
+    ("io_uring, passthrough", ("--ioengine=io_uring_cmd", "--filename=/dev/ng0n1", "--iodepth=8", "--rw=read")),
     ("buffered read", ("--ioengine=psync", "--direct=0", "--invalidate=1", "--rw=read")),
     ("mapped read", ("--ioengine=mmap", "--direct=0", "--invalidate=1", "--rw=read")),
     ("buffered write, fsync", ("--ioengine=psync", "--direct=0", "--rw=write", "--end_fsync=1")),
@@ -72,10 +73,12 @@ def rates():
 
 
 def charged(tasks, before):
-    """Device bytes charged since `before`, by whether fio or another task has them."""
+    """Device bytes charged since `before`, by whether a process of fio or another one has them."""
     out = {"fio": 0, "others": 0}
+    processes = {task["tgid"] for task in tasks if task["comm"].startswith("fio")}
     for task in tasks:
-        kind = "fio" if task["comm"].startswith("fio") else "others"
+        # io_uring's threads belong to the process, and have other names.
+        kind = "fio" if task["tgid"] in processes else "others"
         out[kind] += task["dma_bytes"] - before.get(task["pid"], 0)
     return out
 
@@ -87,7 +90,9 @@ def charge(scx_drfq):
         before = {task["pid"]: task["dma_bytes"] for task in first["tasks"]}
         subprocess.run(["report_ground_truth"], check=True)
         # fio's worker stays until its charges are read. It is a process group of its own, and no signal to fio ends it.
-        command = ["fio", "--name=charge", f"--filename={DISK}", f"--size={CHARGE_BYTES}", "--bs=64k", *options]
+        command = ["fio", "--name=charge", f"--size={CHARGE_BYTES}", "--bs=64k", *options]
+        if "passthrough" not in name:
+            command.append(f"--filename={DISK}")
         stay = f"--exec_postrun=touch {DONE}; while [ -e {DONE} ]; do sleep 0.1; done"
         worker = subprocess.Popen([*command, stay], stdout=subprocess.DEVNULL, cwd=DONE.parent)
         wait(f"fio, {name}", DONE.exists)

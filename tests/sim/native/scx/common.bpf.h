@@ -47,6 +47,8 @@ enum {
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0,
 	REQ_OP_READ = 0,
 	REQ_OP_WRITE = 1,
+	REQ_OP_DRV_IN = 34,
+	REQ_OP_DRV_OUT = 35,
 };
 
 #define SCX_ENQ_PREEMPT (1ULL << 32)
@@ -169,6 +171,11 @@ struct bio {
 	unsigned short bi_flags;
 	struct block_device *bi_bdev;
 	struct bvec_iter bi_iter;
+};
+
+struct request {
+	u32 cmd_flags;
+	u32 __data_len;
 };
 
 struct scx_init_task_args {
