@@ -131,10 +131,9 @@ def run(command, text):
 
 
 def text_of(row, policy, seed, vtimes=None, limits=None):
-    """An experiment. vtimes: the agents' fixed virtual times, without the loop; limits: their rates (bytes/ns)."""
+    """An experiment. vtimes: fixed virtual times, by agent, beside the loop; limits: the agents' rates (bytes/ns)."""
     text = SHARED.format(
-        policy=policy, shift=SHIFT, entries=row["entries"], loop="true" if vtimes is None else "false",
-        warmup=1, duration=duration_ms(row), seeds=[seed],
+        policy=policy, shift=SHIFT, entries=row["entries"], warmup=1, duration=duration_ms(row), seeds=[seed],
     )  # fmt: skip
     for i, (kind, lines, weight) in enumerate(agents_of(row)):
         limit = round(limits[i] * 1e9) if limits else 0
@@ -181,6 +180,8 @@ def worst_error(rates, weights, levels, strict):
     worst = 0.0
     for level, first in itertools.zip_longest(levels, strict, fillvalue=0):
         moved = sum(rates[i] for i in level)
+        if not moved:
+            return float("inf")
         part = moved / sum(weights[i] for i in level)
         worst = max([worst, first / moved - 1, *(abs(rates[i] / (part * weights[i]) - 1) for i in level)])
     return worst

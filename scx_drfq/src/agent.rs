@@ -5,11 +5,12 @@
 
 use std::{
     io::{self, Write},
-    iter,
     mem::MaybeUninit,
     path::Path,
-    process,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -164,19 +165,19 @@ fn run_once(
     degraded.iter().for_each(|line| say(line));
     let window = scheduler.window()?;
     let seen = Seen {
+        statistics_id: AtomicU32::new(statistics.id().unwrap_or(0)),
         scheduler: &scheduler,
         facts: &facts,
         mba: &report,
         rules: &rules,
     };
-    let processes: Vec<u32> = iter::once(process::id()).chain(statistics.id()).collect();
     let work = || {
         links.beside(window, &config, by_controller, |counted| {
             serve(&seen, counted, statistics, settings, loaded, signals)
         })
     };
     match ready {
-        Some(ready) => ready.beside(window, &processes, &rules, &report, work),
+        Some(ready) => ready.beside(window, &seen.statistics_id, &rules, &report, work),
         None => work(),
     }?;
     let again = scheduler.finish()?.should_restart();
@@ -231,6 +232,8 @@ fn bounds_without_effect(rules: &[Rule], ready: Option<&mba::Loop>) -> Option<St
 
 /// What the loop works with.
 struct Seen<'a> {
+    /// The process that serves statistics; 0 once it has ended.
+    statistics_id: AtomicU32,
     scheduler: &'a Scheduler<'a>,
     facts: &'a Facts,
     mba: &'a Mutex<Mba>,
@@ -275,6 +278,7 @@ fn serve(
         if let Some(reason) = statistics.take_end() {
             say(&reason);
             scheduler.register_agent(None)?;
+            seen.statistics_id.store(0, Ordering::Relaxed);
         }
         let replaced = scheduler.replace_dead_counters(&root())?;
         let silent = scheduler.report_silent_counters()?;

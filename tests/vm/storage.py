@@ -95,14 +95,16 @@ def charge(measured, truth):
     failed = []
     for row, device in zip(rows, devices, strict=False):
         bytes_ = device["to_memory_bytes"] + device["from_memory_bytes"] + ADMIN_BYTES.get(row["path"], 0)
-        error = 100 * (row["fio"] / bytes_ - 1) if bytes_ else 0
+        assert bytes_ >= row["bytes"], f"{row['path']}: the disk moved {bytes_} bytes of {row['bytes']}"
+        error = 100 * (row["fio"] / bytes_ - 1)
         print(
             f"{row['path']}: disk {bytes_}, charged to fio {row['fio']} ({error:+.2f} %), to others {row['others']}, "
             f"requests without an account {row['unattributed']}"
         )
         if row["path"] in EXACT and (row["fio"] != bytes_ or row["others"] != 0):
             failed.append(row["path"])
-    assert len(rows) >= len(EXACT) and not failed, f"charged wrong: {failed}"
+    assert set(EXACT) <= {row["path"] for row in rows}, "not all ways were measured"
+    assert not failed, f"charged wrong: {failed}"
 
 
 def device_bytes(line):

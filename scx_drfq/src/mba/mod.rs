@@ -11,9 +11,10 @@ mod trace;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    process,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     thread,
     time::{Duration, Instant},
@@ -114,11 +115,12 @@ impl Loop {
     }
 
     /// Runs while `work` runs. `report` gets the statistics of each period.
-    /// `rules` may change meanwhile. The processes `agent` are not shared among.
+    /// `rules` may change meanwhile, and so may `statistics_id`, the process that serves
+    /// statistics (0: none).
     pub fn beside<T>(
         self,
         window: Window,
-        agent: &[u32],
+        statistics_id: &AtomicU32,
         rules: &Mutex<Vec<Rule>>,
         report: &Mutex<Mba>,
         work: impl FnOnce() -> T,
@@ -127,9 +129,10 @@ impl Loop {
         thread::scope(|scope| {
             let _stop = StopAtEnd(&stop);
             scope.spawn(|| {
-                let read = || match tasks::read(window.tasks) {
-                    Ok(tasks) => Ok(entities::sharing(tasks, agent)),
-                    Err(error) => Err(format!("{error:#}")),
+                let read = || {
+                    let agent = [process::id(), statistics_id.load(Ordering::Relaxed)];
+                    let tasks = tasks::read(window.tasks).map_err(|error| format!("{error:#}"))?;
+                    Ok(entities::sharing(tasks, &agent))
                 };
                 Running::new(self, Kernel::new(&root())).run(&stop, read, rules, report);
             });

@@ -128,7 +128,10 @@ pub fn kill(count: usize, moment: Moment, limit: Duration, dir: &Path) -> Result
     let log = dir.join("scheduler.log");
     let mut kmsg = Kmsg::from_now()?;
     let before = Objects::count();
-    let span = 2 * time_to_load(&executables, &log)?;
+    let span = match moment {
+        Moment::Loaded => Duration::ZERO,
+        Moment::Random => 2 * time_to_load(&executables, &log)?,
+    };
     let (mut good, mut loaded_by_then, mut slowest) = (true, 0, Duration::ZERO);
     for round in 1..=count {
         let drfq = SchedulerProgram::ScxDrfq;

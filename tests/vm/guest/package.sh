@@ -32,7 +32,7 @@ serves() { scx_drfq top --plain --interval 0.5 --duration 1 > /dev/null; }
 # Where the package and its users may have left something; a search of all of /usr would take long.
 places=(/etc /etc/default /etc/systemd /run /sys/fs/bpf /usr/lib/systemd/system /usr/sbin /usr/share/doc
 	/usr/share/man/man1 /usr/share/bash-completion/completions /usr/share/zsh/vendor-completions
-	/usr/share/zsh/site-functions /usr/share/licenses /var/lib)
+	/usr/share/zsh/site-functions /usr/share/fish/vendor_completions.d /usr/share/licenses /var/lib)
 files() {
 	# Not each place exists.
 	{ find "${places[@]}" -xdev -maxdepth 2 ! -path '/run/systemd/units/*' \

@@ -99,11 +99,11 @@ def charge(scx_drfq):
         time.sleep(0.1)
         last = stats()
         subprocess.run(["report_ground_truth"], check=True)
-        row = {"path": name, **charged(last["tasks"], before)}
+        row = {"path": name, "bytes": CHARGE_BYTES, **charged(last["tasks"], before)}
         row["unattributed"] = last["system"]["dma_unattributed"] - first["system"]["dma_unattributed"]
         print(json.dumps(row), flush=True)
         DONE.unlink()
-        worker.wait()
+        assert worker.wait() == 0, name
     agent.send_signal(signal.SIGINT)
     assert agent.wait(timeout=PATIENCE_S) == 0
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# What the scheduler charges for reads and writes of the modelled disk, beside what the disk moved. Direct reads and
-# writes must be exact. The other ways are measured only.
+# What the scheduler charges for reads and writes of the modelled disk, beside what the disk moved. What its submitter
+# hands over itself must be exact. The other ways are measured only.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 vm --machine disk --machine-stats "$out/truth" --machine-interval 1000000000 -- \

@@ -140,24 +140,36 @@ class Runs(unittest.TestCase):
         self.assertEqual(result.stdout, b"before\n")
         self.assertIn(b"the VM ended before the command did: Kernel panic", result.stderr)
 
-    def test_an_abort_of_qemu_during_boot_starts_it_once_more(self):
-        for aborts, status in ((1, 0), (2, 125)):
-            with self.subTest(aborts=aborts):
-                process = subprocess.Popen(
-                    [VM, "run", "--timeout", LONG_S, "--", "true"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env=self.environment,
-                )
-                aborted = set()
-                while process.poll() is None and len(aborted) < aborts:
-                    for one in set(self.processes()) - aborted:
-                        os.kill(int(one), signal.SIGABRT)
-                        aborted.add(one)
-                    time.sleep(0.05)
-                self.assertEqual(process.wait(), status)
-                self.nothing_left()
+    def aborted(self, *words, times, text, started):
+        """The status of a VM whose QEMU says `text` and aborts, so many times, in its boot or once a command runs."""
+        process = subprocess.Popen(
+            [VM, "run", "--timeout", LONG_S, "--", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self.environment,
+        )
+        if started:
+            self.assertEqual(process.stdout.readline(), b"up\n")
+        aborted = set()
+        while process.poll() is None and len(aborted) < times:
+            for one in set(self.processes()) - aborted:
+                pathlib.Path(f"/proc/{one}/fd/1").write_text(text, encoding="ascii")
+                os.kill(int(one), signal.SIGABRT)
+                aborted.add(one)
+            time.sleep(0.05)
+        status = process.wait()
+        process.stdout.close()
+        self.nothing_left()
+        return status
+
+    def test_a_lost_race_of_qemu_during_boot_starts_it_once_more(self):
+        race = "qemu: iotlb_to_section: Assertion failed\n"
+        self.assertEqual(self.aborted("true", times=1, text=race, started=False), 0)
+        self.assertEqual(self.aborted("true", times=2, text=race, started=False), 125)
+        self.assertEqual(self.aborted("true", times=1, text="another reason\n", started=False), 125)
+        command = ("sh", "-c", "echo up; sleep 1000")
+        self.assertEqual(self.aborted(*command, times=1, text=race, started=True), 125)
 
     def test_the_time_limit_ends_the_vm(self):
         result = self.vm("--", "sleep", "1000", timeout="1")
