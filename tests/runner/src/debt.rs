@@ -15,9 +15,9 @@ use std::time::Duration;
 /// Time between two readings of V during a hold.
 const READING_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How far apart two readings of V may be for an interpolation between them. V moves by packets,
-/// and over this time by several.
-const READINGS_APART_MAX_NS: u64 = 100_000_000;
+/// Readings of V further apart than this say too little about the time between them.
+/// A busy agent answers late.
+const READINGS_APART_MAX_NS: u64 = 50_000_000;
 
 /// One injected debt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,20 +34,39 @@ pub struct Debt {
 }
 
 impl Debt {
-    /// When V reached S - K, by interpolation; `None` if no reading is that
-    /// late. `hold_ns` is K. The second value tells whether the readings around that
-    /// time are close enough to judge by it: a busy agent answers late.
-    pub fn release_ns(&self, hold_ns: u64) -> Option<(u64, bool)> {
+    /// When V reached S - K: the last reading before that and the first after it.
+    /// V moves by packets, so no more is known of the time between them.
+    /// `None` if no reading is that late. `hold_ns` is K.
+    pub fn release(&self, hold_ns: u64) -> Option<Release> {
         let released_at = self.start_ns.saturating_sub(hold_ns);
-        let (first_at, first_v) = *self.v.first()?;
+        let (first_ns, first_v) = *self.v.first()?;
         if first_v >= released_at {
-            return Some((first_at, true));
+            return Some(Release {
+                earliest_ns: first_ns,
+                latest_ns: first_ns,
+            });
         }
-        self.v.windows(2).find(|w| w[1].1 >= released_at).map(|w| {
-            let ((t0, v0), (t1, v1)) = (w[0], w[1]);
-            let at = t0 + (t1 - t0) * (released_at - v0) / (v1 - v0);
-            (at, t1 - t0 <= READINGS_APART_MAX_NS)
+        let after = self.v.iter().position(|(_, v)| *v >= released_at)?;
+        Some(Release {
+            earliest_ns: self.v[after - 1].0,
+            latest_ns: self.v[after].0,
         })
+    }
+}
+
+/// The times between which V reached a value, by `CLOCK_MONOTONIC` (ns).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Release {
+    /// V had not reached it.
+    pub earliest_ns: u64,
+    /// V had reached it.
+    pub latest_ns: u64,
+}
+
+impl Release {
+    /// Whether the two times are close enough to judge a hold by them.
+    pub fn known(&self) -> bool {
+        self.latest_ns - self.earliest_ns <= READINGS_APART_MAX_NS
     }
 }
 
@@ -217,24 +236,35 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_release_time_is_interpolated_between_two_readings_of_v() {
-        let v = [(10, 100), (20, 600), (40, 1000)];
-        assert_eq!(debt(&v).release_ns(200), Some((30, true)));
-        assert_eq!(debt(&v).release_ns(400), Some((20, true)));
-        assert_eq!(debt(&v).release_ns(900), Some((10, true)));
-        let late = [(10, 100), (100_000_011, 1000)];
-        assert!(!debt(&late).release_ns(200).unwrap().1);
+    fn release(v: &[(u64, u64)], hold_ns: u64) -> Option<(u64, u64)> {
+        let found = debt(v).release(hold_ns)?;
+        Some((found.earliest_ns, found.latest_ns))
     }
 
     #[test]
-    fn a_goal_beyond_the_last_reading_has_no_release_time() {
-        assert_eq!(debt(&[(10, 100), (20, 600)]).release_ns(200), None);
-        assert_eq!(debt(&[]).release_ns(200), None);
+    fn the_release_is_between_the_two_readings_around_it() {
+        let v = [(10, 100), (20, 600), (40, 1000)];
+        assert_eq!(release(&v, 200), Some((20, 40)));
+        assert_eq!(release(&v, 400), Some((10, 20)));
+        assert_eq!(release(&v, 900), Some((10, 10)));
+    }
+
+    #[test]
+    fn readings_far_apart_do_not_tell_the_release() {
+        let far = [(10, 100), (READINGS_APART_MAX_NS + 11, 1000)];
+        assert!(!debt(&far).release(200).unwrap().known());
+        let near = [(10, 100), (READINGS_APART_MAX_NS + 10, 1000)];
+        assert!(debt(&near).release(200).unwrap().known());
+    }
+
+    #[test]
+    fn a_goal_beyond_the_last_reading_has_no_release() {
+        assert_eq!(release(&[(10, 100), (20, 600)], 200), None);
+        assert_eq!(release(&[], 200), None);
     }
 
     #[test]
     fn a_debt_below_k_is_released_at_the_first_reading() {
-        assert_eq!(debt(&[(10, 100)]).release_ns(5000), Some((10, true)));
+        assert_eq!(release(&[(10, 100)], 5000), Some((10, 10)));
     }
 }

@@ -305,14 +305,17 @@ impl View<'_> {
                     within_ms,
                 } => hold_time(*bound_ms, held_ms, *within_ms),
                 Hold::Vtime { within_ms } => {
-                    let Some((release_ns, known)) = debt.release_ns(HOLD_NS) else {
+                    let Some(release) = debt.release(HOLD_NS) else {
                         bail!("V did not reach S - K while it was observed: {debt:?}");
                     };
-                    if !known {
+                    if !release.known() {
                         continue;
                     }
-                    let expected = release_ns.saturating_sub(*due) as f64 / 1e6;
-                    hold_time(expected, held_ms, *within_ms)
+                    let after_due = |at_ns: u64| at_ns.saturating_sub(*due) as f64 / 1e6;
+                    let earliest_ms = after_due(release.earliest_ns);
+                    let latest_ms = after_due(release.latest_ns) + within_ms;
+                    let middle_ms = earliest_ms.midpoint(latest_ms);
+                    hold_time(middle_ms, held_ms, latest_ms - middle_ms)
                 }
             });
             found.push(unjudged("wake-up to run", "ms", waited_ms));

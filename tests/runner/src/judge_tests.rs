@@ -174,14 +174,14 @@ fn a_hold_that_ends_as_v_reaches_s_minus_k_passes() {
     });
     let mut record = record(&[0.1]);
     let ms = |n: u64| n * 1_000_000;
-    // V goes from 0 to 100 ms in 200 ms; S - K is 50 ms: reached at 100 ms.
+    // V reaches S - K = 50 ms between the readings at 80 and 120 ms. The task wakes at 10 ms.
     let hold = expect("kind = \"hold\"\nrelease = \"vtime\"\nwithin_ms = 10.0");
     record.tasks[0].report = json!({ "wakes": [[ms(10), ms(300)]] });
-    for (held, good) in [(95, true), (85, true), (110, false), (70, false)] {
+    for (held, good) in [(71, true), (119, true), (121, false), (69, false)] {
         let v = vec![
             (0, 0),
-            (ms(60), ms(30)),
-            (ms(140), ms(70)),
+            (ms(80), ms(40)),
+            (ms(120), ms(60)),
             (ms(200), ms(100)),
         ];
         let (start_ns, held_ns) = (ms(90), ms(held));

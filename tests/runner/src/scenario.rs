@@ -223,9 +223,9 @@ pub struct Within {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(tag = "release", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Hold {
-    /// When V reaches S - K: at that time, give or take.
+    /// When V reaches S - K, between two readings of V.
     Vtime {
-        /// Largest error, ms: what V moves by while one packet runs.
+        /// Longest time after V was seen there, ms: a CPU looks when its packet ends.
         within_ms: f64,
     },
     /// At once, because nothing else runs: at most so late.
