@@ -52,6 +52,15 @@ impl Debt {
             latest_ns: self.v[after].0,
         })
     }
+
+    /// How late a timer that was due at this time (`CLOCK_MONOTONIC`, ns) may have fired, ns.
+    /// A long gap between the readings of V around it shows that something kept a CPU.
+    pub fn late_max_ns(&self, due_ns: u64) -> u64 {
+        let around = |w: &&[(u64, u64)]| w[0].0 <= due_ns && due_ns <= w[1].0;
+        let window = self.v.windows(2).find(around);
+        let long = window.filter(|w| w[1].0 - w[0].0 > READINGS_APART_MAX_NS);
+        long.map_or(0, |w| w[1].0 - due_ns)
+    }
 }
 
 /// The times between which V reached a value, by `CLOCK_MONOTONIC` (ns).
@@ -255,6 +264,14 @@ mod tests {
         assert!(!debt(&far).release(200).unwrap().known());
         let near = [(10, 100), (READINGS_APART_MAX_NS + 10, 1000)];
         assert!(debt(&near).release(200).unwrap().known());
+    }
+
+    #[test]
+    fn a_timer_may_fire_late_in_a_long_gap_between_readings() {
+        let end = READINGS_APART_MAX_NS + 21;
+        let debt = debt(&[(10, 100), (20, 200), (end, 300)]);
+        assert_eq!([9, 10, 20].map(|at| debt.late_max_ns(at)), [0, 0, 0]);
+        assert_eq!(debt.late_max_ns(21), end - 21);
     }
 
     #[test]

@@ -180,6 +180,7 @@ fn a_hold_that_ends_as_v_reaches_s_minus_k_passes() {
     for (held, good) in [(71, true), (119, true), (121, false), (69, false)] {
         let v = vec![
             (0, 0),
+            (ms(40), ms(20)),
             (ms(80), ms(40)),
             (ms(120), ms(60)),
             (ms(200), ms(100)),
