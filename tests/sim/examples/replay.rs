@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use drfq_sim::replay::event::Recording;
-use drfq_sim::replay::{Outcome, replay};
+use drfq_sim::replay::order::{Order, Orders};
+use drfq_sim::replay::{Outcome, ROUNDING_NS, find_first_v, replay};
 
 #[path = "scale/rows.rs"]
 mod rows;
@@ -25,32 +26,36 @@ struct Options {
     /// Print so many differences of each trace
     #[arg(long, value_name = "N", default_value_t = 0)]
     show: usize,
+    /// Look for the orders in which the simulator does what the kernel did, and write them to
+    /// this file; takes minutes
+    #[arg(long, value_name = "FILE")]
+    search: Option<PathBuf>,
     /// Write rows for docs/results
     #[arg(long, value_name = "FILE")]
     rows: Option<PathBuf>,
 }
 
-/// The rows of one trace.
-fn rows_of(name: &str, outcome: &Outcome) -> Vec<Row> {
-    let row = |variant, unit, value| Row::new(SERIES, name, "decisions", variant, unit, value);
+/// The rows of one trace, in the recorded order and in the one that was found.
+fn rows_of(name: &str, recorded: &Outcome, order: &Order, ordered: &Outcome) -> Vec<Row> {
+    let row = |variant, value| Row::new(SERIES, name, "decisions", variant, "1", value);
     vec![
-        row("all", "1", outcome.decisions() as f64),
-        row("picks while a task waits", "1", outcome.choices as f64),
-        row("CPUs of wake-ups", "1", outcome.selections as f64),
-        row("different", "1", outcome.differences.len() as f64),
-        row("identical, %", "1", 100.0 * outcome.identical()),
+        row("all", recorded.decisions() as f64),
+        row("picks while a task waits", recorded.choices as f64),
+        row("CPUs of wake-ups", recorded.selections as f64),
+        row("different", recorded.differences.len() as f64),
+        row("identical, %", 100.0 * recorded.identical()),
+        row("events moved", order.moved() as f64),
+        row("different then", ordered.differences.len() as f64),
+        row("packets", ordered.packets as f64),
+        row("S equal then", ordered.exact_within(ROUNDING_NS) as f64),
     ]
 }
 
-fn run(path: &Path, show: usize) -> Result<Vec<Row>, String> {
-    let recording = Recording::read(path)?;
-    let outcome = replay(&recording, |_| {})?;
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+fn print(outcome: &Outcome, show: usize) {
     let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
     for difference in &outcome.differences {
         *classes.entry(difference.class).or_default() += 1;
     }
-    println!("{name}, kernel {}", recording.kernel);
     for (class, count) in classes {
         println!("  {class}: {count}");
     }
@@ -64,27 +69,66 @@ fn run(path: &Path, show: usize) -> Result<Vec<Row>, String> {
     for d in outcome.differences.iter().take(show) {
         println!("  {} ns, CPU {}: {} [{}]", d.at_ns, d.cpu, d.text, d.class);
     }
-    Ok(rows_of(&name, &outcome))
+}
+
+/// Replays one trace. With `search`, its order is looked for first.
+fn run(path: &Path, show: usize, search: bool, orders: &mut Orders) -> Result<Vec<Row>, String> {
+    let recording = find_first_v(Recording::read(path)?)?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    println!("{name}, kernel {}", recording.kernel);
+    let recorded = replay(&recording, |_| {})?;
+    print(&recorded, show);
+    if search {
+        let order = Order::search(&recording)?;
+        orders.0.insert(name.clone().into_owned(), order);
+    }
+    let order = orders.of(&name);
+    println!("{name}, {} events moved", order.moved());
+    let ordered = replay(&order.apply(&recording), |_| {})?;
+    print(&ordered, show);
+    Ok(rows_of(&name, &recorded, &order, &ordered))
+}
+
+/// Replays all traces that the options name.
+fn run_all(options: &Options, directory: &Path) -> Result<Rows, String> {
+    let file = directory.join("orders.toml");
+    let mut orders = match &options.search {
+        Some(_) => Orders::default(),
+        None => Orders::read(&file)?,
+    };
+    let mut rows = Rows::default();
+    for path in &options.traces {
+        rows.extend(run(
+            path,
+            options.show,
+            options.search.is_some(),
+            &mut orders,
+        )?);
+    }
+    if let Some(file) = &options.search {
+        let written = std::fs::write(file, orders.text()?);
+        written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    }
+    Ok(rows)
 }
 
 fn main() -> ExitCode {
     let mut options = Options::parse();
+    let directory = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/traces"));
     if options.traces.is_empty() {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/traces");
         let found = std::fs::read_dir(directory).into_iter().flatten().flatten();
-        options.traces = found.map(|entry| entry.path()).collect();
+        let paths = found.map(|entry| entry.path());
+        let traces = paths.filter(|path| path.extension().is_some_and(|end| end == "zst"));
+        options.traces = traces.collect();
         options.traces.sort();
     }
-    let mut rows = Rows::default();
-    for path in &options.traces {
-        match run(path, options.show) {
-            Ok(found) => rows.extend(found),
-            Err(error) => {
-                eprintln!("replay: error: {error}");
-                return ExitCode::from(2);
-            }
+    let rows = match run_all(&options, directory) {
+        Ok(rows) => rows,
+        Err(error) => {
+            eprintln!("replay: error: {error}");
+            return ExitCode::from(2);
         }
-    }
+    };
     rows.print(SERIES);
     options
         .rows

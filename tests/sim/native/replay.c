@@ -137,11 +137,16 @@ void replay_exit(struct machine *m, u64 now_ns, struct task_struct *p)
 	replay_dequeue(m, now_ns, p);
 	m->ops->disable(p);
 	m->ops->exit_task(p, &args);
+	strands_forget(m, p);
 }
+
+/* The task disabled migration itself. The count of what callbacks do is in the low bits. */
+#define STAYS 0x8000
 
 void replay_set_stays(struct task_struct *p, bool stays)
 {
-	p->migration_disabled = stays;
+	p->migration_disabled =
+		stays ? p->migration_disabled | STAYS : p->migration_disabled & ~STAYS;
 }
 
 u64 replay_key(const struct task_struct *p)

@@ -17,6 +17,8 @@ struct strand {
 	/* The machine's clock and CPU, as this strand has them. */
 	u64 now_ns;
 	s32 this_cpu;
+	/* The kernel's `current` on its CPU, until the path ends; NULL: the idle task. */
+	struct task_struct *current;
 	/* No point stops it any more. */
 	bool to_the_end;
 	s64 result;
@@ -73,6 +75,7 @@ static void strand_run(struct machine *m, struct strand *s)
 
 void strand_start(struct machine *m, u64 now_ns, const struct strand_call *call)
 {
+	const struct cpu_rq *rq = &m->rqs[call->cpu];
 	struct strand *s;
 
 	if (!m->strands)
@@ -87,10 +90,20 @@ void strand_start(struct machine *m, u64 now_ns, const struct strand_call *call)
 	s->call = *call;
 	s->now_ns = now_ns;
 	s->this_cpu = call->cpu;
+	s->current = rq->curr ? rq->curr : rq->blocked;
 	s->to_the_end = false;
 	s->result = -1;
 	makecontext(&s->context, strand_main, 0);
 	strand_run(m, s);
+}
+
+/* A BPF program disables migration of the task that runs, also while that is switched out. */
+static void disable_migration(const struct strand *s, s32 by)
+{
+	bool in_callback = s->point >= STRAND_LOOK && s->point <= STRAND_DRAW;
+
+	if (in_callback && s->current)
+		s->current->migration_disabled += by;
 }
 
 u64 strand_wait(enum strand_point point, u64 detail, u64 otherwise)
@@ -105,7 +118,9 @@ u64 strand_wait(enum strand_point point, u64 detail, u64 otherwise)
 	s->otherwise = otherwise;
 	s->now_ns = m->now_ns;
 	s->this_cpu = m->this_cpu;
+	disable_migration(s, 1);
 	swapcontext(&s->context, &s->caller);
+	disable_migration(s, -1);
 	return s->told;
 }
 
@@ -152,6 +167,13 @@ void strand_set_now(struct machine *m, s32 cpu, u64 now_ns)
 {
 	if (strand_point_of(m, cpu) != STRAND_DONE)
 		m->strands[cpu].now_ns = now_ns;
+}
+
+void strands_forget(struct machine *m, const struct task_struct *p)
+{
+	for (u32 cpu = 0; m->strands && cpu < m->nr_cpus; cpu++)
+		if (m->strands[cpu].current == p)
+			m->strands[cpu].current = NULL;
 }
 
 void strands_free(struct machine *m)

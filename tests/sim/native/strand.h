@@ -61,6 +61,8 @@ void strand_set_now(struct machine *m, s32 cpu, u64 now_ns);
 u64 strand_wait(enum strand_point point, u64 detail, u64 otherwise);
 /* Stops at STRAND_DECIDED: @next is the next task. */
 void strand_decide(struct machine *m, const struct task_struct *next);
+/* The task is gone. */
+void strands_forget(struct machine *m, const struct task_struct *p);
 void strands_free(struct machine *m);
 
 #endif /* DRFQ_NATIVE_STRAND_H */

@@ -13,11 +13,14 @@ use crate::cpuset::CpuSet;
 use crate::kernel::{CgroupId, Kernel, Place, TaskId};
 
 pub mod event;
+pub mod order;
+mod outcome;
 mod paths;
 mod steps;
 pub mod strand;
 
 use event::{Event, Identity, Recording, What};
+pub use outcome::{Difference, Outcome, ROUNDING_NS};
 use paths::Running;
 use steps::TaskIdentity;
 use strand::{Path, Point};
@@ -44,53 +47,6 @@ enum Picked {
     Same,
     /// A task of a higher class runs.
     Higher,
-}
-
-/// A decision that differs.
-#[derive(Clone, Debug)]
-pub struct Difference {
-    /// Time since the first event, ns.
-    pub at_ns: u64,
-    /// The CPU that decided.
-    pub cpu: usize,
-    /// What the kernel and the simulator did.
-    pub text: String,
-    /// Its class.
-    pub class: &'static str,
-}
-
-/// What a replay found.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Picks of the next task, those of them with a task waiting, and the CPUs of wake-ups.
-    pub picks: usize,
-    /// Picks while a task waited on a queue.
-    pub choices: usize,
-    /// Choices of a CPU for a woken or new task.
-    pub selections: usize,
-    /// Packets that started, and those of them whose S is the kernel's to the nanosecond.
-    pub packets: usize,
-    /// See `packets`.
-    pub exact: usize,
-    /// Of the others: time since the first event (ns), task, and how much later S is in the kernel,
-    /// virtual ns.
-    pub apart_ns: Vec<(u64, i64, i64)>,
-    /// Points of the trace that the simulator's callbacks did not come to.
-    pub strays: usize,
-    /// In the order of time.
-    pub differences: Vec<Difference>,
-}
-
-impl Outcome {
-    /// All decisions.
-    pub fn decisions(&self) -> usize {
-        self.picks + self.selections
-    }
-
-    /// Part of the decisions that are the kernel's.
-    pub fn identical(&self) -> f64 {
-        1.0 - self.differences.len() as f64 / self.decisions().max(1) as f64
-    }
 }
 
 struct Replay<'a> {
@@ -126,6 +82,25 @@ struct Replay<'a> {
 pub fn replay(recording: &Recording, change: impl Fn(&mut Config)) -> Result<Outcome, String> {
     let (_, late) = replay_once(recording, &change, HashMap::new())?;
     replay_once(recording, &change, late).map(|(outcome, _)| outcome)
+}
+
+/// V was read some time before the recording began, and may have advanced since. Sets it to
+/// what the first packet with another S tells, if more packets start at the kernel's S then.
+///
+/// # Errors
+/// If the scheduler asks to be ended.
+pub fn find_first_v(mut recording: Recording) -> Result<Recording, String> {
+    let before = replay(&recording, |_| {})?;
+    let read_ns = recording.v_ns;
+    let mut apart = before.apart_ns.iter().map(|(.., late_ns)| *late_ns);
+    if let Some(late_ns) = apart.find(|late_ns| late_ns.unsigned_abs() > ROUNDING_NS) {
+        recording.v_ns = read_ns.wrapping_add_signed(late_ns);
+        let after = replay(&recording, |_| {})?;
+        if after.exact_within(ROUNDING_NS) <= before.exact_within(ROUNDING_NS) {
+            recording.v_ns = read_ns;
+        }
+    }
+    Ok(recording)
 }
 
 /// Returns also how much later than here S of each task from before the recording was, virtual ns.
