@@ -148,6 +148,8 @@ struct drfq_cpu {
 	u32 rescue_cursor;
 	/* Not 0: the last task came from a far queue, or was looked for there (queue.bpf.h). */
 	u32 far_turn;
+	/* Not 0: the last rescue was an urgent one, so it is the turn of a starved task. */
+	u32 starved_turn;
 } __attribute__((aligned(64)));
 
 /* One record of the task iterator. User space reads it as bytes. */

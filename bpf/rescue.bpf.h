@@ -8,8 +8,11 @@
  *   - any task that waited for rescue_ns.
  *
  * The packet is charged as usual. All such packets of a CPU have a budget of
- * 1/DRFQ_BUDGET_PART of its time, half of which only urgent tasks use up. So at most
- * about that part of a CPU departs from the weights, however many tasks starve.
+ * 1/DRFQ_BUDGET_PART of its time, and half of what it saves up is for urgent tasks. While
+ * both wait, they take turns: urgent tasks may be many, and each waits again at once. So
+ * at most about that part of a CPU departs from the weights, unless a task waits for
+ * RESCUE_ALWAYS_NS: it is taken whatever the budget is. No weight holds if the watchdog
+ * ends the scheduler.
  *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
@@ -25,6 +28,10 @@
 /* Longer waits are counted (wall clock, ns). */
 #define RESCUE_LATE_NS 10000000000ULL
 
+/* How long any task waits before it is rescued without a budget (wall clock, ns): half of
+ * what the watchdog allows. */
+#define RESCUE_ALWAYS_NS 15000000000ULL
+
 /* What a budget must have left for a task that is not urgent (wall clock, ns). */
 #define RESCUE_RESERVE_NS (DRFQ_BUDGET_WINDOW_NS / 2)
 
@@ -33,9 +40,9 @@
 
 extern struct rq runqueues __ksym;
 
-/* RESCUE_URGENT_NS, rescue_ns, the smaller of both, and RESCUE_LATE_NS in jiffies; 0
- * until the timer has measured the length of a jiffy. */
-static u64 urgent_jiffies, starved_jiffies, rescue_jiffies, late_jiffies;
+/* RESCUE_URGENT_NS, rescue_ns, the smaller of both, RESCUE_LATE_NS and RESCUE_ALWAYS_NS in
+ * jiffies; 0 until the timer has measured the length of a jiffy. */
+static u64 urgent_jiffies, starved_jiffies, rescue_jiffies, late_jiffies, always_jiffies;
 
 /* The timer's first reading of both clocks. */
 static u64 first_ns, first_jiffies;
@@ -61,6 +68,7 @@ static void rescue_measure_jiffy(void)
 	urgent_jiffies = RESCUE_URGENT_NS / jiffy_ns;
 	starved_jiffies = rescue_ns / jiffy_ns;
 	late_jiffies = RESCUE_LATE_NS / jiffy_ns;
+	always_jiffies = RESCUE_ALWAYS_NS / jiffy_ns;
 	WRITE_ONCE(rescue_jiffies,
 		   urgent_jiffies < starved_jiffies ? urgent_jiffies : starved_jiffies);
 }
@@ -176,22 +184,42 @@ static __noinline bool rescue_task(s32 cpu, u32 pid)
 	return moved;
 }
 
+/* Returns the thread id of the task that the budget of @slot, the CPU's, allows to rescue
+ * now; 0: none. */
+static __always_inline u32 rescue_choose(struct drfq_cpu *slot, s32 cpu)
+{
+	u64 until = slot->rescue_until_ns, now = scx_bpf_now();
+	u32 pid = 0;
+
+	if (!drfq_budget_left(until, now, 0))
+		return 0;
+	if (slot->starved_turn)
+		pid = rescue_find(cpu, false);
+	slot->starved_turn = 0;
+	if (pid)
+		return pid;
+	pid = rescue_find(cpu, true);
+	slot->starved_turn = pid != 0;
+	if (!pid && drfq_budget_left(until, now, RESCUE_RESERVE_NS))
+		pid = rescue_find(cpu, false);
+	return pid;
+}
+
 /* Called by ops.dispatch of @cpu: takes a task that waited for too long, if there is one
  * and the budget allows it. Returns whether it did. */
 static bool rescue(s32 cpu)
 {
-	struct drfq_cpu *slot = cpu_slot(cpu);
-	u64 until = slot->rescue_until_ns, now;
+	u64 wait;
 	u32 pid;
 
-	if (!READ_ONCE(rescue_jiffies) || longest_wait(cpu) < rescue_jiffies)
+	if (!READ_ONCE(rescue_jiffies))
 		return false;
-	now = scx_bpf_now();
-	if (!drfq_budget_left(until, now, 0))
+	wait = longest_wait(cpu);
+	if (wait < rescue_jiffies)
 		return false;
-	pid = rescue_find(cpu, true);
-	if (!pid && drfq_budget_left(until, now, RESCUE_RESERVE_NS))
-		pid = rescue_find(cpu, false);
+	pid = wait >= always_jiffies ? rescue_find(cpu, false) : 0;
+	if (!pid)
+		pid = rescue_choose(cpu_slot(cpu), cpu);
 	return pid && rescue_task(cpu, pid);
 }
 

@@ -154,7 +154,8 @@ impl Sim {
     }
 
     fn report(&self) -> Report {
-        let mut tasks: Vec<_> = self.tasks.iter().map(|t| t.report.clone()).collect();
+        let so_far = self.tasks.iter().map(|t| t.report_at(self.now_ns));
+        let mut tasks: Vec<_> = so_far.collect();
         for (task, report) in tasks.iter_mut().enumerate() {
             report.dma_bytes = self.kernel.account(task).dma_bytes;
         }

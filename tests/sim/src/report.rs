@@ -16,7 +16,7 @@ pub struct TaskReport {
     pub bytes: u64,
     /// DMA traffic, bytes.
     pub dma_bytes: u64,
-    /// Longest wait for a CPU, without holds.
+    /// Longest wait for a CPU, without holds. A wait that goes on counts so far.
     pub max_wait_ns: u64,
     /// Time from each wake-up, or release of a hold, to the CPU; in order.
     pub wake_latencies_ns: Vec<u64>,

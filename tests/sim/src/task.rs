@@ -125,4 +125,12 @@ impl Task {
             },
         }
     }
+    /// What is reported of it at `now_ns`.
+    pub fn report_at(&self, now_ns: u64) -> TaskReport {
+        let waits_ns = self.waits_since_ns.map_or(0, |since| now_ns - since);
+        TaskReport {
+            max_wait_ns: self.report.max_wait_ns.max(waits_ns),
+            ..self.report.clone()
+        }
+    }
 }
