@@ -116,6 +116,15 @@ static __always_inline bool goes_to_local_dsq(struct task_struct *p, struct task
 	       !drfq_before(vtime_now() + conf.hold_ns, drfq_start(&t->flow));
 }
 
+/*
+ * Returns whether @p has ended but for its last switch. Its parent may have reaped it: then
+ * no thread id finds it, so it could not be rescued from a queue.
+ */
+static __always_inline bool task_leaves(const struct task_struct *p)
+{
+	return (p->flags & PF_EXITING) && p->exit_state;
+}
+
 /* Returns the place of @p in its queue (ns): S, or one slice later after a yield. */
 static __always_inline u64 queue_key(struct task_struct *p, struct task_ctx *t)
 {
@@ -146,6 +155,11 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		dispatch_local(p, t, enq_flags);
 		preempt_cpu(scx_bpf_task_cpu(p), drfq_start(&t->flow));
 		count(DRFQ_EV_LOCAL_KTHREADS);
+		return;
+	}
+	if (task_leaves(p)) {
+		ahead_begin(cpu_slot(scx_bpf_task_cpu(p)), p, DRFQ_AHEAD_RESCUED);
+		dispatch_local(p, t, enq_flags);
 		return;
 	}
 	if (task_is_agent(p) && agent_budget_left()) {

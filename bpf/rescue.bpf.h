@@ -218,8 +218,9 @@ static bool rescue(s32 cpu)
 	if (wait < rescue_jiffies)
 		return false;
 	pid = wait >= always_jiffies ? rescue_find(cpu, false) : 0;
-	if (!pid)
-		pid = rescue_choose(cpu_slot(cpu), cpu);
+	if (pid && rescue_task(cpu, pid))
+		return true;
+	pid = rescue_choose(cpu_slot(cpu), cpu);
 	return pid && rescue_task(cpu, pid);
 }
 

@@ -92,6 +92,12 @@ void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 ni
 	change_task(m, p, change_nice, &nice);
 }
 
+void machine_reap(struct task_struct *p)
+{
+	p->flags |= PF_EXITING;
+	p->exit_state = 1;
+}
+
 void machine_set_rcu_nesting(struct task_struct *p, s32 nesting)
 {
 	p->rcu_read_lock_nesting = nesting;

@@ -118,7 +118,9 @@ struct task_struct *bpf_task_from_pid(s32 pid)
 {
 	struct machine *m = machine_in_use;
 
-	return pid > 0 && (u32)pid <= m->nr_tasks ? m->tasks[pid - 1] : NULL;
+	if (pid <= 0 || (u32)pid > m->nr_tasks || m->tasks[pid - 1]->exit_state)
+		return NULL;
+	return m->tasks[pid - 1];
 }
 
 /* The machine has one namespace of processes. */

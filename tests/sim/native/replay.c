@@ -128,6 +128,17 @@ void replay_change_cpus(struct machine *m, u64 now_ns, struct task_struct *p,
 	change_task(m, p, change_cpus, allowed);
 }
 
+static void change_nothing(struct machine *m, struct task_struct *p, const void *to)
+{
+	(void)m, (void)p, (void)to;
+}
+
+void replay_requeue(struct machine *m, u64 now_ns, struct task_struct *p)
+{
+	machine_use(m, now_ns, p->cpu);
+	change_task(m, p, change_nothing, NULL);
+}
+
 void replay_exit(struct machine *m, u64 now_ns, struct task_struct *p)
 {
 	struct scx_exit_task_args args = {};

@@ -32,6 +32,8 @@ void replay_force(struct machine *m, u64 now_ns, s32 cpu, struct task_struct *p)
 /* The affinity changes; a migration, if one follows, is in the trace. */
 void replay_change_cpus(struct machine *m, u64 now_ns, struct task_struct *p,
 			const struct cpumask *allowed);
+/* A change that nothing of ours follows: the task is taken from its run queue and put back. */
+void replay_requeue(struct machine *m, u64 now_ns, struct task_struct *p);
 /* The task is gone. */
 void replay_exit(struct machine *m, u64 now_ns, struct task_struct *p);
 /* The task must not migrate for now (migrate_disable()). */

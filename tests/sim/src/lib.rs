@@ -14,6 +14,7 @@ pub mod config;
 pub mod count;
 pub mod cpuset;
 pub mod devices;
+mod endings;
 pub mod engine;
 pub mod ffi;
 pub mod fuzz;

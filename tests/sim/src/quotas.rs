@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Writes to `cpu.max` and `cpu.idle`, and SIGKILL.
+//! Writes to `cpu.max` and `cpu.idle`.
 
-use crate::kernel::{Cgroup, CgroupId, Kernel, Machine, Task, TaskId};
+use crate::kernel::{Cgroup, CgroupId, Kernel, Machine};
 
 unsafe extern "C" {
     fn machine_cgroup_set_quota(m: *mut Machine, group: *mut Cgroup, period_us: u64, quota_us: u64);
     fn machine_cgroup_set_idle(m: *mut Machine, group: *mut Cgroup, idle: bool);
-    fn machine_kill(p: *mut Task);
 }
 
 impl Kernel {
@@ -22,12 +21,5 @@ impl Kernel {
         let group = self.groups[group];
         // SAFETY: machine and group live.
         self.with(|m| unsafe { machine_cgroup_set_idle(m, group, idle) });
-    }
-
-    /// Sends SIGKILL to the task's process. The task goes on until its trace ends.
-    pub fn kill(&mut self, task: TaskId) {
-        let p = self.tasks[task];
-        // SAFETY: the task lives.
-        self.with(|_| unsafe { machine_kill(p) });
     }
 }

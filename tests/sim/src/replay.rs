@@ -414,7 +414,8 @@ impl Replay<'_> {
         }
         match event.what {
             What::Identity(identity) => self.identify(index, identity),
-            What::Enqueue(_, _, flags, moved) if moved || flags & SAVE_RESTORE != 0 => {}
+            What::Enqueue(.., true) => {}
+            What::Enqueue(pid, _, flags, _) if flags & SAVE_RESTORE != 0 => self.put_back(pid),
             What::Enqueue(pid, on, flags, _) => self.enqueue(index, event, pid, on, flags),
             What::Dequeue(pid, _, flags, _) if flags & SAVE_RESTORE != 0 => {
                 self.saved.insert(pid, at_ns);
@@ -461,6 +462,14 @@ impl Replay<'_> {
                 }
             }
             What::Switch(..) => {}
+        }
+    }
+
+    /// A change ends. One that the trace has no event of, as that of the session's group at an
+    /// exit, still ends the packet and starts another.
+    fn put_back(&mut self, pid: i64) {
+        if let (Some(at_ns), Some(task)) = (self.saved.remove(&pid), self.tasks.get(&pid)) {
+            self.kernel.replay_requeue(at_ns, *task);
         }
     }
 

@@ -5,6 +5,7 @@ mod common;
 
 use common::{cpus_used, hogs, nice, run};
 use drfq_sim::ffi::weight_one;
+use drfq_sim::kernel::Place;
 use drfq_sim::{Config, CpuSet, MS, Report, SEC, Sim, TaskSpec, Trace};
 
 /// What rescues may take of a CPU.
@@ -96,6 +97,24 @@ fn a_crowd_of_urgent_tasks_does_not_starve_another() {
     let report = run(Config::new(1), specs, 100);
     let wait = longest_wait(&report, 208..218);
     assert!(wait < ALWAYS_S + 2.0, "{wait:.2} s");
+}
+
+/// It has only its last switch to do, and could not be rescued from a queue.
+#[test]
+fn a_task_that_was_reaped_does_not_wait_in_a_queue() {
+    let mut sim = Sim::new(Config::new(1), starving(1));
+    let light = 8;
+    let mut now_ns = MS;
+    sim.run_until(now_ns);
+    while sim.kernel().place(light) != Place::Running {
+        now_ns += MS;
+        assert!(now_ns < SEC, "it never ran");
+        sim.run_until(now_ns);
+    }
+    sim.kernel().reap(light);
+    let report = sim.run_until(20 * SEC);
+    let wait = longest_wait(&report, light..light + 1);
+    assert!(wait < 0.2, "{wait:.2} s");
 }
 
 #[test]

@@ -129,6 +129,7 @@ struct task_struct {
 	s32 pid, tgid;
 	u32 flags;
 	u32 policy;
+	s32 exit_state;
 	s32 static_prio;
 	u32 __state;
 	s32 nr_cpus_allowed;

@@ -21,6 +21,7 @@ unsafe extern "C" {
     fn replay_dequeue(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn replay_force(m: *mut Machine, now_ns: u64, cpu: i32, p: *mut Task);
     fn replay_change_cpus(m: *mut Machine, now_ns: u64, p: *mut Task, allowed: *const u64);
+    fn replay_requeue(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn replay_exit(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn replay_set_stays(p: *mut Task, stays: bool);
     fn replay_key(p: *const Task) -> u64;
@@ -97,6 +98,13 @@ impl Kernel {
         let p = self.task_pointer(task);
         // SAFETY: machine and task live; the mask has the length of a cpumask.
         self.with(|m| unsafe { replay_change_cpus(m, now_ns, p, words.as_ptr()) });
+    }
+
+    /// The task is taken from its run queue and put back, as it is.
+    pub fn replay_requeue(&mut self, now_ns: u64, task: TaskId) {
+        let p = self.task_pointer(task);
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { replay_requeue(m, now_ns, p) });
     }
 
     /// The task is gone.
