@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Packets that run ahead of the order of S: those of starved tasks (rescue.bpf.h), and
- * those of the agent. They are charged as usual, and their time is also taken from a
- * budget of 1/DRFQ_BUDGET_PART of a CPU.
+ * Packets that run ahead of the order of S: those of starved tasks (rescue.bpf.h), of the
+ * agent, and of tasks that end. They are charged as usual. What starved tasks and the agent
+ * use is also taken from a budget of 1/DRFQ_BUDGET_PART of a CPU.
  *
  * The agent needs little time, but beside tasks of high weight it would answer its
  * clients late. Its threads are known by their thread groups: one serves statistics, and
@@ -60,7 +60,7 @@ static void ahead_end(struct drfq_cpu *slot, const struct task_struct *p)
 	slot->ahead_pid = 0;
 	if (slot->ahead_cause == DRFQ_AHEAD_AGENT)
 		agent_until_ns = drfq_budget_spend(agent_until_ns, scx_bpf_now(), used_ns);
-	else
+	else if (slot->ahead_cause == DRFQ_AHEAD_RESCUED)
 		slot->rescue_until_ns =
 			drfq_budget_spend(slot->rescue_until_ns, scx_bpf_now(), used_ns);
 }

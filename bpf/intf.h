@@ -75,10 +75,11 @@ enum drfq_weights {
 #define DRFQ_EVENT_ENUM(name, text) DRFQ_EV_##name,
 enum drfq_event { DRFQ_EVENTS(DRFQ_EVENT_ENUM) DRFQ_NR_EVENTS };
 
-/* Why a packet runs ahead of the order of S. */
+/* Why a packet runs ahead of the order of S. Both of the first have a budget. */
 enum drfq_ahead {
 	DRFQ_AHEAD_RESCUED,
 	DRFQ_AHEAD_AGENT,
+	DRFQ_AHEAD_WITHOUT_BUDGET,
 };
 
 /* A valid label: the id of a memory controller's registers (registers.toml). */
@@ -148,8 +149,8 @@ struct drfq_cpu {
 	u32 rescue_cursor;
 	/* Not 0: the last task came from a far queue, or was looked for there (queue.bpf.h). */
 	u32 far_turn;
-	/* Not 0: the last rescue was an urgent one, so it is the turn of a starved task. */
-	u32 starved_turn;
+	/* Not 0: the last rescue was an urgent one, so it is the turn of the longest wait. */
+	u32 longest_turn;
 } __attribute__((aligned(64)));
 
 /* One record of the task iterator. User space reads it as bytes. */

@@ -125,6 +125,24 @@ static __always_inline bool task_leaves(const struct task_struct *p)
 	return (p->flags & PF_EXITING) && p->exit_state;
 }
 
+/*
+ * @p, with @t, goes to its CPU's local DSQ for its last switch, or where any CPU takes it if
+ * a higher class has that CPU.
+ */
+static __always_inline void dispatch_last(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+{
+	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
+
+	if (enq_flags & SCX_ENQ_REENQ) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
+		return;
+	}
+	/* A task that was rescued for this CPU needs the mark more. */
+	if (!slot->ahead_pid)
+		ahead_begin(slot, p, DRFQ_AHEAD_WITHOUT_BUDGET);
+	dispatch_local(p, t, enq_flags);
+}
+
 /* Returns the place of @p in its queue (ns): S, or one slice later after a yield. */
 static __always_inline u64 queue_key(struct task_struct *p, struct task_ctx *t)
 {
@@ -158,8 +176,7 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	if (task_leaves(p)) {
-		ahead_begin(cpu_slot(scx_bpf_task_cpu(p)), p, DRFQ_AHEAD_RESCUED);
-		dispatch_local(p, t, enq_flags);
+		dispatch_last(p, t, enq_flags);
 		return;
 	}
 	if (task_is_agent(p) && agent_budget_left()) {

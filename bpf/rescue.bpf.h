@@ -8,11 +8,11 @@
  *   - any task that waited for rescue_ns.
  *
  * The packet is charged as usual. All such packets of a CPU have a budget of
- * 1/DRFQ_BUDGET_PART of its time, and half of what it saves up is for urgent tasks. While
- * both wait, they take turns: urgent tasks may be many, and each waits again at once. So
- * at most about that part of a CPU departs from the weights, unless a task waits for
- * RESCUE_ALWAYS_NS: it is taken whatever the budget is. No weight holds if the watchdog
- * ends the scheduler.
+ * 1/DRFQ_BUDGET_PART of its time, and half of what it saves up is for urgent tasks. They
+ * may be many, and each waits again at once, so every second rescue takes the task that
+ * waits longest. So at most about that part of a CPU departs from the weights, unless a
+ * task waits for RESCUE_ALWAYS_NS: then it is taken without a budget, after what the budget
+ * allows. No weight holds if the watchdog ends the scheduler.
  *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
@@ -134,13 +134,13 @@ static __always_inline struct list_head *place_after(u32 pid, s32 cpu)
 }
 
 /*
- * Returns the thread id of the first task that may be rescued among those that wait on
- * the run queue of @cpu; 0 if none was found. @urgent: only an urgent one; the search
- * goes on where the last one ended. Otherwise one that starves.
+ * Returns the thread id of the first task that has waited on the run queue of @cpu for
+ * @least (jiffies); 0 if none was found. @urgent: only an urgent one; the search goes on
+ * where the last one ended.
  */
-static __noinline u32 rescue_find(s32 cpu, bool urgent)
+static __noinline u32 rescue_find(s32 cpu, u64 least, bool urgent)
 {
-	u64 least = urgent ? urgent_jiffies : starved_jiffies, jiffies = bpf_jiffies64();
+	u64 jiffies = bpf_jiffies64();
 	struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct list_head *node = NULL;
@@ -170,14 +170,14 @@ static __noinline u32 rescue_find(s32 cpu, bool urgent)
 }
 
 /* Moves the task with thread id @pid to the local DSQ of @cpu. Returns whether it did. */
-static __noinline bool rescue_task(s32 cpu, u32 pid)
+static __noinline bool rescue_task(s32 cpu, u32 pid, enum drfq_ahead cause)
 {
 	struct task_struct *p = bpf_task_from_pid(pid);
 	bool moved;
 
 	if (!p)
 		return false;
-	moved = ahead_take(cpu, p, DRFQ_AHEAD_RESCUED);
+	moved = ahead_take(cpu, p, cause);
 	if (moved)
 		count(DRFQ_EV_RESCUED);
 	bpf_task_release(p);
@@ -193,15 +193,15 @@ static __always_inline u32 rescue_choose(struct drfq_cpu *slot, s32 cpu)
 
 	if (!drfq_budget_left(until, now, 0))
 		return 0;
-	if (slot->starved_turn)
-		pid = rescue_find(cpu, false);
-	slot->starved_turn = 0;
+	if (slot->longest_turn)
+		pid = rescue_find(cpu, starved_jiffies, false);
+	slot->longest_turn = 0;
 	if (pid)
 		return pid;
-	pid = rescue_find(cpu, true);
-	slot->starved_turn = pid != 0;
+	pid = rescue_find(cpu, urgent_jiffies, true);
+	slot->longest_turn = pid != 0;
 	if (!pid && drfq_budget_left(until, now, RESCUE_RESERVE_NS))
-		pid = rescue_find(cpu, false);
+		pid = rescue_find(cpu, starved_jiffies, false);
 	return pid;
 }
 
@@ -217,11 +217,13 @@ static bool rescue(s32 cpu)
 	wait = longest_wait(cpu);
 	if (wait < rescue_jiffies)
 		return false;
-	pid = wait >= always_jiffies ? rescue_find(cpu, false) : 0;
-	if (pid && rescue_task(cpu, pid))
-		return true;
 	pid = rescue_choose(cpu_slot(cpu), cpu);
-	return pid && rescue_task(cpu, pid);
+	if (pid && rescue_task(cpu, pid, DRFQ_AHEAD_RESCUED))
+		return true;
+	if (!always_jiffies || wait < always_jiffies)
+		return false;
+	pid = rescue_find(cpu, always_jiffies, false);
+	return pid && rescue_task(cpu, pid, DRFQ_AHEAD_WITHOUT_BUDGET);
 }
 
 #endif /* DRFQ_RESCUE_BPF_H */

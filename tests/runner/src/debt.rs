@@ -54,12 +54,21 @@ impl Debt {
     }
 
     /// How late a timer that was due at this time (`CLOCK_MONOTONIC`, ns) may have fired, ns.
-    /// A long gap between the readings of V around it shows that something kept a CPU.
-    pub fn late_max_ns(&self, due_ns: u64) -> u64 {
+    /// A long gap between the readings of V around it shows that something kept a CPU. `None`
+    /// if the gap is too long to tell anything.
+    pub fn late_max_ns(&self, due_ns: u64) -> Option<u64> {
         let around = |w: &&[(u64, u64)]| w[0].0 <= due_ns && due_ns <= w[1].0;
         let window = self.v.windows(2).find(around);
-        let long = window.filter(|w| w[1].0 - w[0].0 > READINGS_APART_MAX_NS);
-        long.map_or(0, |w| w[1].0 - due_ns)
+        let Some(w) = window else {
+            return Some(0);
+        };
+        let apart_ns = w[1].0 - w[0].0;
+        let late_ns = if apart_ns > READINGS_APART_MAX_NS {
+            w[1].0 - due_ns
+        } else {
+            0
+        };
+        (apart_ns <= 3 * READINGS_APART_MAX_NS).then_some(late_ns)
     }
 }
 
@@ -269,9 +278,10 @@ mod tests {
     #[test]
     fn a_timer_may_fire_late_in_a_long_gap_between_readings() {
         let end = READINGS_APART_MAX_NS + 21;
-        let debt = debt(&[(10, 100), (20, 200), (end, 300)]);
-        assert_eq!([9, 10, 20].map(|at| debt.late_max_ns(at)), [0, 0, 0]);
-        assert_eq!(debt.late_max_ns(21), end - 21);
+        let debt = debt(&[(10, 100), (20, 200), (end, 300), (5 * end, 400)]);
+        assert_eq!([9, 10, 20].map(|at| debt.late_max_ns(at)), [Some(0); 3]);
+        assert_eq!(debt.late_max_ns(21), Some(end - 21));
+        assert_eq!(debt.late_max_ns(2 * end), None);
     }
 
     #[test]

@@ -312,8 +312,10 @@ impl View<'_> {
                         continue;
                     }
                     let after_due = |at_ns: u64| at_ns.saturating_sub(*due) as f64 / 1e6;
-                    let late_max_ns = debt.late_max_ns(*due);
-                    let earliest_ms = after_due(release.earliest_ns - late_max_ns);
+                    let Some(late_max_ns) = debt.late_max_ns(*due) else {
+                        continue;
+                    };
+                    let earliest_ms = after_due(release.earliest_ns.saturating_sub(late_max_ns));
                     let latest_ms = after_due(release.latest_ns) + within_ms;
                     let middle_ms = earliest_ms.midpoint(latest_ms);
                     hold_time(middle_ms, held_ms, latest_ms - middle_ms)

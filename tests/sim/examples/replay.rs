@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use drfq_sim::Config;
 use drfq_sim::replay::event::Recording;
 use drfq_sim::replay::order::{Order, Orders};
 use drfq_sim::replay::{Outcome, ROUNDING_NS, find_first_v, replay};
@@ -30,6 +31,10 @@ struct Options {
     /// this file; takes minutes
     #[arg(long, value_name = "FILE")]
     search: Option<PathBuf>,
+    /// Replay another scheduler, with a slice of so many us: neither the recorded order nor a
+    /// found one should explain it
+    #[arg(long, value_name = "US")]
+    slice_us: Option<u64>,
     /// Write rows for docs/results
     #[arg(long, value_name = "FILE")]
     rows: Option<PathBuf>,
@@ -71,21 +76,26 @@ fn print(outcome: &Outcome, show: usize) {
     }
 }
 
-/// Replays one trace. With `search`, its order is looked for first.
-fn run(path: &Path, show: usize, search: bool, orders: &mut Orders) -> Result<Vec<Row>, String> {
+/// Replays one trace. With `--search`, its order is looked for first.
+fn run(path: &Path, options: &Options, orders: &mut Orders) -> Result<Vec<Row>, String> {
+    let change = |config: &mut Config| {
+        if let Some(us) = options.slice_us {
+            config.slice_ns = us * 1000;
+        }
+    };
     let recording = find_first_v(Recording::read(path)?)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     println!("{name}, kernel {}", recording.kernel);
-    let recorded = replay(&recording, |_| {})?;
-    print(&recorded, show);
-    if search {
-        let order = Order::search(&recording)?;
+    let recorded = replay(&recording, change)?;
+    print(&recorded, options.show);
+    if options.search.is_some() {
+        let order = Order::search(&recording, change)?;
         orders.0.insert(name.clone().into_owned(), order);
     }
     let order = orders.of(&name);
     println!("{name}, {} events moved", order.moved());
-    let ordered = replay(&order.apply(&recording), |_| {})?;
-    print(&ordered, show);
+    let ordered = replay(&order.apply(&recording)?, change)?;
+    print(&ordered, options.show);
     Ok(rows_of(&name, &recorded, &order, &ordered))
 }
 
@@ -98,12 +108,7 @@ fn run_all(options: &Options, directory: &Path) -> Result<Rows, String> {
     };
     let mut rows = Rows::default();
     for path in &options.traces {
-        rows.extend(run(
-            path,
-            options.show,
-            options.search.is_some(),
-            &mut orders,
-        )?);
+        rows.extend(run(path, options, &mut orders)?);
     }
     if let Some(file) = &options.search {
         let written = std::fs::write(file, orders.text()?);

@@ -2,17 +2,21 @@
 //! The order of what CPUs did between their points.
 //!
 //! A recording has the order of the points. What a CPU does from one of its points to the next,
-//! as reading how many CPUs are busy, it may do before or after events of other CPUs that lie
-//! between both. A replay does it at once. [`Order::search`] asks what the kernel did: it looks
-//! for the event whose effect comes too early, where S or a decision first differs.
+//! as reading how many CPUs are busy or ending another CPU's slice, it may do before or after
+//! events of other CPUs that lie between both. A replay does it at once. [`Order::search`] asks
+//! what the kernel did: it looks for the event whose effect comes too early, where S or a decision
+//! first differs. It leaves alone what the recording does order: what concerns a queue, the idle
+//! CPUs, or the same task.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Event, Recording};
+use super::event::{Event, Recording, What};
+use super::strand::Point;
 use super::{Outcome, ROUNDING_NS, replay};
+use crate::config::Config;
 
 /// How many places are tried before each error.
 const PLACES: usize = 400;
@@ -63,13 +67,49 @@ fn progress(faults: &[Fault], given_up: &BTreeSet<(u64, i64)>) -> (u64, usize) {
     (first_ns, usize::MAX - faults.len())
 }
 
-/// Each event with each event of other CPUs before the next one of its own CPU.
+/// The task that an event is about.
+fn task_of(what: What) -> Option<i64> {
+    match what {
+        What::Enqueue(pid, ..) | What::Dequeue(pid, ..) | What::Next(pid, ..) => Some(pid),
+        What::Tick(pid) | What::Select(pid, ..) | What::Put(pid, _) => Some(pid),
+        What::Fork(_, pid) | What::Free(pid) | What::Switch(pid, _) => Some(pid),
+        What::Allowed(pid, _) | What::Weight(pid, _) | What::Move(pid, _) => Some(pid),
+        _ => None,
+    }
+}
+
+/// Whether an event shows what is on a queue, or changes it.
+fn concerns_a_queue(what: What) -> bool {
+    let points = [Point::Look, Point::Begin, Point::Unlink, Point::Take];
+    match what {
+        What::Reach(point, _) => points.contains(&point),
+        What::Put(..) | What::Enqueued | What::Enqueue(.., true) => true,
+        _ => false,
+    }
+}
+
+/// Whether an event shows which CPUs idle, or changes it.
+fn concerns_idle_cpus(what: What) -> bool {
+    matches!(what, What::Idle(_) | What::Reach(Point::Idle, _))
+}
+
+/// Whether the order of two events is known: both tell the same state.
+fn ordered(a: What, b: What) -> bool {
+    concerns_a_queue(a) && concerns_a_queue(b)
+        || concerns_idle_cpus(a) && concerns_idle_cpus(b)
+        || task_of(a).is_some() && task_of(a) == task_of(b)
+}
+
+/// Each event with each event of other CPUs that it may follow: one before the next event of its
+/// own CPU, with none between whose order is known.
 fn places(recording: &Recording) -> Vec<(usize, usize)> {
     let mut next_of_cpu = HashMap::new();
     let mut found = Vec::new();
     for (index, event) in recording.events.iter().enumerate().rev() {
         if let Some(next) = next_of_cpu.insert(event.cpu, index) {
-            found.extend((index + 1..next).rev().map(|after| (index, after)));
+            let open = |after: &usize| !ordered(event.what, recording.events[*after].what);
+            let last = (index + 1..next).take_while(open).last().unwrap_or(index);
+            found.extend((index + 1..=last).rev().map(|after| (index, after)));
         }
     }
     found.reverse();
@@ -83,7 +123,10 @@ impl Order {
     }
 
     /// The recording in this order.
-    pub fn apply(&self, recording: &Recording) -> Recording {
+    ///
+    /// # Errors
+    /// If the order is of another recording.
+    pub fn apply(&self, recording: &Recording) -> Result<Recording, String> {
         fn emit(
             index: usize,
             follow: &HashMap<usize, Vec<usize>>,
@@ -105,7 +148,10 @@ impl Order {
         for index in (0..recording.events.len()).filter(|index| !moved.contains(index)) {
             emit(index, &follow, &recording.events, &mut ordered.events);
         }
-        ordered
+        if ordered.events.len() != recording.events.len() {
+            return Err("the order of events is that of another recording".into());
+        }
+        Ok(ordered)
     }
 
     /// Whether each CPU's events stay in their order with `place`: an event may not follow one
@@ -128,10 +174,12 @@ impl Order {
     /// the one event that must come later for the next fault to come latest. A fault without such
     /// an event stays, and a few of them end the search.
     ///
+    /// `change`: what differs from the scheduler that was recorded.
+    ///
     /// # Errors
     /// If the scheduler asks to be ended in the recorded order.
-    pub fn search(recording: &Recording) -> Result<Self, String> {
-        let run = |order: &Self| replay(&order.apply(recording), |_| {});
+    pub fn search(recording: &Recording, change: impl Fn(&mut Config)) -> Result<Self, String> {
+        let run = |order: &Self| replay(&order.apply(recording)?, &change);
         let places = places(recording);
         let mut order = Self::default();
         let mut now = faults(&run(&order)?);
