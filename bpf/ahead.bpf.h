@@ -65,6 +65,15 @@ static void ahead_end(struct drfq_cpu *slot, const struct task_struct *p)
 			drfq_budget_spend(slot->rescue_until_ns, scx_bpf_now(), used_ns);
 }
 
+/*
+ * Returns whether @p has ended but for its last switch. Its parent may have reaped it: then
+ * no thread id finds it, so it could not be rescued from a queue.
+ */
+static __always_inline bool task_leaves(const struct task_struct *p)
+{
+	return (p->flags & PF_EXITING) && p->exit_state;
+}
+
 /* Returns whether @p is a thread of the agent. */
 static __always_inline bool task_is_agent(const struct task_struct *p)
 {

@@ -117,15 +117,6 @@ static __always_inline bool goes_to_local_dsq(struct task_struct *p, struct task
 }
 
 /*
- * Returns whether @p has ended but for its last switch. Its parent may have reaped it: then
- * no thread id finds it, so it could not be rescued from a queue.
- */
-static __always_inline bool task_leaves(const struct task_struct *p)
-{
-	return (p->flags & PF_EXITING) && p->exit_state;
-}
-
-/*
  * @p, with @t, goes to its CPU's local DSQ for its last switch, or where any CPU takes it if
  * a higher class has that CPU.
  */
