@@ -126,6 +126,7 @@ static __always_inline void dispatch_last(struct task_struct *p, struct task_ctx
 
 	if (enq_flags & SCX_ENQ_REENQ) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
+		kick_idle_for(p);
 		return;
 	}
 	/* A task that was rescued for this CPU needs the mark more. */

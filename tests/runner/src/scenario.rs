@@ -225,7 +225,8 @@ pub struct Within {
 pub enum Hold {
     /// When V reaches S - K, between two readings of V.
     Vtime {
-        /// Longest time after V was seen there, ms: a CPU looks when its packet ends.
+        /// The hold ends at most so late after V was read there, ms. A CPU looks at held
+        /// tasks when its packet ends.
         within_ms: f64,
     },
     /// At once, because nothing else runs: at most so late.

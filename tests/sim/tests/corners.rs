@@ -179,3 +179,19 @@ fn a_task_dispatched_to_a_cpu_that_a_higher_class_takes_runs_on_another_one() {
     assert_eq!(kernel.schedule(MS, other), Some(task));
     assert_eq!(kernel.place(task), Place::Running);
 }
+
+/// It has only its last switch to do, and no rescue could find it in a queue.
+#[test]
+fn a_reaped_task_runs_on_another_cpu_than_the_one_that_a_higher_class_takes() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let task = kernel.task_new(0, None, CpuSet::ALL, 0, false);
+    kernel.wake_new(0, task);
+    let first = kernel.task_cpu(task);
+    kernel.take_rescheds();
+    assert_eq!(kernel.schedule(0, first), Some(task));
+    kernel.reap(task);
+    kernel.take_cpu(MS, first);
+    let other = 1 - first;
+    assert!(kernel.take_rescheds().contains(&other), "nothing wakes it");
+    assert_eq!(kernel.schedule(MS, other), Some(task));
+}
