@@ -28,6 +28,14 @@ static struct shared_u32 held_hint;
 /* When the longest hold reaches its bound (scx_bpf_now(), ns); 0: no task is held. */
 static struct shared_u64 hold_due_ns;
 
+/*
+ * Thread ids of tasks that were released and have not run since: one for each remainder of
+ * thread ids, 0 for none. The search for starved tasks reads it, because it cannot look up a
+ * task's account. A task that another one replaced here is rescued later, like any other.
+ */
+#define HOLD_RELEASED_MAX 256
+static u32 hold_released[HOLD_RELEASED_MAX];
+
 /* Least time between two searches for holds at their bound (ns). */
 #define HOLD_SEARCH_NS 10000000
 
@@ -137,6 +145,34 @@ static void hold_end(struct task_ctx *t)
 		t->max_held_ns = waited;
 }
 
+/* Ends the hold of @p, with @t, which goes to its queue. */
+static void hold_leave(const struct task_struct *p, struct task_ctx *t)
+{
+	u32 pid = p->pid;
+
+	hold_end(t);
+	t->flags |= DRFQ_TASK_RELEASED;
+	WRITE_ONCE(hold_released[pid % HOLD_RELEASED_MAX], pid);
+}
+
+/* Returns whether @p, which waits, was released from a hold. */
+static __always_inline bool hold_was_released(const struct task_struct *p)
+{
+	u32 pid = p->pid;
+
+	return READ_ONCE(hold_released[pid % HOLD_RELEASED_MAX]) == pid;
+}
+
+/* @p, with @t, runs: it waits no longer after its hold. */
+static __always_inline void hold_forget(const struct task_struct *p, struct task_ctx *t)
+{
+	if (!(t->flags & DRFQ_TASK_RELEASED))
+		return;
+	t->flags &= ~DRFQ_TASK_RELEASED;
+	if (hold_was_released(p))
+		WRITE_ONCE(hold_released[(u32)p->pid % HOLD_RELEASED_MAX], 0);
+}
+
 /*
  * Moves the held task @p of the iteration @it to its queue, in order of S, because of
  * @cause. Returns whether it was still held.
@@ -152,7 +188,7 @@ static void hold_end(struct task_ctx *t)
 		if (__moved) {                                                                     \
 			queue_announce(__dsq);                                                     \
 			if (t)                                                                     \
-				hold_end(t);                                                       \
+				hold_leave(p, t);                                                  \
 			count(cause);                                                              \
 			kick_idle_for(p);                                                          \
 		}                                                                                  \

@@ -144,9 +144,11 @@ struct drfq_cpu {
 	u32 ahead_cause;
 	u64 ahead_exec_ns;
 	/* Time until which the budget of rescues is used up (scx_bpf_now(), ns), and
-	 * the thread id at which the search for urgent tasks goes on; 0: at the start. */
+	 * the thread ids at which the searches for urgent tasks and for readers of RCU go on;
+	 * 0: at the start. */
 	u64 rescue_until_ns;
-	u32 rescue_cursor;
+	u32 urgent_cursor;
+	u32 reader_cursor;
 	/* Not 0: the last task came from a far queue, or was looked for there (queue.bpf.h). */
 	u32 far_turn;
 	/* Not 0: the last rescue was an urgent one, so it is the turn of the longest wait. */
@@ -183,6 +185,7 @@ enum drfq_task_flags {
 	DRFQ_TASK_HELD = 1 << 2, /* held by delayed wake-up */
 	DRFQ_TASK_KTHREAD = 1 << 3, /* a kernel thread */
 	DRFQ_TASK_INDEBTED = 1 << 4, /* a device moved bytes for it while it was blocked */
+	DRFQ_TASK_RELEASED = 1 << 5, /* released from a hold, and not run since */
 	DRFQ_TASK_SYNC = 1 << 6, /* its waker is about to block (SCX_WAKE_SYNC) */
 	DRFQ_TASK_RULED = 1 << 7, /* a rule gives its weight; only in drfq_task_stat */
 };

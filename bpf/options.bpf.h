@@ -39,7 +39,7 @@ const volatile u64 preempt_margin_ns = 1000000;
 const volatile u64 steal_margin_ns = 1000000;
 
 /* Longest time that delayed wake-up holds a task (wall clock, ns). */
-const volatile u64 hold_max_ns = 1000000000;
+const volatile u64 hold_max_ns = 300000000;
 
 /* A task that waits for longer may run ahead of its turn (wall clock, ns). */
 const volatile u64 rescue_ns = 2000000000;

@@ -4,15 +4,17 @@
  * ones, or one of many tasks, less than once in 30 s. Then the kernel's watchdog ends
  * the scheduler. So a CPU that dispatches may take one of these before the order of S:
  *   - an urgent task that waited for RESCUE_URGENT_NS. A task is urgent if it was
- *     preempted in a read section of RCU, or is a kernel thread: others wait for it.
+ *     preempted in a read section of RCU, or is a kernel thread: others wait for it. It
+ *     also is if it was held (hold.bpf.h): it may be far after V.
  *   - any task that waited for rescue_ns.
  *
  * The packet is charged as usual. All such packets of a CPU have a budget of
  * 1/DRFQ_BUDGET_PART of its time, and half of what it saves up is for urgent tasks. They
  * may be many, and each waits again at once, so every second rescue takes the task that
  * waits longest. So at most about that part of a CPU departs from the weights, unless a
- * task waits for RESCUE_ALWAYS_NS: then it is taken without a budget, after what the budget
- * allows. No weight holds if the watchdog ends the scheduler.
+ * task waits for too long. Then it is taken without a budget, after what the budget allows:
+ * any task after RESCUE_ALWAYS_NS, before the watchdog acts, and a reader of RCU after
+ * RESCUE_READER_NS, before RCU reports a stall. The kernel ends the scheduler for either.
  *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
@@ -22,8 +24,9 @@
 #ifndef DRFQ_RESCUE_BPF_H
 #define DRFQ_RESCUE_BPF_H
 
-/* How long an urgent task waits before it may be rescued (wall clock, ns). */
-#define RESCUE_URGENT_NS 500000000ULL
+/* How long an urgent task waits before it may be rescued (wall clock, ns). The time of a
+ * hold counts. So a hold and the wait that follows it last half a second, with a margin. */
+#define RESCUE_URGENT_NS 400000000ULL
 
 /* Longer waits are counted (wall clock, ns). */
 #define RESCUE_LATE_NS 10000000000ULL
@@ -31,6 +34,11 @@
 /* How long any task waits before it is rescued without a budget (wall clock, ns): half of
  * what the watchdog allows. */
 #define RESCUE_ALWAYS_NS 15000000000ULL
+
+/* How long a task that was preempted in a read section of RCU waits before it is rescued
+ * without a budget (wall clock, ns). RCU reports a stall after 21 s by default, in which
+ * such a task may be preempted again. */
+#define RESCUE_READER_NS 5000000000ULL
 
 /* What a budget must have left for a task that is not urgent (wall clock, ns). */
 #define RESCUE_RESERVE_NS (DRFQ_BUDGET_WINDOW_NS / 2)
@@ -40,9 +48,17 @@
 
 extern struct rq runqueues __ksym;
 
-/* RESCUE_URGENT_NS, rescue_ns, the smaller of both, RESCUE_LATE_NS and RESCUE_ALWAYS_NS in
- * jiffies; 0 until the timer has measured the length of a jiffy. */
-static u64 urgent_jiffies, starved_jiffies, rescue_jiffies, late_jiffies, always_jiffies;
+/* Whom a search looks for. */
+enum rescue_whom {
+	RESCUE_ANY,
+	RESCUE_URGENT,
+	RESCUE_READER,
+};
+
+/* RESCUE_URGENT_NS, rescue_ns, the smaller of both, RESCUE_LATE_NS, RESCUE_ALWAYS_NS and
+ * RESCUE_READER_NS in jiffies; 0 until the timer has measured the length of a jiffy. */
+static u64 urgent_jiffies, starved_jiffies, rescue_jiffies, late_jiffies, always_jiffies,
+	reader_jiffies;
 
 /* The timer's first reading of both clocks. */
 static u64 first_ns, first_jiffies;
@@ -69,6 +85,7 @@ static void rescue_measure_jiffy(void)
 	starved_jiffies = rescue_ns / jiffy_ns;
 	late_jiffies = RESCUE_LATE_NS / jiffy_ns;
 	always_jiffies = RESCUE_ALWAYS_NS / jiffy_ns;
+	reader_jiffies = RESCUE_READER_NS / jiffy_ns;
 	WRITE_ONCE(rescue_jiffies,
 		   urgent_jiffies < starved_jiffies ? urgent_jiffies : starved_jiffies);
 }
@@ -94,11 +111,20 @@ static __always_inline struct task_struct *waiting_task(struct list_head *node)
 			     struct task_struct);
 }
 
-static __always_inline bool task_is_urgent(const struct task_struct *p)
+/* Returns whether @p is in a read section of RCU. Each BPF program makes one around
+ * itself, in the current task. */
+static __always_inline bool task_reads_rcu(const struct task_struct *p)
 {
-	if (bpf_core_field_exists(p->rcu_read_lock_nesting) && p->rcu_read_lock_nesting > 0)
+	s32 own = (u32)p->pid == (u32)bpf_get_current_pid_tgid();
+
+	return bpf_core_field_exists(p->rcu_read_lock_nesting) && p->rcu_read_lock_nesting > own;
+}
+
+static __always_inline bool rescue_wants(const struct task_struct *p, enum rescue_whom whom)
+{
+	if (whom == RESCUE_ANY || task_reads_rcu(p))
 		return true;
-	return task_is_kthread(p);
+	return whom == RESCUE_URGENT && (task_is_kthread(p) || hold_was_released(p));
 }
 
 /* Returns how long the longest wait on the run queue of @cpu is (jiffies). */
@@ -134,22 +160,21 @@ static __always_inline struct list_head *place_after(u32 pid, s32 cpu)
 }
 
 /*
- * Returns the thread id of the first task that has waited on the run queue of @cpu for
- * @least (jiffies); 0 if none was found. @urgent: only an urgent one; the search goes on
- * where the last one ended.
+ * Returns the thread id of the first task of @whom that has waited on the run queue of @cpu
+ * for @least (jiffies); 0 if none was found. @cursor: not NULL, the search goes on at the
+ * task that has this thread id, and *@cursor becomes where it ends.
  */
-static __noinline u32 rescue_find(s32 cpu, u64 least, bool urgent)
+static __noinline u32 rescue_find(s32 cpu, u64 least, enum rescue_whom whom, u32 *cursor)
 {
 	u64 jiffies = bpf_jiffies64();
 	struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
-	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct list_head *node = NULL;
 	u32 i, last = 0;
 
 	if (!rq)
 		return 0;
-	if (urgent && slot->rescue_cursor)
-		node = place_after(slot->rescue_cursor, cpu);
+	if (cursor && *cursor)
+		node = place_after(*cursor, cpu);
 	if (!node)
 		node = rq->scx.runnable_list.next;
 	bpf_for(i, 0, RESCUE_STEPS) {
@@ -160,12 +185,12 @@ static __noinline u32 rescue_find(s32 cpu, u64 least, bool urgent)
 			break;
 		}
 		last = p->pid;
-		if (waiting_dsq(p) && (!urgent || task_is_urgent(p)))
+		if (waiting_dsq(p) && rescue_wants(p, whom))
 			return last;
 		node = p->scx.runnable_node.next;
 	}
-	if (urgent)
-		slot->rescue_cursor = last;
+	if (cursor)
+		*cursor = last;
 	return 0;
 }
 
@@ -194,21 +219,35 @@ static __always_inline u32 rescue_choose(struct drfq_cpu *slot, s32 cpu)
 	if (!drfq_budget_left(until, now, 0))
 		return 0;
 	if (slot->longest_turn)
-		pid = rescue_find(cpu, starved_jiffies, false);
+		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, NULL);
 	slot->longest_turn = 0;
 	if (pid)
 		return pid;
-	pid = rescue_find(cpu, urgent_jiffies, true);
+	pid = rescue_find(cpu, urgent_jiffies, RESCUE_URGENT, &slot->urgent_cursor);
 	slot->longest_turn = pid != 0;
 	if (!pid && drfq_budget_left(until, now, RESCUE_RESERVE_NS))
-		pid = rescue_find(cpu, starved_jiffies, false);
+		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, NULL);
+	return pid;
+}
+
+/* Returns the thread id of the task that @cpu, of @slot, rescues without a budget, after
+ * its longest wait of @wait (jiffies); 0: none. */
+static __always_inline u32 rescue_overdue(struct drfq_cpu *slot, s32 cpu, u64 wait)
+{
+	u32 pid = 0;
+
+	if (reader_jiffies && wait >= reader_jiffies)
+		pid = rescue_find(cpu, reader_jiffies, RESCUE_READER, &slot->reader_cursor);
+	if (!pid && always_jiffies && wait >= always_jiffies)
+		pid = rescue_find(cpu, always_jiffies, RESCUE_ANY, NULL);
 	return pid;
 }
 
 /* Called by ops.dispatch of @cpu: takes a task that waited for too long, if there is one
- * and the budget allows it. Returns whether it did. */
+ * and the budget allows it, or if it is overdue. Returns whether it did. */
 static bool rescue(s32 cpu)
 {
+	struct drfq_cpu *slot = cpu_slot(cpu);
 	u64 wait;
 	u32 pid;
 
@@ -217,12 +256,10 @@ static bool rescue(s32 cpu)
 	wait = longest_wait(cpu);
 	if (wait < rescue_jiffies)
 		return false;
-	pid = rescue_choose(cpu_slot(cpu), cpu);
+	pid = rescue_choose(slot, cpu);
 	if (pid && rescue_task(cpu, pid, DRFQ_AHEAD_RESCUED))
 		return true;
-	if (!always_jiffies || wait < always_jiffies)
-		return false;
-	pid = rescue_find(cpu, always_jiffies, false);
+	pid = rescue_overdue(slot, cpu, wait);
 	return pid && rescue_task(cpu, pid, DRFQ_AHEAD_WITHOUT_BUDGET);
 }
 

@@ -19,15 +19,6 @@ static u32 throttle_looks;
 /* signal->flags: all threads of the process exit. */
 #define SIGNAL_GROUP_EXIT 4
 
-/* Returns whether @p is in a read section of RCU. Each BPF program makes one around
- * itself, in the current task. */
-static __always_inline bool task_reads_rcu(const struct task_struct *p)
-{
-	s32 own = (u32)p->pid == (u32)bpf_get_current_pid_tgid();
-
-	return bpf_core_field_exists(p->rcu_read_lock_nesting) && p->rcu_read_lock_nesting > own;
-}
-
 /* Returns whether others may wait for @p, or for what it frees. */
 static __always_inline bool throttle_exempts(const struct task_struct *p)
 {

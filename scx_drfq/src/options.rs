@@ -67,7 +67,7 @@ pub struct Options {
     pub hold_slices: Option<u64>,
 
     /// Longest time that delayed wake-up holds a task
-    /// [milliseconds, 1 to 10000; default 1000]
+    /// [milliseconds, 1 to 10000; default 300]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub hold_max_ms: Option<u64>,
 
@@ -208,7 +208,7 @@ impl Options {
                 true => HOLD_NEVER_NS,
                 false => slices(self.hold_slices.unwrap_or(10)),
             },
-            hold_max_ns: self.hold_max_ms.unwrap_or(1000) * 1_000_000,
+            hold_max_ns: self.hold_max_ms.unwrap_or(300) * 1_000_000,
             rescue_ns: self.rescue_ms * 1_000_000,
             preempt_margin_ns: margin_ns(self.preempt_margin_us),
             steal_margin_ns: margin_ns(self.steal_margin_us),
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(config.cap_ns, 40_000_000);
         assert_eq!(config.hold_ns, 40_000_000);
         assert_eq!(config.delta_ns, 40_000_000);
-        assert_eq!(config.hold_max_ns, 1_000_000_000);
+        assert_eq!(config.hold_max_ns, 300_000_000);
         assert_eq!(config.rescue_ns, 2_000_000_000);
         assert_eq!(config.preempt_margin_ns, 1_000_000);
         assert_eq!(

@@ -303,6 +303,7 @@ impl View<'_> {
                 Hold::Bound {
                     bound_ms,
                     within_ms,
+                    ..
                 } => hold_time(*bound_ms, held_ms, *within_ms),
                 Hold::Vtime { within_ms } => {
                     let Some(release) = debt.release(HOLD_NS) else {
@@ -321,7 +322,11 @@ impl View<'_> {
                     hold_time(middle_ms, held_ms, latest_ms - middle_ms)
                 }
             });
-            found.push(unjudged("wake-up to run", "ms", waited_ms));
+            let what = "wake-up to run";
+            found.push(match hold {
+                Hold::Bound { run_ms, .. } => at_most(what, "ms", *run_ms, waited_ms),
+                _ => unjudged(what, "ms", waited_ms),
+            });
         }
         ensure!(
             !found.is_empty(),

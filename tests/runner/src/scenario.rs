@@ -240,6 +240,8 @@ pub enum Hold {
         bound_ms: f64,
         /// Largest error, ms: a CPU looks when its packet ends.
         within_ms: f64,
+        /// Longest time from the wake-up to the CPU, ms.
+        run_ms: f64,
     },
 }
 

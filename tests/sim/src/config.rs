@@ -84,7 +84,7 @@ impl Config {
             exact_slices: false,
             preempt_margin_ns: margin_ns,
             steal_margin_ns: margin_ns,
-            hold_max_ns: SEC,
+            hold_max_ns: 300 * MS,
             rescue_ns: 2 * SEC,
             wait_bound_ns: u64::MAX,
             skewed_ticks: false,

@@ -287,6 +287,7 @@ impl Sim {
             match (held, t.held_since_ns) {
                 (true, None) => {
                     t.held_since_ns = Some(now);
+                    t.hold_began_ns = Some(now);
                     t.waits_since_ns = None;
                 }
                 (false, Some(since)) => {
@@ -382,6 +383,9 @@ impl Sim {
     fn start(&mut self, cpu: usize, next: TaskId) {
         let now = self.now_ns;
         let t = &mut self.tasks[next];
+        if let Some(since) = t.hold_began_ns.take() {
+            t.report.max_hold_to_run_ns = t.report.max_hold_to_run_ns.max(now - since);
+        }
         if let Some(since) = t.waits_since_ns.take() {
             t.report.max_wait_ns = t.report.max_wait_ns.max(now - since);
             if t.waits_woken {

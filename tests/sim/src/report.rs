@@ -18,6 +18,8 @@ pub struct TaskReport {
     pub dma_bytes: u64,
     /// Longest wait for a CPU, without holds. A wait that goes on counts so far.
     pub max_wait_ns: u64,
+    /// Longest time from the begin of a hold to the CPU. One that goes on counts so far.
+    pub max_hold_to_run_ns: u64,
     /// Time from each wake-up, or release of a hold, to the CPU; in order.
     pub wake_latencies_ns: Vec<u64>,
     /// Length of each hold; in order.

@@ -92,6 +92,8 @@ pub struct Task {
     pub allowed: CpuSet,
     /// Since when it is held, ns.
     pub held_since_ns: Option<u64>,
+    /// When the hold began after which it has not run, ns.
+    pub hold_began_ns: Option<u64>,
     /// Since when it waits for a CPU, ns; the end of a hold restarts it.
     pub waits_since_ns: Option<u64>,
     /// Whether the present wait began with a wake-up.
@@ -116,6 +118,7 @@ impl Task {
             last_dma_bytes: 0,
             allowed: spec.allowed,
             held_since_ns: None,
+            hold_began_ns: None,
             waits_since_ns: None,
             waits_woken: false,
             report: TaskReport {
@@ -127,9 +130,11 @@ impl Task {
     }
     /// What is reported of it at `now_ns`.
     pub fn report_at(&self, now_ns: u64) -> TaskReport {
-        let waits_ns = self.waits_since_ns.map_or(0, |since| now_ns - since);
+        let until_now = |since: Option<u64>| since.map_or(0, |since| now_ns - since);
+        let report = &self.report;
         TaskReport {
-            max_wait_ns: self.report.max_wait_ns.max(waits_ns),
+            max_wait_ns: report.max_wait_ns.max(until_now(self.waits_since_ns)),
+            max_hold_to_run_ns: report.max_hold_to_run_ns.max(until_now(self.hold_began_ns)),
             ..self.report.clone()
         }
     }

@@ -159,7 +159,7 @@ fn a_restored_task_goes_on_from_where_it_was_charged_to() {
 #[test]
 fn a_held_task_is_released_to_the_queue_of_its_own_llc() {
     let mut specs = hogs(&[weight_one(); 6]);
-    specs.push(reader(MEM / 5).allowed(CpuSet::of(0b1100)));
+    specs.push(reader(MEM / 16).allowed(CpuSet::of(0b1100)));
     let report = run(Config::new(4).llcs(2).memory(MEM), specs, 20);
     assert!(report.counters.released_vtime > 10);
 }

@@ -21,7 +21,8 @@ fn reader(dma_ms: u64) -> TaskSpec {
 #[test]
 fn an_indebted_task_is_held_until_v_reaches_s_minus_k() {
     for (cpus, hog_count, dma_ms) in [(2, 1, 100), (2, 1, 41), (4, 2, 200), (2, 4, 100)] {
-        let config = Config::new(cpus).memory(MEM).charging(Charging::Busy);
+        let mut config = Config::new(cpus).memory(MEM).charging(Charging::Busy);
+        config.hold_max_ns = SEC;
         let (k, max_step) = (config.conf.hold_ns, config.tick_ns + config.slice_ns / 4);
         let mut specs = vec![reader(dma_ms)];
         specs.extend(hogs(&vec![weight_one(); hog_count]));
@@ -170,4 +171,26 @@ fn a_held_reader_gets_the_dominant_share_of_a_hog() {
         (reader / hog - 1.0).abs() < 0.02,
         "{reader:.4} of the memory, {hog:.4} of the CPUs"
     );
+}
+
+/// A debt may be worth seconds, and V may pass it slowly. It keeps no task from a CPU for longer
+/// than that.
+#[test]
+fn a_hold_and_the_wait_after_it_take_at_most_half_a_second() {
+    for (hog_count, hog_weight) in [(4, weight_one()), (24, weight_one()), (4, nice(-20))] {
+        for dma_ms in [45, 300, 5000] {
+            for charging in [Charging::Busy, Charging::Contended] {
+                let config = Config::new(2).memory(MEM).charging(charging);
+                let mut specs = vec![reader(dma_ms), reader(dma_ms)];
+                specs.extend(hogs(&vec![hog_weight; hog_count]));
+                let report = run(config, specs, 60);
+                let holds: usize = report.tasks[..2].iter().map(|t| t.holds_ns.len()).sum();
+                assert!(holds > 20, "{holds} holds");
+                for task in &report.tasks[..2] {
+                    let wait = task.max_hold_to_run_ns / MS;
+                    assert!(wait <= 500, "{dma_ms} ms beside {hog_count}: {wait} ms");
+                }
+            }
+        }
+    }
 }

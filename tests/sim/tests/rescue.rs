@@ -166,6 +166,24 @@ fn a_reader_of_rcu_runs_within_a_second() {
     }
 }
 
+/// A host that stops the virtual CPU makes packets of 32 ms. A round of 600 tasks takes 19 s, and
+/// the budget is for 1.5 rescues a second. RCU reports a stall after 21 s.
+#[test]
+fn a_hundred_readers_of_rcu_run_long_before_a_stall() {
+    let mut config = Config::new(1);
+    config.tick_ns = 28 * MS;
+    let mut sim = Sim::new(config, hogs(&vec![weight_one(); 600]));
+    sim.run_until(MS);
+    for reader in (0..600).step_by(6) {
+        sim.kernel().set_rcu_reader(reader, true);
+    }
+    let report = sim.run_until(90 * SEC);
+    for reader in (0..600).step_by(6) {
+        let wait = longest_wait(&report, reader..reader + 1);
+        assert!(wait < 10.0, "{wait:.2} s");
+    }
+}
+
 #[test]
 fn a_kernel_thread_runs_within_a_second() {
     for hogs_per_cpu in [4, 400, 2000] {
