@@ -39,6 +39,8 @@ TROUBLE = (
     "WARNING:",
     "BUG:",
 )
+# So many lines of the kernel's log are shown from each such line on.
+EXPLAINED = 12
 
 
 def churn(ended):
@@ -61,9 +63,21 @@ def churn(ended):
 
 
 def log():
-    """The lines of the kernel's log that tell of trouble."""
+    """The lines of the kernel's log that tell of trouble, each with the lines that explain it."""
     text = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
-    return [line for line in text.splitlines() if any(word in line for word in TROUBLE)]
+    lines = text.splitlines()
+    begins = [i for i, line in enumerate(lines) if any(word in line for word in TROUBLE)]
+    return ["\n".join(lines[i : i + EXPLAINED]) for i in begins]
+
+
+def counts():
+    """The agent's counts. It may answer late in such a crowd."""
+    for _ in range(5):
+        try:
+            return stats()["system"]
+        except TimeoutError:
+            print("the agent did not answer in time", flush=True)
+    return {}
 
 
 def main():
@@ -86,7 +100,7 @@ def main():
             print(f"{time.monotonic() - begin:.0f} s: at most {most} runnable, trouble: {len(log())}", flush=True)
     lasted = time.monotonic() - begin
     loaded = agent is not None and agent.poll() is None and state() == "enabled"
-    events = stats()["system"] if loaded else {}
+    events = counts() if loaded else {}
     ended.set()
     for process in (taker, stress):
         process.kill()
