@@ -85,6 +85,13 @@ enum drfq_charging {
 /* Slack that bus_vt has beyond a / w behind B (ns): two units of the registers. */
 #define DRFQ_BUS_SLACK_NS (2ULL << DRFQ_REGISTER_SHIFT)
 
+/*
+ * How far device traffic may put bus_vt beyond B + a / w at weight 1 (ns of virtual time).
+ * It exceeds the memory time of what a device has in flight, so under contention nothing is
+ * forgiven.
+ */
+#define DRFQ_BUS_LEAD_NS 100000000ULL
+
 /* The machine and the algorithm's constants. They do not change after load. */
 struct drfq_conf {
 	/* c: number of CPUs that the scheduler manages, at least 1. */
@@ -330,6 +337,19 @@ DRFQ_FN u64 drfq_bus_advance(const struct drfq_flow *f, const struct drfq_conf *
 DRFQ_FN void drfq_bus_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v)
 {
 	f->bus_vt = drfq_later(f->bus_vt, bus_v - drfq_bus_credit(f, c));
+}
+
+/*
+ * Lowers bus_vt to at most B + a / w, the slack and the lead at w. @bus_v: B (ns). B does not
+ * follow device traffic. Without this limit, a flow whose devices used memory that nobody
+ * else wanted would pay for all of it later.
+ */
+DRFQ_FN void drfq_bus_limit(struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v)
+{
+	u64 lead = DRFQ_BUS_LEAD_NS * DRFQ_WEIGHT_ONE / f->weight;
+	u64 most = bus_v + drfq_bus_credit(f, c) + DRFQ_BUS_SLACK_NS + lead;
+
+	f->bus_vt = drfq_earlier(f->bus_vt, most);
 }
 
 /*

@@ -47,6 +47,7 @@ __noinline u64 flow_charge(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 by
 __noinline int flow_charge_dma(struct drfq_flow *f __arg_nonnull, u64 bytes, bool waiting)
 {
 	drfq_charge_dma(f, drfq_conf(), bytes, flow_load(waiting));
+	drfq_bus_limit(f, drfq_conf(), bus_vtime_now());
 	return 0;
 }
 
@@ -55,6 +56,8 @@ __noinline int flow_wake(struct drfq_flow *f __arg_nonnull, u64 v, u64 dma_bytes
 {
 	drfq_wake(f, drfq_conf(), v, dma_bytes, flow_load(waiting));
 	drfq_bus_lift(f, drfq_conf(), bus_vtime_now());
+	if (dma_bytes)
+		drfq_bus_limit(f, drfq_conf(), bus_vtime_now());
 	return 0;
 }
 

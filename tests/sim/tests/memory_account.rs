@@ -379,3 +379,18 @@ fn only_an_account_of_its_own_keeps_the_weights_of_memory() {
     assert!(worst[2] < 1.0, "{worst:?}");
     assert!(worst[0] > 20.0 && worst[1] > 20.0, "{worst:?}");
 }
+
+/// A device moves half of the memory's bandwidth for a task, and nobody else wants any.
+#[test]
+fn what_devices_moved_without_contention_is_not_paid_for_later() {
+    for weight in [weight_one(), weight_one() / 4] {
+        let reader = common::reader(part(0.5) / 100).weight(weight);
+        let mut sim = Sim::new(controller(4), vec![reader]);
+        for second in 1..=10 {
+            sim.run_until(second * SEC);
+            let ahead = sim.kernel().account(0).bus_vt_ns - sim.kernel().bus_v_ns();
+            let most = 130 * MS * u64::from(weight_one()) / u64::from(weight);
+            assert!(ahead < most, "{} ms after {second} s", ahead / MS);
+        }
+    }
+}
