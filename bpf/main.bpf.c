@@ -106,17 +106,6 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 }
 
 /*
- * Returns whether @p is a woken per-CPU kernel thread, which is dispatched directly
- * because other tasks wait for it. One whose S is more than K after V is queued, so
- * that a busy kernel thread cannot occupy its CPU for ever.
- */
-static __always_inline bool goes_to_local_dsq(struct task_struct *p, struct task_ctx *t)
-{
-	return task_is_kthread(p) && task_is_pinned(p) && (t->flags & DRFQ_TASK_WOKEN) &&
-	       !drfq_before(vtime_now() + conf.hold_ns, drfq_start(&t->flow));
-}
-
-/*
  * @p, with @t, goes to its CPU's local DSQ for its last switch, or where any CPU takes it if
  * a higher class has that CPU.
  */
@@ -260,6 +249,8 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		if (hold_overdue())
 			hold_release_overdue();
 	}
+	if (runnable && rescue_goes_on(slot, prev))
+		return;
 	if (prev)
 		ahead_end(slot, prev);
 	exchange_end(slot, cpu);

@@ -16,6 +16,10 @@
  * any task after RESCUE_ALWAYS_NS, before the watchdog acts, and a reader of RCU after
  * RESCUE_READER_NS, before RCU reports a stall. The kernel ends the scheduler for either.
  *
+ * A rescued task that is still in a read section of RCU when its packet ends goes on: until
+ * it leaves the section, and for RESCUE_SECTION_NS at most. A section that copies a huge page
+ * takes many packets, and the task would wait after each of them.
+ *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
  * waits longest is found without a search. Urgent tasks may be anywhere in the list:
@@ -39,6 +43,10 @@
  * without a budget (wall clock, ns). RCU reports a stall after 21 s by default, in which
  * such a task may be preempted again. */
 #define RESCUE_READER_NS 5000000000ULL
+
+/* How long a rescued task may go on in a read section (CPU time, ns): a little less than a
+ * budget saves up, so that the next rescue is due within a second. */
+#define RESCUE_SECTION_NS 40000000ULL
 
 /* What a budget must have left for a task that is not urgent (wall clock, ns). */
 #define RESCUE_RESERVE_NS (DRFQ_BUDGET_WINDOW_NS / 2)
@@ -207,6 +215,21 @@ static __noinline bool rescue_task(s32 cpu, u32 pid, enum drfq_ahead cause)
 		count(DRFQ_EV_RESCUED);
 	bpf_task_release(p);
 	return moved;
+}
+
+/* Called by ops.dispatch: returns whether @prev, the running task of @slot, goes on, and
+ * gives it another slice then. */
+static __always_inline bool rescue_goes_on(struct drfq_cpu *slot, struct task_struct *prev)
+{
+	if (!runs_ahead(slot, prev) || slot->ahead_cause == DRFQ_AHEAD_AGENT)
+		return false;
+	if (!task_reads_rcu(prev))
+		return false;
+	if (prev->se.sum_exec_runtime - slot->ahead_exec_ns >= RESCUE_SECTION_NS)
+		return false;
+	slot->preempt_pending = false;
+	scx_bpf_task_set_slice(prev, slice_ns);
+	return true;
 }
 
 /* Returns the thread id of the task that the budget of @slot, the CPU's, allows to rescue

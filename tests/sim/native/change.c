@@ -54,7 +54,7 @@ static void move_running(struct machine *m, struct task_struct *p)
 	m->this_cpu = from;
 	update_curr(m, from);
 	m->ops->stopping(p, true);
-	m->rqs[from].curr = NULL;
+	set_curr(m, from, NULL);
 	m->rqs[from].resched = true;
 	p->cpu = any_allowed(m, p);
 	enqueue_task(m, p, 0);
@@ -100,7 +100,7 @@ void machine_reap(struct task_struct *p)
 
 void machine_set_rcu_nesting(struct task_struct *p, s32 nesting)
 {
-	p->rcu_read_lock_nesting = nesting;
+	p->rcu_read_lock_nesting = nesting + (machine_in_use->rqs[p->cpu].curr == p);
 }
 
 /* complete_signal() of SIGKILL, which does not queue a runnable task again. */

@@ -352,6 +352,17 @@ void machine_wake(struct machine *m, u64 now_ns, struct task_struct *p, s32 wake
 	wake(m, p, SCX_WAKE_TTWU | (sync ? SCX_WAKE_SYNC : 0), SCX_ENQ_WAKEUP);
 }
 
+void set_curr(struct machine *m, s32 cpu, struct task_struct *p)
+{
+	struct task_struct **curr = &m->rqs[cpu].curr;
+
+	if (*curr)
+		(*curr)->rcu_read_lock_nesting--;
+	if (p)
+		p->rcu_read_lock_nesting++;
+	*curr = p;
+}
+
 static void leave_cpu(struct machine *m, s32 cpu)
 {
 	struct task_struct *p = m->rqs[cpu].curr;
@@ -359,7 +370,7 @@ static void leave_cpu(struct machine *m, s32 cpu)
 	count_entry(m, COUNT_SWITCH);
 	dequeue_task(m, p, 0);
 	p->__state = 1;
-	m->rqs[cpu].curr = NULL;
+	set_curr(m, cpu, NULL);
 }
 
 void machine_block(struct machine *m, u64 now_ns, s32 cpu)
@@ -412,7 +423,7 @@ void put_prev(struct machine *m, struct task_struct *prev)
 {
 	update_curr(m, prev->cpu);
 	m->ops->stopping(prev, true);
-	m->rqs[prev->cpu].curr = NULL;
+	set_curr(m, prev->cpu, NULL);
 	set_runnable(m, prev);
 	prev->sched_info.last_queued = m->now_ns;
 	if (prev->scx.slice)
@@ -444,7 +455,7 @@ void set_next(struct machine *m, s32 cpu, struct task_struct *next)
 	next->sched_info.pcount++;
 	clear_runnable(next);
 	next->scx.reset_runnable_at = true;
-	m->rqs[cpu].curr = next;
+	set_curr(m, cpu, next);
 	m->ops->running(next);
 }
 
@@ -456,7 +467,7 @@ void machine_adopt_running(struct machine *m, u64 now_ns, struct task_struct *p,
 	p->scx.flags |= SCX_TASK_QUEUED;
 	p->scx.slice = SCX_SLICE_DFL;
 	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
-	m->rqs[cpu].curr = p;
+	set_curr(m, cpu, p);
 	m->rqs[cpu].idle = false;
 	cpumask_set(&m->idle_mask, cpu, false);
 	if (m->ops->runnable)

@@ -96,6 +96,12 @@ u32 reenqueue_local(struct machine *m, s32 cpu);
 
 /* The paths of ext.c that changes of a task from outside take, too. */
 void update_curr(struct machine *m, s32 cpu);
+
+/*
+ * @p (NULL: none of this class) is on @cpu from now on. The programs of BPF that run there
+ * are in a read section of RCU of their own, which counts in the current task.
+ */
+void set_curr(struct machine *m, s32 cpu, struct task_struct *p);
 void enqueue_task(struct machine *m, struct task_struct *p, u64 enq_flags);
 void dequeue_task(struct machine *m, struct task_struct *p, u64 deq_flags);
 void wakeup_preempt(struct machine *m, s32 cpu);

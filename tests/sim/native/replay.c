@@ -79,7 +79,7 @@ void replay_dequeue(struct machine *m, u64 now_ns, struct task_struct *p)
 	dequeue_task(m, p, 0);
 	if (m->rqs[p->cpu].curr != p)
 		return;
-	m->rqs[p->cpu].curr = NULL;
+	set_curr(m, p->cpu, NULL);
 	m->rqs[p->cpu].blocked = p;
 }
 

@@ -184,6 +184,23 @@ fn a_hundred_readers_of_rcu_run_long_before_a_stall() {
     }
 }
 
+/// khugepaged at nice 19 copies a huge page in one section, which takes it 100 ms.
+#[test]
+fn a_long_read_section_ends_soon() {
+    let mut specs = hogs(&vec![weight_one(); 800]);
+    specs.push(TaskSpec::new("khugepaged", Trace::hog()).weight(nice(19)));
+    let mut sim = Sim::new(Config::new(2), specs);
+    sim.run_until(5 * SEC);
+    sim.kernel().set_rcu_reader(800, true);
+    let before_ns = sim.run_until(5 * SEC + MS).tasks[800].cpu_ns;
+    let used_ns = sim.run_until(8 * SEC).tasks[800].cpu_ns - before_ns;
+    assert!(used_ns >= 100 * MS, "{} ms", used_ns / MS);
+    // One that never ends gets no more than the budget.
+    let used_ns = sim.run_until(68 * SEC).tasks[800].cpu_ns - before_ns;
+    let most_ns = (BUDGET * 64.0 * SEC as f64) as u64;
+    assert!(used_ns < most_ns, "{} ms", used_ns / MS);
+}
+
 #[test]
 fn a_kernel_thread_runs_within_a_second() {
     for hogs_per_cpu in [4, 400, 2000] {
