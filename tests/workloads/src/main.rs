@@ -9,8 +9,10 @@ mod clock;
 mod copy;
 mod dma;
 mod faults;
+mod fdtd;
 mod forkstorm;
 mod hog;
+mod lbm;
 mod phases;
 mod process;
 mod report;
@@ -18,6 +20,7 @@ mod requests;
 mod samples;
 mod signals;
 mod sleeper;
+mod steps;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
@@ -25,6 +28,7 @@ use faults::Pace;
 use report::Report;
 use std::path::PathBuf;
 use std::time::Duration;
+use steps::Steps;
 
 /// Workloads that report exactly what they did.
 #[derive(Parser)]
@@ -119,6 +123,25 @@ enum Load {
     },
     /// Serve requests that arrive at random times; records each latency from its arrival.
     Requests(Requests),
+    /// Simulate a flow around an obstacle by the lattice Boltzmann method, like 470.lbm.
+    Lbm {
+        /// Cells per edge of a plane.
+        #[arg(long, default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        side: u32,
+        /// Planes of the box.
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        planes: u32,
+        #[command(flatten)]
+        steps: Steps,
+    },
+    /// Simulate electromagnetic waves in a box by Yee's scheme, like 459.GemsFDTD.
+    Fdtd {
+        /// Nodes per edge of the box.
+        #[arg(long, default_value_t = 52, value_parser = clap::value_parser!(u32).range(3..=1000))]
+        side: u32,
+        #[command(flatten)]
+        steps: Steps,
+    },
 }
 
 #[derive(Args)]
@@ -187,6 +210,8 @@ impl Load {
             Load::Forkstorm { .. } => "forkstorm",
             Load::Copy { .. } => "copy",
             Load::Requests(_) => "requests",
+            Load::Lbm { .. } => "lbm",
+            Load::Fdtd { .. } => "fdtd",
         }
     }
 
@@ -227,6 +252,12 @@ impl Load {
             Load::Forkstorm { width, child_us } => forkstorm::run(report, *width, *child_us)?,
             Load::Copy { kib } => copy::run(report, *kib),
             Load::Requests(options) => requests::run(report, options.into())?,
+            Load::Lbm {
+                side,
+                planes,
+                steps,
+            } => lbm::run(report, *side as usize, *planes as usize, *steps)?,
+            Load::Fdtd { side, steps } => fdtd::run(report, *side as usize, *steps)?,
         }
         Ok(())
     }

@@ -20,8 +20,12 @@ pub struct Report {
     pub end_ns: u64,
     /// CPU time used in between, ns.
     pub cpu_ns: u64,
-    /// Rounds of the load's own loop: spins, wake-ups, bursts, reads or forks.
+    /// Rounds of the load's own loop: spins, wake-ups, bursts, reads, forks or steps.
     pub rounds: u64,
+    /// From the end of the warm-up to the end of the last whole step, ns. `rounds` are the steps
+    /// in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured_ns: Option<u64>,
     /// Fresh pages touched, each one page fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pages_touched: Option<u64>,
