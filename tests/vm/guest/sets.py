@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs the thesis' sets of benchmarks (Table 5.2) with real programs and tells what happened, a line of JSON each time.
+
+sets.py SETS PLAN SCX_DRFQ DRFQ_LOAD SET[=RATE] ..., as root in a modelled machine with a disk, its guest programs in
+the PATH. SETS is tools/sets.toml. PLAN is what schedules:
+
+    eevdf       the kernel's own scheduler
+    limited     the same, and fio reads at most RATE bytes/s
+    commodity   scx_drfq, without a controller that it could drive
+    controller  scx_drfq, which drives the machine's memory controller
+
+Each line of JSON belongs to a line of the machine's ground truth, which tells what moved since the line before. A set
+whose foreground process runs for a fixed amount of work has two lines, one at the begin of the measured part and one
+at its end. The others have one for each end of a window.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+from scheduler import PATIENCE_S, start, wait
+
+DISK = "/dev/nvme0n1"
+MIB = 1 << 20
+WINDOWS, WINDOW_S = 5, 2
+# Of the machine `disk`.
+M_BYTES_PER_S = 266_666_667
+# Options of scx_drfq by rule. The second one has the thesis' own rules.
+RULES = {"default": (), "thesis": ("--variant", "memoryless")}
+# What runs for a fixed amount of work after its initialisation, and tells both.
+FIXED_WORK = {
+    "lbm": ["drfq-load", "--json", "-", "lbm", "--steps", "6"],
+    "fdtd": ["drfq-load", "--json", "-", "fdtd", "--steps", "8"],
+    "mcf": ["network_simplex"],
+}
+# What runs until it is killed.
+ENDLESS = {
+    "mbw": ["mbw", "-q", "-t0", "-n", "100000", "4"],
+    "sjeng": ["/usr/games/sjeng"],
+    # Like the thesis', but on the disk itself: no file system is on it. Threads, so that one process has all its time.
+    "fio": [
+        *("fio", "--name=reader", f"--filename={DISK}", "--rw=read", "--bs=1M", "--size=32M", "--direct=1"),
+        *("--ioengine=libaio", "--iodepth=2", "--time_based", "--runtime=100000", "--thread"),
+    ],
+}
+# Where a process must run so that the ground truth tells its traffic.
+CPUS = {"mbw": "1", "fio": "2"}
+
+
+def cpu_ns(pid):
+    """The CPU time of all threads of a process."""
+    return int(time.clock_gettime(~pid << 3 | 2) * 1e9)
+
+
+def read_bytes(pid):
+    text = Path(f"/proc/{pid}/io").read_text(encoding="ascii")
+    return int(text.split("read_bytes: ")[1].split()[0])
+
+
+class Load:
+    """A process of a set."""
+
+    def __init__(self, name, weight, *, pinned, options=()):
+        self.name = name
+        command = [*(FIXED_WORK | ENDLESS)[name], *options]
+        if pinned and name in CPUS:
+            command = ["taskset", "-c", CPUS[name], *command]
+        # Equation 4.9: the weight is 1 + nice. EEVDF has nice 0 alone.
+        command = ["nice", "-n", str(weight - 1), *command]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE if name in FIXED_WORK else subprocess.DEVNULL}
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, text=True, **pipes)
+        if name == "sjeng":
+            self.process.stdin.write("xboard\nanalyze\n")
+            self.process.stdin.flush()
+
+    def runs(self):
+        """Whether its initialisation is over."""
+        if self.name == "fio":
+            return read_bytes(self.process.pid) > 4 * MIB
+        return cpu_ns(self.process.pid) > 1_000_000_000
+
+    def read(self):
+        """The next line that it prints."""
+        line = self.process.stdout.readline()
+        assert line, f"{self.name} ended with status {self.process.wait()}"
+        return json.loads(line)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def look(row, loads):
+    subprocess.run(["report_ground_truth"], check=True)
+    times = [{"name": load.name, "cpu_ns": cpu_ns(load.process.pid)} for load in loads]
+    print(json.dumps(row | {"ns": time.monotonic_ns(), "loads": times}), flush=True)
+
+
+def run_set(row, description, weights, fio_options):
+    """One run: the background processes first."""
+    name, behind = description["foreground"], description.get("background", [])
+    pinned = name not in FIXED_WORK and "sjeng" not in behind
+    loads = []
+    for other in behind:
+        options = fio_options if other == "fio" else ()
+        loads.append(Load(other, weights[1], pinned=pinned, options=options))
+    for load in loads:
+        wait(f"{load.name} runs", load.runs)
+    front = Load(name, weights[0], pinned=pinned)
+    loads.insert(0, front)
+    if name in FIXED_WORK:
+        assert front.read() == {"ready": True}
+        look(row, loads)
+        done = front.read()
+        loads.pop(0)
+        look(row | {"measured_ns": done["measured_ns"]}, loads)
+    else:
+        wait(f"{name} runs", front.runs)
+        time.sleep(0.6)
+        for _ in range(WINDOWS + 1):
+            look(row, loads)
+            time.sleep(WINDOW_S)
+    for load in [front, *loads]:
+        load.end()
+
+
+def runs(plan, description):
+    """(rule, weights) of each run."""
+    own = plan in ("commodity", "controller")
+    for weights in description["weights"]:
+        if own:
+            yield "default", weights
+        # Weights do not change what EEVDF does with one task on a CPU.
+        if weights == [1, 1]:
+            yield ("thesis" if own else ""), weights
+        elif own and description["foreground"] not in FIXED_WORK:
+            yield "thesis", weights
+
+
+def main():
+    sets_file, plan, scx_drfq, drfq_load, *chosen = sys.argv[1:]
+    for name in ("lbm", "fdtd"):
+        FIXED_WORK[name][0] = drfq_load
+    sets = tomllib.loads(Path(sets_file).read_text(encoding="utf-8"))
+    agent, agent_rule = None, ""
+    todo = []
+    for word in chosen:
+        number, _, rate = word.partition("=")
+        todo += [(rule, number, weights, rate) for rule, weights in runs(plan, sets[number])]
+    # One agent for all runs of a rule.
+    for rule, number, weights, rate in sorted(todo, key=lambda run: run[0]):
+        if rule != agent_rule:
+            if agent:
+                agent.send_signal(signal.SIGINT)
+                assert agent.wait(timeout=PATIENCE_S) == 0
+            options = ["--weights", "thesis", "--memory-bandwidth", str(M_BYTES_PER_S), *RULES[rule]]
+            options += ["--controller", "mmio:auto"] if plan == "controller" else []
+            agent, agent_rule = start(scx_drfq, *options, event="auto"), rule
+        row = {"set": number, "plan": plan, "rule": rule, "weights": weights}
+        run_set(row, sets[number], weights, [f"--rate={rate}"] if rate else [])
+    if agent:
+        agent.send_signal(signal.SIGINT)
+        assert agent.wait(timeout=PATIENCE_S) == 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Sets 2 to 11 of the thesis with real programs on the machine disk: under EEVDF, with fio limited to its fair share,
+# and under scx_drfq with and without a controller that it drives. $DRFQ_SETS has the sets (default: all), and
+# $DRFQ_BOOTS the boots. With --resume, boots that have run are not repeated.
+# shellcheck source=tests/vm/lib.sh
+. tests/vm/lib.sh
+for program in mbw fio /usr/games/sjeng; do
+	command -v "$program" > /dev/null || fail "$program is missing; run tools/setup"
+done
+read -ra sets <<< "${DRFQ_SETS:-2 3 4 5 6 7 8 9 10 11}"
+read -ra boots <<< "${DRFQ_BOOTS:-eevdf limited eevdf-1 controller commodity}"
+
+# Boots a machine, and runs sets there: boot NAME PLAN SED SET ...
+boot() {
+	local name=$1 plan=$2 machine=$out/$1.toml
+	sed "$3" vm/machines/disk.toml > "$machine"
+	shift 3
+	(($#)) || return 0
+	[[ ! -e $out/$name.done ]] || return 0
+	say "$name: sets $*"
+	vm --kernel newest --machine "$machine" --machine-stats "$out/$name.truth" --machine-interval 1000000000 -- \
+		env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/sets.py tools/sets.toml "$plan" \
+		"$bin/scx_drfq" "$bin/drfq-load" "$@" > "$out/$name.json"
+	touch "$out/$name.done"
+}
+
+# The sets that have a fixed amount of work.
+timed=()
+for number in "${sets[@]}"; do
+	((number < 6)) || timed+=("$number")
+done
+for name in "${boots[@]}"; do
+	case $name in
+		eevdf) boot eevdf eevdf '' "${sets[@]}" ;;
+		eevdf-1) boot eevdf-1 eevdf 's/^policy = .*/&\ndrain_min_reads = 1/' "${timed[@]}" ;;
+		limited)
+			mapfile -t limits < <(python3 -B tests/vm/sets.py limits tools/sets.toml "$out" eevdf)
+			boot limited limited '' "${limits[@]}"
+			;;
+		controller) boot controller controller 's/^policy = .*/policy = "lvtf"/' "${sets[@]}" ;;
+		commodity) boot commodity commodity '' "${sets[@]}" ;;
+		*) fail "DRFQ_BOOTS: unknown boot $name" ;;
+	esac
+done
+find_provenance
+python3 -B tests/vm/sets.py report tools/sets.toml "$out" "$out/rows.csv" "${provenance[1]}" "${provenance[3]}"
+tools/results --add "$out/rows.csv"

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Judges what tests/vm/guest/sets.py measured, by the modelled machine's own account.
+
+sets.py limits SETS DIR BOOT                prints SET=RATE for each set whose foreground process has a fixed amount of
+                                            work: what fio may read if memory is shared fairly (bytes/s)
+sets.py report SETS DIR ROWS COMMIT DATE    prints the figures, and writes rows of docs/results
+
+SETS is tools/sets.toml. DIR has NAME.json and NAME.truth of each boot NAME.
+"""
+
+import json
+import statistics
+import sys
+import tomllib
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from measurements.rows import COLUMNS, Row, median_row, write_rows
+
+# m of the machine `disk` (bytes/ns), and its CPUs.
+M, CPUS = 4 / 15, 4
+# The boots, and what their variants are called.
+BOOTS = {
+    "eevdf": "EEVDF, FR-FCFS",
+    "eevdf-1": "EEVDF, FR-FCFS, drain_min_reads 1",
+    "limited": "EEVDF, FR-FCFS, fio limited to its fair share",
+    "controller": "scx_drfq, controller",
+    "commodity": "scx_drfq, FR-FCFS",
+}
+RULES = {"default": "", "thesis": ", thesis' rules", "": ""}
+# Foreground processes whose amount of work is fixed.
+TIMED = ("lbm", "fdtd", "mcf")
+# What a slowdown at weight 1 may be beyond what a fair share allows.
+ALLOWED = 1.03
+
+
+def json_lines(path):
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.startswith("{")]
+
+
+def moved(truth):
+    """(bytes by the CPUs, bytes by the disk) since the line before."""
+    cores = sum(core["read_bytes"] + core["write_bytes"] for core in truth["cores"])
+    return cores, truth["device"]["to_memory_bytes"] - truth["device"]["cached_bytes"]
+
+
+def runs(directory, boot):
+    """Each run of a boot: what it is, and its looks, each with its line of ground truth."""
+    looks, truth = json_lines(directory / f"{boot}.json"), json_lines(directory / f"{boot}.truth")
+    assert len(truth) >= len(looks), f"{boot}: {len(looks)} looks, {len(truth)} lines of ground truth"
+    found = []
+    for look, line in zip(looks, truth):
+        key = (look["set"], look["rule"], tuple(look["weights"]))
+        # Sets have one run for each rule and pair of weights.
+        if not found or found[-1][0] != key:
+            found.append((key, []))
+        found[-1][1].append((look, line))
+    return found
+
+
+def timed(looks):
+    """Time of a fixed amount of work (ns), and bytes/ns of the CPUs and of the disk meanwhile."""
+    (_, _), (end, truth) = looks
+    cores, disk = moved(truth)
+    return end["measured_ns"], cores / truth["interval_ns"], disk / truth["interval_ns"]
+
+
+def dominant(name, cpu_share, truth, core):
+    """The dominant share of a process; fio's is the sum of both of its shares, because it never uses both at a time."""
+    memory = moved(truth)[1] if name == "fio" else core
+    memory_share = memory / truth["interval_ns"] / M
+    return cpu_share + memory_share if name == "fio" else max(cpu_share, memory_share)
+
+
+def errors(description, weights, looks):
+    """Error of the ratio of dominant shares, foreground to background, in each window (%)."""
+    out = []
+    names = [description["foreground"], *description["background"]]
+    for (before, _), (look, truth) in zip(looks, looks[1:]):
+        ns = look["ns"] - before["ns"]
+        cores, _ = moved(truth)
+        # sjeng's working set fits into the cache, so the traffic of CPUs is mbw's.
+        shares = [
+            dominant(name, (now["cpu_ns"] - then["cpu_ns"]) / ns / CPUS, truth, cores if name == "mbw" else 0)
+            for name, now, then in zip(names, look["loads"], before["loads"])
+        ]
+        ratio = shares[0] / statistics.mean(shares[1:])
+        out.append((100 * (ratio * weights[1] / weights[0] - 1), shares[0], statistics.mean(shares[1:])))
+    return out
+
+
+def limits(sets, directory, boot):
+    """What fio's fair part of the memory is beside each foreground process: the rest, or half of what both moved."""
+    by_set = {key[0]: timed(looks) for key, looks in runs(directory, boot) if sets[key[0]]["foreground"] in TIMED}
+    for number, (_, cores, disk) in by_set.items():
+        alone = sets[number].get("alone")
+        if alone:
+            demand, total = by_set[alone][1], cores + disk
+            print(f"{number}={1e9 * max(total / 2, total - demand):.0f}")
+
+
+def timed_rows(sets, directory, provenance):
+    base, allowed, out = {}, {}, []
+    for boot, title in BOOTS.items():
+        for (number, rule, weights), looks in runs(directory, boot):
+            if sets[number]["foreground"] not in TIMED:
+                continue
+            ns, cores, disk = timed(looks)
+            # Each controller's FR-FCFS has its own figures alone; all others are held against the first.
+            own = boot if boot == "eevdf-1" else ""
+            base.setdefault((own, number), ns)
+            alone = base[own, sets[number].get("alone", number)]
+            slowdown = ns / alone
+            if boot == "limited":
+                allowed[number] = slowdown
+            name = f"{title}{RULES[rule]}, weight {weights[0]}"
+            verdict = ""
+            if "scx_drfq" in title and weights[0] == 1 and number in allowed:
+                verdict = "held" if slowdown <= ALLOWED * allowed[number] else "missed"
+            rates = f"CPUs {cores:.4f}, disk {disk:.4f} bytes/ns"
+            print(f"set {number}, {name}: {slowdown:.3f} x alone; {rates} {verdict}")
+            about = {"case": f"{number}: {sets[number]['title']}", "variant": name, **provenance}
+            limit = f"{ALLOWED * allowed[number]:.3f}" if verdict else ""
+            figures = {"slowdown": (f"{slowdown:.3f}", "x", limit), "disk": (f"{disk:.4f}", "bytes/ns", "")}
+            figures["CPUs"] = (f"{cores:.4f}", "bytes/ns", "")
+            for what, (value, unit, at_most) in figures.items():
+                columns = dict.fromkeys(COLUMNS, "") | about | {"what": what, "value": value, "unit": unit}
+                columns |= {"statistic": "single", "n": "1", "at_most": at_most}
+                out.append(Row(**columns | {"verdict": verdict if what == "slowdown" else ""}))
+    return out
+
+
+def share_rows(sets, directory, provenance):
+    out = []
+    for boot, title in BOOTS.items():
+        for (number, rule, weights), looks in runs(directory, boot):
+            description = sets[number]
+            if description["foreground"] in TIMED:
+                continue
+            found = errors(description, weights, looks)
+            error = [one[0] for one in found]
+            shares = [statistics.median(one[i] for one in found) for i in (1, 2)]
+            name = f"{title}{RULES[rule]}"
+            print(
+                f"set {number}, {name}, {weights[0]}:{weights[1]}: error {statistics.median(error):+.2f} % "
+                f"(n = {len(error)}, {min(error):+.2f} to {max(error):+.2f}), dominant shares {shares[0]:.3f}, "
+                f"{shares[1]:.3f}"
+            )
+            about = {"case": f"{number}: {description['title']}", "variant": name, "unit": "%", **provenance}
+            about["what"] = f"error at {weights[0]}:{weights[1]}"
+            out.append(median_row(error, **about, expected="0"))
+    return out
+
+
+def main():
+    mode, sets_file, directory, *words = sys.argv[1:]
+    sets = tomllib.loads(Path(sets_file).read_text(encoding="utf-8"))
+    directory = Path(directory)
+    if mode == "limits":
+        limits(sets, directory, *words)
+        return
+    rows_file, commit, date = words
+    provenance = {"series": "sets", "commit": commit, "date": date}
+    rows = share_rows(sets, directory, provenance) + timed_rows(sets, directory, provenance)
+    write_rows(Path(rows_file), rows)
+
+
+main()
