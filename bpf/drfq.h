@@ -86,9 +86,8 @@ enum drfq_charging {
 #define DRFQ_BUS_SLACK_NS (2ULL << DRFQ_REGISTER_SHIFT)
 
 /*
- * How far device traffic may put bus_vt beyond B + a / w at weight 1 (ns of virtual time).
- * It exceeds the memory time of what a device has in flight, so under contention nothing is
- * forgiven.
+ * How much farther behind bus_vt B follows device traffic than CPU traffic, at weight 1 (ns
+ * of virtual time). It exceeds the memory time of what a device has in flight.
  */
 #define DRFQ_BUS_LEAD_NS 100000000ULL
 
@@ -340,16 +339,16 @@ DRFQ_FN void drfq_bus_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 b
 }
 
 /*
- * Lowers bus_vt to at most B + a / w, the slack and the lead at w. @bus_v: B (ns). B does not
- * follow device traffic. Without this limit, a flow whose devices used memory that nobody
- * else wanted would pay for all of it later.
+ * Returns the next B (ns), which is never before @bus_v, after a device moved bytes for the
+ * flow. @bus_v: B. B follows at the distance that CPU traffic has, and the lead at w. If it
+ * did not follow, a flow whose devices used memory that nobody else wanted would pay for all
+ * of it later.
  */
-DRFQ_FN void drfq_bus_limit(struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v)
+DRFQ_FN u64 drfq_bus_follow(const struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v)
 {
 	u64 lead = DRFQ_BUS_LEAD_NS * DRFQ_WEIGHT_ONE / f->weight;
-	u64 most = bus_v + drfq_bus_credit(f, c) + DRFQ_BUS_SLACK_NS + lead;
 
-	f->bus_vt = drfq_earlier(f->bus_vt, most);
+	return drfq_later(bus_v, f->bus_vt - drfq_bus_credit(f, c) - DRFQ_BUS_SLACK_NS - lead);
 }
 
 /*

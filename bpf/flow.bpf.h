@@ -43,11 +43,20 @@ __noinline u64 flow_charge(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 by
 	return bus_ns;
 }
 
+/* B follows @f, for which a device moved bytes. */
+static __always_inline void bus_follow(const struct drfq_flow *f)
+{
+	const struct drfq_conf *c = drfq_conf();
+
+	if (c->charging == DRFQ_CHARGE_CONTENDED)
+		advance_to(&system_bus_vtime_ns.value, drfq_bus_follow(f, c, bus_vtime_now()));
+}
+
 /* drfq_charge_dma(): 4.5, for a flow that runs. @bytes: b. @waiting: as above. */
 __noinline int flow_charge_dma(struct drfq_flow *f __arg_nonnull, u64 bytes, bool waiting)
 {
 	drfq_charge_dma(f, drfq_conf(), bytes, flow_load(waiting));
-	drfq_bus_limit(f, drfq_conf(), bus_vtime_now());
+	bus_follow(f);
 	return 0;
 }
 
@@ -57,7 +66,7 @@ __noinline int flow_wake(struct drfq_flow *f __arg_nonnull, u64 v, u64 dma_bytes
 	drfq_wake(f, drfq_conf(), v, dma_bytes, flow_load(waiting));
 	drfq_bus_lift(f, drfq_conf(), bus_vtime_now());
 	if (dma_bytes)
-		drfq_bus_limit(f, drfq_conf(), bus_vtime_now());
+		bus_follow(f);
 	return 0;
 }
 

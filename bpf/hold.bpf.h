@@ -28,14 +28,6 @@ static struct shared_u32 held_hint;
 /* When the longest hold reaches its bound (scx_bpf_now(), ns); 0: no task is held. */
 static struct shared_u64 hold_due_ns;
 
-/*
- * Thread ids of tasks that were released and have not run since: one for each remainder of
- * thread ids, 0 for none. The search for starved tasks reads it, because it cannot look up a
- * task's account. A task that another one replaced here is rescued later, like any other.
- */
-#define HOLD_RELEASED_MAX 256
-static u32 hold_released[HOLD_RELEASED_MAX];
-
 /* Least time between two searches for holds at their bound (ns). */
 #define HOLD_SEARCH_NS 10000000
 
@@ -61,10 +53,11 @@ static __always_inline bool hold_useful(const struct task_struct *p)
 	       drfq_contended(drfq_conf(), flow_load(queue_has_waiters(p)));
 }
 
-/* Returns whether @p must be held. Kernel threads never are: dma_charge() spares them. */
+/* Returns whether @p must be held. Kernel threads never are: dma_charge() spares them. A task
+ * that was released, and is queued again before it ran, is not held twice. */
 static bool hold_needed(struct task_struct *p, struct task_ctx *t)
 {
-	if (!(t->flags & DRFQ_TASK_INDEBTED) || (p->flags & PF_EXITING))
+	if (!(t->flags & DRFQ_TASK_INDEBTED) || (p->flags & PF_EXITING) || was_released(p))
 		return false;
 	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && hold_useful(p) && cpus_busy(-1);
 }
@@ -145,34 +138,6 @@ static void hold_end(struct task_ctx *t)
 		t->max_held_ns = waited;
 }
 
-/* Ends the hold of @p, with @t, which goes to its queue. */
-static void hold_leave(const struct task_struct *p, struct task_ctx *t)
-{
-	u32 pid = p->pid;
-
-	hold_end(t);
-	t->flags |= DRFQ_TASK_RELEASED;
-	WRITE_ONCE(hold_released[pid % HOLD_RELEASED_MAX], pid);
-}
-
-/* Returns whether @p, which waits, was released from a hold. */
-static __always_inline bool hold_was_released(const struct task_struct *p)
-{
-	u32 pid = p->pid;
-
-	return READ_ONCE(hold_released[pid % HOLD_RELEASED_MAX]) == pid;
-}
-
-/* @p, with @t, runs: it waits no longer after its hold. */
-static __always_inline void hold_forget(const struct task_struct *p, struct task_ctx *t)
-{
-	if (!(t->flags & DRFQ_TASK_RELEASED))
-		return;
-	t->flags &= ~DRFQ_TASK_RELEASED;
-	if (hold_was_released(p))
-		WRITE_ONCE(hold_released[(u32)p->pid % HOLD_RELEASED_MAX], 0);
-}
-
 /*
  * Moves the held task @p of the iteration @it to its queue, in order of S, because of
  * @cause. Returns whether it was still held.
@@ -184,11 +149,12 @@ static __always_inline void hold_forget(const struct task_struct *p, struct task
                                                                                                    \
 		if (t)                                                                             \
 			scx_bpf_dsq_move_set_vtime(it, drfq_start(&(t)->flow));                    \
+		scx_bpf_dsq_move_set_slice(it, RELEASED_SLICE);                                    \
 		__moved = scx_bpf_dsq_move_vtime(it, p, __dsq, 0);                                 \
 		if (__moved) {                                                                     \
 			queue_announce(__dsq);                                                     \
 			if (t)                                                                     \
-				hold_leave(p, t);                                                  \
+				hold_end(t);                                                       \
 			count(cause);                                                              \
 			kick_idle_for(p);                                                          \
 		}                                                                                  \

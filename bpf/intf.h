@@ -153,6 +153,8 @@ struct drfq_cpu {
 	u32 far_turn;
 	/* Not 0: the last rescue was an urgent one, so it is the turn of the longest wait. */
 	u32 longest_turn;
+	/* Rescues without a budget before the next one of a reader of RCU. */
+	u32 overdue_turns;
 } __attribute__((aligned(64)));
 
 /* One record of the task iterator. User space reads it as bytes. */
@@ -185,7 +187,6 @@ enum drfq_task_flags {
 	DRFQ_TASK_HELD = 1 << 2, /* held by delayed wake-up */
 	DRFQ_TASK_KTHREAD = 1 << 3, /* a kernel thread */
 	DRFQ_TASK_INDEBTED = 1 << 4, /* a device moved bytes for it while it was blocked */
-	DRFQ_TASK_RELEASED = 1 << 5, /* released from a hold, and not run since */
 	DRFQ_TASK_SYNC = 1 << 6, /* its waker is about to block (SCX_WAKE_SYNC) */
 	DRFQ_TASK_RULED = 1 << 7, /* a rule gives its weight; only in drfq_task_stat */
 };

@@ -383,7 +383,6 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 	ahead_end(slot, p);
 	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
-	hold_forget(p, t);
 	hold_end(t);
 	/* The slot keeps its pid until the next packet starts or the CPU becomes
 	 * idle, because a CPU between two packets counts as busy. CPUs often tick

@@ -180,15 +180,27 @@ static __always_inline void exchange_end(struct drfq_cpu *slot, s32 cpu)
 	__sync_fetch_and_add(exchanges_of(cpu), -1);
 }
 
+/*
+ * The slice of a task that was released from a hold and has not run since (ns). It marks the
+ * task where its account cannot be looked up, as in the search for starved tasks.
+ */
+#define RELEASED_SLICE (slice_ns + 1)
+
+/* Returns whether @p was released from a hold and has not run since. */
+static __always_inline bool was_released(const struct task_struct *p)
+{
+	return p->scx.slice == RELEASED_SLICE;
+}
+
 /* Inserts @p into its queue. @key: its place there (ns), usually S. */
 static void queue_insert(struct task_struct *p, struct task_ctx *t, u64 key, u64 enq_flags)
 {
-	u64 dsq = queue_of(p, t);
+	u64 slice = was_released(p) ? RELEASED_SLICE : slice_ns, dsq = queue_of(p, t);
 
 	/* A CPU's queue is inserted into and taken from under the same run-queue lock,
 	 * so the insertion, which follows this callback, is not missed. */
 	queue_announce(dsq);
-	scx_bpf_dsq_insert_vtime(p, dsq, slice_ns, key, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, dsq, slice, key, enq_flags);
 	count(DRFQ_EV_QUEUED);
 }
 

@@ -16,9 +16,9 @@
  * any task after RESCUE_ALWAYS_NS, before the watchdog acts, and a reader of RCU after
  * RESCUE_READER_NS, before RCU reports a stall. The kernel ends the scheduler for either.
  *
- * A rescued task that is still in a read section of RCU when its packet ends goes on: until
- * it leaves the section, and for RESCUE_SECTION_NS at most. A section that copies a huge page
- * takes many packets, and the task would wait after each of them.
+ * A task that the budget rescued and that is in a read section of RCU when its packet ends
+ * goes on, for RESCUE_SECTION_NS at most. A section that copies a huge page takes many
+ * packets, and the task would wait after each of them.
  *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
@@ -47,6 +47,9 @@
 /* How long a rescued task may go on in a read section (CPU time, ns): a little less than a
  * budget saves up, so that the next rescue is due within a second. */
 #define RESCUE_SECTION_NS 40000000ULL
+
+/* How many overdue tasks are rescued for each overdue reader of RCU. */
+#define RESCUE_TURNS 3
 
 /* What a budget must have left for a task that is not urgent (wall clock, ns). */
 #define RESCUE_RESERVE_NS (DRFQ_BUDGET_WINDOW_NS / 2)
@@ -132,7 +135,7 @@ static __always_inline bool rescue_wants(const struct task_struct *p, enum rescu
 {
 	if (whom == RESCUE_ANY || task_reads_rcu(p))
 		return true;
-	return whom == RESCUE_URGENT && (task_is_kthread(p) || hold_was_released(p));
+	return whom == RESCUE_URGENT && (task_is_kthread(p) || was_released(p));
 }
 
 /* Returns how long the longest wait on the run queue of @cpu is (jiffies). */
@@ -221,10 +224,11 @@ static __noinline bool rescue_task(s32 cpu, u32 pid, enum drfq_ahead cause)
  * gives it another slice then. */
 static __always_inline bool rescue_goes_on(struct drfq_cpu *slot, struct task_struct *prev)
 {
-	if (!runs_ahead(slot, prev) || slot->ahead_cause == DRFQ_AHEAD_AGENT)
+	if (!runs_ahead(slot, prev) || slot->ahead_cause != DRFQ_AHEAD_RESCUED)
 		return false;
 	if (!task_reads_rcu(prev))
 		return false;
+	/* A packet that a wake-up ends goes on, too. */
 	if (prev->se.sum_exec_runtime - slot->ahead_exec_ns >= RESCUE_SECTION_NS)
 		return false;
 	slot->preempt_pending = false;
@@ -253,15 +257,23 @@ static __always_inline u32 rescue_choose(struct drfq_cpu *slot, s32 cpu)
 	return pid;
 }
 
-/* Returns the thread id of the task that @cpu, of @slot, rescues without a budget, after
- * its longest wait of @wait (jiffies); 0: none. */
+/*
+ * Returns the thread id of the task that @cpu, of @slot, rescues without a budget, after its
+ * longest wait of @wait (jiffies); 0: none. After an overdue reader of RCU, RESCUE_TURNS go
+ * to any overdue task.
+ */
 static __always_inline u32 rescue_overdue(struct drfq_cpu *slot, s32 cpu, u64 wait)
 {
+	bool any = always_jiffies && wait >= always_jiffies;
 	u32 pid = 0;
 
-	if (reader_jiffies && wait >= reader_jiffies)
+	if (reader_jiffies && wait >= reader_jiffies && !(any && slot->overdue_turns))
 		pid = rescue_find(cpu, reader_jiffies, RESCUE_READER, &slot->reader_cursor);
-	if (!pid && always_jiffies && wait >= always_jiffies)
+	if (pid)
+		slot->overdue_turns = RESCUE_TURNS;
+	else if (slot->overdue_turns)
+		slot->overdue_turns--;
+	if (!pid && any)
 		pid = rescue_find(cpu, always_jiffies, RESCUE_ANY, NULL);
 	return pid;
 }

@@ -188,6 +188,12 @@ struct task_struct *native_iter_dsq_next(struct bpf_iter_scx_dsq *it)
 	return p;
 }
 
+void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice)
+{
+	it->slice = slice;
+	it->slice_set = true;
+}
+
 void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime)
 {
 	it->vtime = vtime;
@@ -203,6 +209,9 @@ static bool move(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct dsq 
 	if (it->vtime_set)
 		p->scx.dsq_vtime = it->vtime;
 	it->vtime_set = false;
+	if (it->slice_set)
+		p->scx.slice = it->slice;
+	it->slice_set = false;
 	dsq_add(machine_in_use, to, p, enq_flags, by_vtime);
 	return true;
 }

@@ -287,7 +287,7 @@ impl Sim {
             match (held, t.held_since_ns) {
                 (true, None) => {
                     t.held_since_ns = Some(now);
-                    t.hold_began_ns = Some(now);
+                    t.hold_began_ns.get_or_insert(now);
                     t.waits_since_ns = None;
                 }
                 (false, Some(since)) => {

@@ -5,6 +5,7 @@ mod common;
 
 use common::{cpus_used, hogs, nice, run};
 use drfq_sim::ffi::{Charging, before, weight_one};
+use drfq_sim::kernel::Place;
 use drfq_sim::{Config, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 
 /// 1 GB/s, so one byte costs 1 ns of virtual time.
@@ -193,4 +194,23 @@ fn a_hold_and_the_wait_after_it_take_at_most_half_a_second() {
             }
         }
     }
+}
+
+/// A change of nice takes a task from its queue and puts it back.
+#[test]
+fn a_released_task_that_is_queued_again_is_not_held_again() {
+    let config = Config::new(2).memory(MEM).charging(Charging::Busy);
+    let mut specs = vec![reader(5000)];
+    specs.extend(hogs(&[nice(-20); 4]));
+    let mut sim = Sim::new(config, specs);
+    for step in 0..60_000 {
+        sim.run_until(step * MS);
+        if step % 5 == 0 && sim.kernel().place(0) == Place::Queued {
+            sim.act(|kernel, now_ns| kernel.renice(now_ns, 0, (step % 2) as i32));
+        }
+    }
+    let report = sim.run_until(60 * SEC);
+    assert!(report.tasks[0].holds_ns.len() > 20);
+    let wait = report.tasks[0].max_hold_to_run_ns / MS;
+    assert!(wait <= 500, "{wait} ms");
 }

@@ -394,3 +394,17 @@ fn what_devices_moved_without_contention_is_not_paid_for_later() {
         }
     }
 }
+
+/// Readers of a disk alone: their accounts keep what each used, so a controller can even it out.
+#[test]
+fn a_reader_that_used_more_stays_behind_the_other_one() {
+    let weights = [weight_one(), weight_one() / 4];
+    let readers = weights.map(|weight| common::reader(part(0.3) / 100).weight(weight));
+    let mut sim = Sim::new(controller(4), readers.to_vec());
+    sim.run_until(10 * SEC);
+    let b = sim.kernel().bus_v_ns();
+    let ahead = [0, 1].map(|task| sim.kernel().account(task).bus_vt_ns.wrapping_sub(b) as i64);
+    // The light one used four times its part. The other one is lifted to a / w before B.
+    assert!(ahead[1] > 400 * MS as i64, "{ahead:?}");
+    assert!(ahead[0] < 0, "{ahead:?}");
+}

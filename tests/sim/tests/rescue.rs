@@ -180,8 +180,11 @@ fn a_hundred_readers_of_rcu_run_long_before_a_stall() {
     let report = sim.run_until(90 * SEC);
     for reader in (0..600).step_by(6) {
         let wait = longest_wait(&report, reader..reader + 1);
-        assert!(wait < 10.0, "{wait:.2} s");
+        assert!(wait < 15.0, "{wait:.2} s");
     }
+    // The watchdog allows 30 s.
+    let wait = longest_wait(&report, 0..600);
+    assert!(wait < 28.0, "{wait:.2} s");
 }
 
 /// khugepaged at nice 19 copies a huge page in one section, which takes it 100 ms.

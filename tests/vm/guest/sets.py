@@ -15,6 +15,7 @@ at its end. The others have one for each end of a window.
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -146,6 +147,8 @@ def main():
     for name in ("lbm", "fdtd"):
         FIXED_WORK[name][0] = drfq_load
     sets = tomllib.loads(Path(sets_file).read_text(encoding="utf-8"))
+    # What looks must not wait for a CPU.
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     agent, agent_rule = None, ""
     todo = []
     for word in chosen:

@@ -34,7 +34,8 @@ for name in "${boots[@]}"; do
 		eevdf) boot eevdf eevdf '' "${sets[@]}" ;;
 		eevdf-1) boot eevdf-1 eevdf 's/^policy = .*/&\ndrain_min_reads = 1/' "${timed[@]}" ;;
 		limited)
-			mapfile -t limits < <(python3 -B tests/vm/sets.py limits tools/sets.toml "$out" eevdf)
+			python3 -B tests/vm/sets.py limits tools/sets.toml "$out" eevdf > "$out/limits"
+			mapfile -t limits < "$out/limits"
 			boot limited limited '' "${limits[@]}"
 			;;
 		controller) boot controller controller 's/^policy = .*/policy = "lvtf"/' "${sets[@]}" ;;

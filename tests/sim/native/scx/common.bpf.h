@@ -367,6 +367,8 @@ struct bpf_iter_scx_dsq {
 	u64 at_vtime;
 	u64 vtime;
 	bool vtime_set;
+	u64 slice;
+	bool slice_set;
 };
 
 void native_iter_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id);
@@ -376,6 +378,7 @@ struct task_struct *native_iter_dsq_next(struct bpf_iter_scx_dsq *it);
 	     *___once = (native_iter_dsq_new(&___it, dsq_id), &___it);                             \
 	     ___once && ((cur) = native_iter_dsq_next(&___it));)
 #define BPF_FOR_EACH_ITER (&___it)
+void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice);
 void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime);
 bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
 		      u64 enq_flags);
