@@ -26,6 +26,8 @@ from pathlib import Path
 from scheduler import PATIENCE_S, start, wait
 
 DISK = "/dev/nvme0n1"
+# How much of a program is in huge pages differs from run to run, and with it what the LLC keeps of it.
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 MIB = 1 << 20
 WINDOWS, WINDOW_S = 5, 2
 # Of the machine `disk`.
@@ -147,6 +149,7 @@ def main():
     for name in ("lbm", "fdtd"):
         FIXED_WORK[name][0] = drfq_load
     sets = tomllib.loads(Path(sets_file).read_text(encoding="utf-8"))
+    HUGE_PAGES.write_text("never", encoding="ascii")
     # What looks must not wait for a CPU.
     os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     agent, agent_rule = None, ""
