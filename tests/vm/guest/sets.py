@@ -15,7 +15,6 @@ at its end. The others have one for each end of a window.
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -150,8 +149,6 @@ def main():
         FIXED_WORK[name][0] = drfq_load
     sets = tomllib.loads(Path(sets_file).read_text(encoding="utf-8"))
     HUGE_PAGES.write_text("never", encoding="ascii")
-    # What looks must not wait for a CPU.
-    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     agent, agent_rule = None, ""
     todo = []
     for word in chosen:
