@@ -8,6 +8,7 @@ the scheduler ended or the kernel complained; under the kernel's own scheduler i
 
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import threading
@@ -41,6 +42,8 @@ TROUBLE = (
 )
 # So many lines of the kernel's log are shown from each such line on.
 EXPLAINED = 12
+# So long the agent may take to answer. Its answer has more than a thousand tasks.
+ANSWER_S = 60
 
 
 def churn(ended):
@@ -70,14 +73,26 @@ def log():
     return ["\n".join(lines[i : i + EXPLAINED]) for i in begins]
 
 
-def counts():
-    """The agent's counts. It may answer late in such a crowd."""
-    for _ in range(5):
-        try:
-            return stats()["system"]
-        except TimeoutError:
-            print("the agent did not answer in time", flush=True)
-    return {}
+def threads(pid):
+    """What each thread of a process does, and the CPU time that it has had."""
+    out = []
+    for task in sorted(pathlib.Path(f"/proc/{pid}/task").iterdir()):
+        words = task.joinpath("stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        where = task.joinpath("wchan").read_text(encoding="ascii")
+        cpu_ns = task.joinpath("schedstat").read_text(encoding="ascii").split()[0]
+        out.append(f"{task.joinpath('comm').read_text(encoding='ascii').strip()} {words[0]} {where} {cpu_ns} ns")
+    return "; ".join(out)
+
+
+def ask(agent):
+    """The agent's counts, and the seconds that its answer took. It may answer late in such a crowd."""
+    begin = time.monotonic()
+    try:
+        events = stats(ANSWER_S)["system"]
+    except OSError as error:
+        events = {}
+        print(f"no answer ({error}): {threads(agent.pid)}", flush=True)
+    return events, time.monotonic() - begin
 
 
 def main():
@@ -91,16 +106,18 @@ def main():
     stress = subprocess.Popen(["stress-ng", *STRESS.split(), "--temp-path", "/tmp", "--no-rand-seed", "--quiet"])
     # The watcher itself must not be late.
     os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-    begin, most = time.monotonic(), 0
+    begin, most, answers = time.monotonic(), 0, []
     while time.monotonic() - begin < seconds and (agent is None or agent.poll() is None):
         time.sleep(5)
         with open("/proc/loadavg", encoding="ascii") as file:
             most = max(most, int(file.read().split()[3].split("/")[0]))
         if int(time.monotonic() - begin) % 60 < 5:
             print(f"{time.monotonic() - begin:.0f} s: at most {most} runnable, trouble: {len(log())}", flush=True)
+            if agent:
+                answers.append(ask(agent)[1])
     lasted = time.monotonic() - begin
     loaded = agent is not None and agent.poll() is None and state() == "enabled"
-    events = counts() if loaded else {}
+    events = ask(agent)[0] if loaded else {}
     ended.set()
     for process in (taker, stress):
         process.kill()
@@ -109,6 +126,8 @@ def main():
         agent.wait(120)
     trouble = log()
     print("\n".join(trouble))
+    if answers:
+        print(f"the agent's answers took {statistics.median(answers):.1f} s, at most {max(answers):.1f} s")
     print({name: events.get(name) for name in ("switches", "rescued", "late", "agent_ahead", "reenqueued")})
     print(f"{lasted:.0f} s, at most {most} runnable, {len(trouble)} lines of trouble", flush=True)
     assert agent is None or (loaded and not trouble and lasted >= seconds), (

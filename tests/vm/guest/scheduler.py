@@ -12,8 +12,23 @@ STATS = "/var/run/scx/root/stats"
 PATIENCE_S = 300
 
 
-def wait(what, true):
-    """Waits until `true` returns something, and returns that; ends the test after PATIENCE_S."""
+def stuck(pid):
+    """What the kernel says of a process that does not do what it should."""
+    lines = []
+    for name in ("wchan", "syscall", "stack", "status", "sched"):
+        try:
+            with open(f"/proc/{pid}/{name}", encoding="ascii") as file:
+                lines.append(f"{name} of {pid}: {file.read()}")
+        except OSError as error:
+            lines.append(f"{name} of {pid}: {error}")
+    return "\n".join(lines)
+
+
+def wait(what, true, pid=None):
+    """Waits until `true` returns something, and returns that; ends the test after PATIENCE_S.
+
+    Then it tells what the kernel says of the process `pid`.
+    """
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         try:
@@ -23,13 +38,13 @@ def wait(what, true):
         except (OSError, EOFError, AssertionError, ValueError):
             pass
         time.sleep(0.02)
-    sys.exit(f"FAILED: waited {PATIENCE_S} s in vain for: {what}")
+    sys.exit(f"FAILED: waited {PATIENCE_S} s in vain for: {what}" + (f"\n{stuck(pid)}" if pid else ""))
 
 
-def stats():
+def stats(timeout_s=10):
     """The system and its tasks since the scheduler was loaded."""
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
+        connection.settimeout(timeout_s)
         connection.connect(STATS)
         connection.sendall(json.dumps({"req": "stats", "args": {"target": "tasks"}}).encode() + b"\n")
         answer = json.loads(connection.makefile().readline())

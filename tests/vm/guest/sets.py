@@ -111,7 +111,7 @@ def run_set(row, description, weights, fio_options):
         options = fio_options if other == "fio" else ()
         loads.append(Load(other, weights[1], pinned=pinned, options=options))
     for load in loads:
-        wait(f"{load.name} runs", load.runs)
+        wait(f"{load.name} runs", load.runs, load.process.pid)
     front = Load(name, weights[0], pinned=pinned)
     loads.insert(0, front)
     if name in FIXED_WORK:
@@ -121,7 +121,7 @@ def run_set(row, description, weights, fio_options):
         loads.pop(0)
         look(row | {"measured_ns": done["measured_ns"]}, loads)
     else:
-        wait(f"{name} runs", front.runs)
+        wait(f"{name} runs", front.runs, front.process.pid)
         time.sleep(0.6)
         for _ in range(WINDOWS + 1):
             look(row, loads)
