@@ -21,6 +21,8 @@ struct task_ctx {
 	u64 counted;
 	/* Its id in the memory controller, never 0. */
 	u32 hw_id;
+	/* The group whose pace it has (pace.bpf.h); 0: none. */
+	u32 pace;
 	/* 1: its affinity made it leave its CPU, and it has not come to another one yet. Its
 	 * S is then relative to the packet that ran there as it left, whose S was so far
 	 * after V (virtual ns). */

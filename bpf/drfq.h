@@ -535,6 +535,20 @@ DRFQ_FN u64 drfq_quota_until(s64 left, s64 quota, u64 period_ns, u64 refill)
 	return refill + (u64)-left / (u64)quota * period_ns;
 }
 
+/* What a pace saves up at most (wall clock, ns). It exceeds the time by which a wait for a
+ * pace may end late. */
+#define DRFQ_PACE_BURST_NS 20000000ULL
+
+/*
+ * Returns until when a pace is used up, after traffic that takes @ns at that pace. @due:
+ * that time so far. @now: the time. @most: the longest wait (all: wall clock, ns).
+ */
+DRFQ_FN u64 drfq_pace_next(u64 due, u64 now, u64 ns, u64 most)
+{
+	due = drfq_later(due, now - DRFQ_PACE_BURST_NS) + ns;
+	return drfq_earlier(due, now + most);
+}
+
 /*
  * Returns whether a woken flow must wait (4.10). @v: V (ns). The thesis compares S
  * with V + K. This rule compares debt_vt, which leaves CPU time out: section 4.5.1

@@ -28,14 +28,17 @@ static u64 fork_uncharged_bus_ns(const struct task_ctx *t, u64 run_ns)
 	return last_run_ns ? run_ns * t->last_bus_ns / last_run_ns : 0;
 }
 
-/* A task that the current task forks follows the same rule until the agent looks. */
-static void fork_inherit_rule(struct task_ctx *child)
+/* A task that the current task forks follows the same rule, and has the same pace, until the
+ * agent looks. */
+static void fork_inherit(struct task_ctx *child)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
 
-	if (t)
-		child->rule_weight = t->rule_weight;
+	if (!t)
+		return;
+	child->rule_weight = t->rule_weight;
+	child->pace = t->pace;
 }
 
 /*

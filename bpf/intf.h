@@ -22,6 +22,10 @@ enum {
 	 * not 0: the memory controller serves traffic of id 0 before all other. */
 	DRFQ_HW_ID_SHARED = 1,
 
+	/* Groups of tasks that may have a pace, and one more: 0 stands for no group. It is a
+	 * power of two. */
+	DRFQ_PACES = 32,
+
 	/* DSQ ids: the queues of held and of throttled tasks, and the first queue of each kind of
 	 * queue.bpf.h, which the others follow. The low bits number the LLC. */
 	DRFQ_DSQ_HELD = 0x80,
@@ -56,6 +60,7 @@ enum drfq_weights {
 	X(RELEASED_IDLE, "held tasks released because a CPU was idle")                             \
 	X(RELEASED_BOUND, "held tasks released after the longest allowed hold")                    \
 	X(THROTTLED, "tasks that wait because their cgroup has used up its cpu.max")               \
+	X(PACED, "tasks that wait because their group moves more than its part (--throttle hold)") \
 	X(RESCUED, "starved tasks that ran ahead of their turn")                                   \
 	X(LATE, "tasks that waited for a CPU for more than 10 s")                                  \
 	X(AGENT_AHEAD, "packets of the agent that ran ahead of their turn")                        \
@@ -214,6 +219,19 @@ struct drfq_traffic_arg {
 	u32 pid; /* thread id */
 	u32 moved_by_cpu; /* 0: a device moved the bytes; not 0: a CPU did */
 	u64 bytes;
+};
+
+/* Argument of the SYSCALL program drfq_set_pace. */
+struct drfq_pace_arg {
+	u64 ns_per_byte_q32; /* 32.32 fixed point; 0: the group has no pace */
+	u32 index; /* 1 to DRFQ_PACES - 1 */
+	u32 reserved;
+};
+
+/* Argument of the SYSCALL program drfq_set_pace_group. */
+struct drfq_pace_group_arg {
+	u32 pid; /* thread id */
+	u32 index; /* 0: no group */
 };
 
 /* Argument of the SYSCALL program drfq_set_task_weight. */

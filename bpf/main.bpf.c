@@ -35,6 +35,7 @@
 #include "quota.bpf.h"
 #include "cgroup_ops.bpf.h"
 #include "account.bpf.h"
+#include "pace.bpf.h"
 #include "queue.bpf.h"
 #include "task.bpf.h"
 #include "label.bpf.h"
@@ -260,7 +261,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	/* ops.enqueue then makes it wait. */
-	if (runnable && quotas_exist() && throttles(prev))
+	if (runnable && limits_exist() && throttles(prev))
 		runnable = false;
 	queue_choose(cpu, &head);
 	keeps = runnable && slot->yielded_pid != (u32)prev->pid;
@@ -328,7 +329,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 		start = start_out_of_order(p, cpu, start, &published);
 	start_packet(slot, p, start, published);
 	/* It was queued before its group had used up its quota. */
-	if (quotas_exist() && throttles(p))
+	if (limits_exist() && throttles(p))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	label_start(cpu, p);
 	/* A change of nice or affinity stops and starts a running task from
@@ -495,7 +496,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_i
 	if (!t)
 		return -ENOMEM;
 	if (args->fork)
-		fork_inherit_rule(t);
+		fork_inherit(t);
 	t->weight = task_own_weight(p, t);
 	t->hw_id = DRFQ_HW_ID_SHARED;
 	if (args->fork)

@@ -33,16 +33,16 @@ struct {
 	__type(value, struct cgroup_quota);
 } cgroup_quotas SEC(".maps");
 
-/* How many cgroups have a quota, and how often that has changed. Without any, reading
- * the first is the only cost of this file. */
+/* How many cgroups have a quota, and groups a pace (pace.bpf.h); how often quotas have
+ * changed. Without any of them, reading the first is the only cost. */
 static struct {
 	u32 nr;
-	u32 changes;
-} OWN_LINE quotas;
+	u32 quota_changes;
+} OWN_LINE limits;
 
-static __always_inline bool quotas_exist(void)
+static __always_inline bool limits_exist(void)
 {
-	return READ_ONCE(quotas.nr) != 0;
+	return READ_ONCE(limits.nr) != 0;
 }
 
 static __always_inline struct cgroup_quota *quota_at(u32 index)
@@ -54,7 +54,7 @@ static __always_inline struct cgroup_quota *quota_at(u32 index)
  * changes meanwhile changes the count too. */
 __noinline int quota_find(u32 index)
 {
-	u64 changes = READ_ONCE(quotas.changes);
+	u64 changes = READ_ONCE(limits.quota_changes);
 	struct cgroup_quota *first = quota_at(index);
 	bool found = false;
 	u32 level;
@@ -84,7 +84,7 @@ static __always_inline bool quota_applies(u32 index)
 	if (!index || !q)
 		return false;
 	applies = READ_ONCE(q->applies);
-	if (applies >> 1 == READ_ONCE(quotas.changes))
+	if (applies >> 1 == READ_ONCE(limits.quota_changes))
 		return applies & 1;
 	return quota_find(index);
 }
@@ -152,9 +152,9 @@ static void quota_set(u32 index, u64 period_us, u64 quota_us, u64 burst_us)
 	q->left_ns = has ? quota_us * 1000 : 0;
 	q->refill_at_ns = scx_bpf_now() + q->period_ns;
 	WRITE_ONCE(q->quota_ns, has ? quota_us * 1000 : 0);
-	__sync_fetch_and_add(&quotas.changes, 1);
+	__sync_fetch_and_add(&limits.quota_changes, 1);
 	if (has != had)
-		__sync_fetch_and_add(&quotas.nr, has ? 1 : -1);
+		__sync_fetch_and_add(&limits.nr, has ? 1 : -1);
 }
 
 /* Group @index is new and has no quota yet. */

@@ -141,16 +141,19 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 	t->charged_ns += run_ns;
 	t->bytes += bytes;
 	bytes += task_take_mc_bytes(t);
+	pace_charge(t->pace, bytes);
 	task_follow_rule(p, t);
-	if (quotas_exist())
+	if (limits_exist())
 		quota_charge(t->cgroup, run_ns);
 	t->last_run_ns = run_ns;
 	t->last_bus_ns = flow_charge(&t->flow, run_ns, bytes, waiting);
 	if (blocks)
 		return;
 	bytes = task_take_dma_bytes(t);
-	if (bytes)
+	if (bytes) {
+		pace_charge(t->pace, bytes);
 		flow_charge_dma(&t->flow, bytes, waiting);
+	}
 }
 
 /*
@@ -166,6 +169,7 @@ static void task_wake(struct task_struct *p, struct task_ctx *t)
 	/* The controller reports CPU traffic late. It is not DMA traffic. */
 	if (counted)
 		flow_charge(&t->flow, 0, counted, waiting);
+	pace_charge(t->pace, dma_bytes + counted);
 	t->flags |= DRFQ_TASK_WOKEN;
 	if (dma_bytes)
 		t->flags |= DRFQ_TASK_INDEBTED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Throttled tasks. A task whose group has used up its quota (quota.bpf.h) waits in a
- * queue of its own, in order of the times at which the quotas have some left.
+ * Throttled tasks. A task whose group has used up its quota (quota.bpf.h) or its pace
+ * (pace.bpf.h) waits in a queue of its own, in order of the times at which some is left.
  *
  * Kernel threads, tasks that exit or are killed, and tasks in a read section of RCU do
  * not wait: other tasks wait for them. Their time is charged.
@@ -26,14 +26,18 @@ static __always_inline bool throttle_exempts(const struct task_struct *p)
 	       task_reads_rcu(p);
 }
 
-/* Returns until when @p, with account @t, must wait for its groups' quotas (ns); 0: not. */
+/* Returns until when @p, with account @t, must wait for its groups' quotas and its pace
+ * (ns); 0: not. */
 static __always_inline u64 throttled_until(const struct task_struct *p, const struct task_ctx *t)
 {
-	u64 until;
+	u64 until, paced;
 
-	if (!quotas_exist())
+	if (!limits_exist())
 		return 0;
 	until = quota_charge(t->cgroup, 0);
+	paced = pace_until(t->pace);
+	if (paced && (!until || drfq_before(until, paced)))
+		until = paced;
 	return until && !throttle_exempts(p) ? until : 0;
 }
 
@@ -46,14 +50,14 @@ static __noinline bool throttles(struct task_struct *p)
 }
 
 /*
- * If the groups of @p have used up their quotas, queues it until they have some again.
- * Meanwhile its weight counts for no group. Returns whether it did.
+ * If the groups of @p have used up their quotas or its pace, queues it until they have
+ * some again. Meanwhile its weight counts for no group. Returns whether it did.
  */
 static bool throttle(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
 	u64 until;
 
-	if (!quotas_exist())
+	if (!limits_exist())
 		return false;
 	until = throttled_until(p, t);
 	if (!until) {
@@ -63,7 +67,7 @@ static bool throttle(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 	}
 	task_deactivate(t);
 	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_THROTTLED, slice_ns, until, enq_flags);
-	count(DRFQ_EV_THROTTLED);
+	count(pace_until(t->pace) ? DRFQ_EV_PACED : DRFQ_EV_THROTTLED);
 	return true;
 }
 
@@ -76,7 +80,7 @@ static __always_inline bool throttle_ends(const struct task_struct *p, const str
 
 /*
  * Called by the timer: moves throttled tasks that may run back to their queues. @all: also
- * looks at the tasks whose quotas were to come later when they began to wait. Quotas are
+ * looks at the tasks that were to wait longer when they began to. Quotas and paces are
  * changed, and tasks are killed.
  */
 __noinline int throttle_release(u32 all)

@@ -9,8 +9,8 @@
 
 #define TIMER_PERIOD_NS 100000000
 
-/* The period while cgroups have quotas (quota.bpf.h): throttled tasks wait for it. */
-#define TIMER_QUOTA_PERIOD_NS 5000000
+/* The period while quotas or paces exist: throttled tasks wait for it. */
+#define TIMER_LIMITS_PERIOD_NS 5000000
 
 /* When the timer does its usual work next (scx_bpf_now(), ns). */
 static u64 timer_due_ns;
@@ -51,7 +51,7 @@ static int timer_fire(void *map, int *key, struct bpf_timer *timer)
 		timer_work();
 		bpf_rcu_read_unlock();
 	}
-	bpf_timer_start(timer, quotas_exist() ? TIMER_QUOTA_PERIOD_NS : TIMER_PERIOD_NS, 0);
+	bpf_timer_start(timer, limits_exist() ? TIMER_LIMITS_PERIOD_NS : TIMER_PERIOD_NS, 0);
 	return 0;
 }
 

@@ -58,6 +58,18 @@ void machine_rule_task(struct machine *m, struct task_struct *p, u32 weight)
 	scheduler_rule_task(p, weight);
 }
 
+void machine_pace(struct machine *m, u32 index, u64 ns_per_byte_q32)
+{
+	machine_use(m, m->now_ns, 0);
+	scheduler_pace(index, ns_per_byte_q32);
+}
+
+void machine_pace_group(struct machine *m, struct task_struct *p, u32 index)
+{
+	machine_use(m, m->now_ns, 0);
+	scheduler_pace_group(p, index);
+}
+
 void cgroups_free(struct machine *m)
 {
 	for (u32 i = 0; i < m->nr_groups; i++) {

@@ -176,6 +176,20 @@ void scheduler_rule_cgroup(struct cgroup *cgrp, u32 weight)
 	drfq_set_cgroup_weight(&arg);
 }
 
+void scheduler_pace(u32 index, u64 ns_per_byte_q32)
+{
+	struct drfq_pace_arg arg = {.ns_per_byte_q32 = ns_per_byte_q32, .index = index};
+
+	drfq_set_pace(&arg);
+}
+
+void scheduler_pace_group(struct task_struct *p, u32 index)
+{
+	struct drfq_pace_group_arg arg = {.pid = (u32)p->pid, .index = index};
+
+	drfq_set_pace_group(&arg);
+}
+
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes)
 {
 	struct drfq_traffic_arg arg = {.pid = (u32)p->pid, .bytes = bytes};

@@ -158,7 +158,9 @@ u32 machine_task_place(const struct machine *m, const struct task_struct *p)
 		return 0;
 	if (p->scx.dsq->cpu >= 0)
 		return 3;
-	return p->scx.dsq->id == DRFQ_DSQ_HELD ? 2 : 1;
+	if (p->scx.dsq->id == DRFQ_DSQ_HELD)
+		return 2;
+	return p->scx.dsq->id == DRFQ_DSQ_THROTTLED ? 5 : 1;
 }
 
 bool machine_cpu_is_idle(const struct machine *m, s32 cpu)

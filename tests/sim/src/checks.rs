@@ -53,7 +53,7 @@ impl Sim {
         let held_ns = t.held_since_ns.map(|since| self.now_ns - since);
         let right = match place {
             Place::Running => runs,
-            Place::Queued | Place::Local => waits_ns.is_some(),
+            Place::Queued | Place::Throttled | Place::Local => waits_ns.is_some(),
             Place::Held => held_ns.is_some(),
             Place::Nowhere => !runs && waits_ns.is_none() && held_ns.is_none(),
         };

@@ -174,6 +174,8 @@ pub enum Place {
     Queued,
     /// On the queue of held tasks.
     Held,
+    /// On the queue of tasks whose groups have used up a quota or a pace.
+    Throttled,
     /// On the local queue of a CPU.
     Local,
     /// On a CPU.
@@ -550,6 +552,7 @@ impl Kernel {
             2 => Place::Held,
             3 => Place::Local,
             4 => Place::Running,
+            5 => Place::Throttled,
             _ => Place::Nowhere,
         }
     }

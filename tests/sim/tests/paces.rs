@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Paces: groups of tasks that wait because they move more than their part.
+
+mod common;
+
+use common::{hogs, reader};
+use drfq_sim::ffi::weight_one;
+use drfq_sim::{Config, MS, Report, SEC, Sim, Step, TaskSpec, Trace};
+
+/// 1 GB/s.
+const MEM: u64 = 1_000_000_000;
+
+/// A disk reader that moves 0.9 of the memory's bandwidth by itself.
+fn disk() -> TaskSpec {
+    reader(MEM / 100)
+}
+
+/// The tasks on some CPUs, the first `paced` of them in a group with this pace.
+fn machine(cpus: usize, specs: Vec<TaskSpec>, paced: usize, bytes_per_s: u64) -> Sim {
+    let mut sim = Sim::new(Config::new(cpus).memory(MEM), specs);
+    sim.run_until(SEC / 10);
+    sim.act(|kernel, _| {
+        kernel.pace(1, Some(bytes_per_s));
+        (0..paced).for_each(|task| kernel.pace_group(task, 1));
+    });
+    sim
+}
+
+/// What each task moves in `seconds` after the next one (bytes per second).
+fn rates(sim: &mut Sim, seconds: u64) -> Vec<f64> {
+    let mut begin = 0;
+    sim.act(|_, now_ns| begin = now_ns + SEC);
+    let before = sim.run_until(begin);
+    let report = sim.run_until(begin + seconds * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+    let bytes = |report: &Report, i: usize| report.tasks[i].bytes + report.tasks[i].dma_bytes;
+    (0..report.tasks.len())
+        .map(|i| (bytes(&report, i) - bytes(&before, i)) as f64 / seconds as f64)
+        .collect()
+}
+
+fn assert_rate(what: &str, got: f64, expected: u64) {
+    let error = got / expected as f64 - 1.0;
+    assert!(error.abs() < 0.01, "{what}: {got:.0} of {expected} bytes/s");
+}
+
+#[test]
+fn a_reader_of_a_disk_keeps_its_pace_on_an_idle_machine() {
+    for part in [2, 4, 16] {
+        let mut sim = machine(2, vec![disk()], 1, MEM / part);
+        assert_rate("reader", rates(&mut sim, 20)[0], MEM / part);
+    }
+}
+
+#[test]
+fn a_task_that_copies_keeps_its_pace_and_others_run_as_before() {
+    let mut specs = vec![TaskSpec::new("copier", Trace::memory_hog(MEM * 9 / 10))];
+    specs.extend(hogs(&[weight_one(); 2]));
+    let mut sim = machine(3, specs, 1, MEM / 4);
+    assert_rate("copier", rates(&mut sim, 20)[0], MEM / 4);
+    let report = sim.run_until(30 * SEC);
+    for hog in &report.tasks[1..] {
+        assert!(hog.cpu_ns > report.now_ns * 99 / 100, "{}", hog.cpu_ns);
+    }
+}
+
+#[test]
+fn the_tasks_of_a_group_share_its_pace() {
+    let mut sim = machine(4, vec![disk(), disk(), disk()], 2, MEM / 4);
+    let got = rates(&mut sim, 20);
+    assert_rate("group", got[0] + got[1], MEM / 4);
+    assert!((got[0] / got[1] - 1.0).abs() < 0.1, "{got:?}");
+    assert!(got[2] > 0.8 * MEM as f64, "the third has no pace: {got:?}");
+}
+
+#[test]
+fn a_task_below_its_pace_never_waits() {
+    let mut sim = machine(2, vec![disk()], 1, MEM);
+    rates(&mut sim, 5);
+    assert_eq!(sim.kernel().event_count("PACED"), 0);
+}
+
+#[test]
+fn an_idle_group_saves_up_little() {
+    let sleep = Step::Sleep {
+        ns: 5 * SEC,
+        dma_bytes: 0,
+    };
+    let copy = Step::Run {
+        ns: u64::MAX / 4,
+        bytes_per_s: MEM * 9 / 10,
+    };
+    let late = TaskSpec::new("late", Trace::once([sleep, copy]));
+    let mut sim = machine(2, vec![late], 1, MEM / 4);
+    let moved = sim.run_until(6 * SEC).tasks[0].bytes;
+    // 20 ms of the pace, and 4 ms of the copy before the first look.
+    assert!(
+        moved < MEM / 4 * 104 / 100,
+        "{moved} bytes in the first second"
+    );
+}
+
+#[test]
+fn a_task_without_a_pace_waits_no_longer() {
+    for ends in [true, false] {
+        let mut sim = machine(2, vec![disk()], 1, MEM / 16);
+        sim.run_until(5 * SEC);
+        sim.act(|kernel, _| match ends {
+            true => kernel.pace(1, None),
+            false => kernel.pace_group(0, 0),
+        });
+        assert!(rates(&mut sim, 5)[0] > 0.8 * MEM as f64);
+    }
+}
+
+#[test]
+fn a_child_has_the_pace_of_its_parent() {
+    let run = Step::Run {
+        ns: 500 * MS,
+        bytes_per_s: 0,
+    };
+    let parent = TaskSpec::new("parent", Trace::once([run, Step::Spawn(1)]));
+    let mut sim = machine(2, vec![parent, disk().arrival(u64::MAX)], 1, MEM / 8);
+    sim.run_until(SEC);
+    let child = sim.nr_tasks() - 1;
+    assert_rate("child", rates(&mut sim, 20)[child], MEM / 8);
+}
+
+#[test]
+fn the_lowest_pace_makes_nobody_wait_for_longer_than_a_hold() {
+    let mut sim = machine(2, vec![disk()], 1, 1);
+    let config = Config::new(2);
+    // A period of the timer is added at each end.
+    let most_ns = config.hold_max_ns + 20 * MS;
+    let seconds = 10;
+    let moved = rates(&mut sim, seconds)[0];
+    let turns = moved / (MEM / 100) as f64;
+    assert!(
+        turns >= SEC as f64 / most_ns as f64 - 0.5,
+        "{turns} turns a second"
+    );
+    assert!(turns <= 4.0, "it hardly waits: {turns} turns a second");
+}
