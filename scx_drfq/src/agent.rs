@@ -33,9 +33,9 @@ use crate::{
     bandwidth::Bandwidth,
     bpf_skel::types::drfq_label,
     capacity::Capacity,
-    config::{Config, MbaMode},
+    config::{Config, MbaMode, Throttle},
     links::{self, Counted, Links},
-    loader::{Loading, Scheduler},
+    loader::{Loading, Scheduler, Window},
     mba, metrics,
     periodic::Periodic,
     preflight, privileges,
@@ -152,7 +152,8 @@ fn run_once(
     }
     let loaded = scheduler.sample(true)?;
     facts.loaded_at_ns = loaded.at_ns;
-    let (ready, warning) = open_mba(&config, guard);
+    let window = scheduler.window()?;
+    let (ready, warning) = open_sharing(&config, guard, window);
     degraded.extend(warning);
     let rules = Mutex::new(settings.rules.clone());
     let report = Mutex::new(first_report(ready.as_ref()));
@@ -163,7 +164,6 @@ fn run_once(
     }));
     say(&summary(&config, &facts));
     degraded.iter().for_each(|line| say(line));
-    let window = scheduler.window()?;
     let seen = Seen {
         statistics_id: AtomicU32::new(statistics.id().unwrap_or(0)),
         scheduler: &scheduler,
@@ -176,10 +176,7 @@ fn run_once(
             serve(&seen, counted, statistics, settings, loaded, signals)
         })
     };
-    match ready {
-        Some(ready) => ready.beside(window, &seen.statistics_id, &rules, &report, work),
-        None => work(),
-    }?;
+    mba::Loop::beside(ready, window, &seen.statistics_id, &rules, &report, work)?;
     let again = scheduler.finish()?.should_restart();
     if signals.stop() {
         say("stopped; the kernel's own scheduler runs again");
@@ -189,20 +186,23 @@ fn run_once(
 
 /// The loop that shares memory bandwidth, and a warning if it does less than asked.
 /// What resctrl lacks is among the degradations.
-fn open_mba(
+fn open_sharing<'a>(
     config: &Config,
     guard: Option<&Result<mba::guard::Guard, String>>,
-) -> (Option<mba::Loop>, Option<String>) {
-    let Some(Ok(guard)) = guard else {
-        return (None, None);
+    window: Window<'a>,
+) -> (Option<mba::Loop<'a>>, Option<String>) {
+    let opened = match (config.throttle, guard) {
+        (Some(Throttle::Hold), _) => mba::Loop::with_paces(config, window),
+        (None, Some(Ok(guard))) => mba::Loop::with_resctrl(config, guard),
+        _ => return (None, None),
     };
-    match mba::Loop::open(config, guard) {
+    match opened {
         Err(reason) => (
             None,
             Some(format!("memory bandwidth is not shared: {reason}")),
         ),
         Ok(ready) => {
-            let asked = ready.state() == "on" || config.mba == MbaMode::Observe;
+            let asked = ready.acts() || config.mba == MbaMode::Observe;
             let warning =
                 (!asked).then(|| format!("--mba on does not throttle: {}", ready.state()));
             (Some(ready), warning)
@@ -222,10 +222,10 @@ fn first_report(ready: Option<&mba::Loop>) -> Mba {
 fn bounds_without_effect(rules: &[Rule], ready: Option<&mba::Loop>) -> Option<String> {
     let state = first_report(ready).state;
     let bounded = rules.iter().any(Rule::bounds_memory);
-    (bounded && state != "on").then(|| {
+    (bounded && !ready.is_some_and(mba::Loop::acts)).then(|| {
         format!(
-            "memory-min and memory-max of rules have no effect; they need --mba on, which is: \
-             {state}"
+            "memory-min and memory-max of rules have no effect; they need --mba on or --throttle \
+             hold; sharing is: {state}"
         )
     })
 }

@@ -17,8 +17,8 @@ use libbpf_rs::{
 
 use crate::{
     bpf_intf::{
-        drfq_agent_arg, drfq_cgroup_weight_arg, drfq_hw_id_arg, drfq_task_weight_arg,
-        drfq_traffic_arg,
+        drfq_agent_arg, drfq_cgroup_weight_arg, drfq_hw_id_arg, drfq_pace_arg, drfq_pace_group_arg,
+        drfq_task_weight_arg, drfq_traffic_arg,
     },
     cli::CHARGE_MAX,
 };
@@ -149,6 +149,32 @@ pub fn set_cgroup_weight(program: BorrowedFd, id: u64, weight: u32) -> io::Resul
             reserved,
         },
     )
+}
+
+/// Sets the pace of the group `index` (ns per byte, 32.32 fixed point) through the program
+/// drfq_set_pace; 0: it has none.
+///
+/// # Errors
+/// The kernel or the program refused.
+pub fn set_pace(program: BorrowedFd, index: u32, ns_per_byte_q32: u64) -> io::Result<bool> {
+    let reserved = 0;
+    call(
+        program,
+        drfq_pace_arg {
+            ns_per_byte_q32,
+            index,
+            reserved,
+        },
+    )
+}
+
+/// Puts the task `pid` into the group `index` through the program drfq_set_pace_group; 0:
+/// into none. Returns whether the task exists.
+///
+/// # Errors
+/// The kernel or the program refused.
+pub fn set_pace_group(program: BorrowedFd, pid: u32, index: u32) -> io::Result<bool> {
+    call(program, drfq_pace_group_arg { pid, index })
 }
 
 /// Runs a SYSCALL program about one task or cgroup. Returns whether it exists.

@@ -91,8 +91,7 @@ pub struct Run {
     #[arg(long, conflicts_with = "dry_run")]
     pub json: bool,
 
-    /// Serve statistics as OpenMetrics at this address, under /metrics: ADDRESS:PORT, or
-    /// unix:PATH for this user alone
+    /// Serve OpenMetrics under /metrics at ADDRESS:PORT, or for this user at unix:PATH
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<Address>,
 

@@ -29,6 +29,14 @@ pub enum MbaMode {
     On,
 }
 
+/// What slows groups down where no hardware does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Throttle {
+    #[allow(missing_docs)] // the option's own text tells
+    Hold,
+}
+
 /// What shares memory bandwidth as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,8 +45,7 @@ pub enum Entity {
     Task,
     /// A process, with the largest weight of its threads
     Process,
-    /// A cgroup, by cpu.weight along its path; a process of the root cgroup is one by
-    /// itself
+    /// A cgroup, by cpu.weight along its path, or a process of the root cgroup
     Cgroup,
 }
 
@@ -143,6 +150,9 @@ pub struct Config {
     pub shadow: Option<Target>,
     /// Whether memory bandwidth is shared by throttling.
     pub mba: MbaMode,
+    /// How it is shared where MBA is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttle: Option<Throttle>,
     /// Where the loop records each period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mba_trace: Option<PathBuf>,

@@ -89,6 +89,9 @@ pub struct Window<'a> {
     /// Programs that give tasks and cgroups the weights of rules.
     pub set_task_weight: BorrowedFd<'a>,
     pub set_cgroup_weight: BorrowedFd<'a>,
+    /// Programs that set the pace of a group, and put a task into one.
+    pub set_pace: BorrowedFd<'a>,
+    pub set_pace_group: BorrowedFd<'a>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -219,6 +222,8 @@ impl<'a> Scheduler<'a> {
             set_hw_id: self.skel.progs.drfq_set_hw_id.as_fd(),
             set_task_weight: self.skel.progs.drfq_set_task_weight.as_fd(),
             set_cgroup_weight: self.skel.progs.drfq_set_cgroup_weight.as_fd(),
+            set_pace: self.skel.progs.drfq_set_pace.as_fd(),
+            set_pace_group: self.skel.progs.drfq_set_pace_group.as_fd(),
         })
     }
 

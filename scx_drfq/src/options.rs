@@ -16,7 +16,9 @@ use drfq_sense::{
 use crate::{
     bandwidth::Bandwidth,
     capacity::{Capacity, Wanted},
-    config::{Charging, Config, DELTA_NONE_NS, Entity, HOLD_NEVER_NS, MbaMode, Variant, Weights},
+    config::{
+        Charging, Config, DELTA_NONE_NS, Entity, HOLD_NEVER_NS, MbaMode, Throttle, Variant, Weights,
+    },
 };
 
 /// The number of CPUs that the thesis' constants are for. A slice of virtual time
@@ -147,14 +149,12 @@ pub struct Options {
     #[arg(long, value_name = "TARGET")]
     pub controller: Option<Target>,
 
-    /// Interval between updates of the controller's registers
-    /// [microseconds, 100 to 1000000]
+    /// Interval between updates of the controller's registers [us, 100 to 1000000]
     #[arg(long, value_name = "US", default_value_t = 1000, requires = "controller",
           value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub controller_interval_us: u64,
 
-    /// Unit of virtual times in the registers of a memory controller: 2^N ns [10 to 30;
-    /// 22 is about one slice]
+    /// Unit of virtual times in registers: 2^N ns [10 to 30; 22 is about one slice]
     #[arg(long, value_name = "N", default_value_t = 22,
           value_parser = clap::value_parser!(u32).range(10..=30))]
     pub register_shift: u32,
@@ -168,11 +168,16 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = MbaMode::Off)]
     pub mba: MbaMode,
 
-    /// Record what the loop of --mba measures and plans: a line of JSON per period
+    /// Share memory bandwidth without MBA while memory is saturated: tasks wait
+    #[arg(long, value_name = "hold", value_enum, hide_possible_values = true,
+          conflicts_with_all = ["mba", "controller"])]
+    pub throttle: Option<Throttle>,
+
+    /// Record what the loop of --mba or --throttle measures: a line of JSON per period
     #[arg(long, value_name = "FILE")]
     pub mba_trace: Option<PathBuf>,
 
-    /// What shares memory bandwidth as one, with --mba
+    /// What shares memory bandwidth as one, with --mba or --throttle
     #[arg(long, value_enum, default_value_t = Entity::Cgroup)]
     pub entity: Entity,
 }
@@ -227,6 +232,7 @@ impl Options {
             register_shift: self.register_shift,
             shadow: self.shadow.clone(),
             mba: self.mba,
+            throttle: self.throttle,
             mba_trace: self.mba_trace.clone(),
             entity: self.entity,
             traffic: self.traffic_source()?,
@@ -423,18 +429,17 @@ mod tests {
                 c.traffic.event_bytes.is_none()
             }),
             ("--mba on", |c| c.mba == MbaMode::On),
+            ("--throttle hold", |c| c.throttle == Some(Throttle::Hold)),
             ("--controller mmio:auto", |c| {
                 c.controller == Some(Target::MmioAuto) && c.controller_interval_ns == 1_000_000
             }),
             ("--controller unix:a --shadow unix:b", |c| {
                 c.controller.is_some() && c.shadow.is_some()
             }),
-            ("--controller unix:a --register-shift 20", |c| {
-                c.register_shift == 20
-            }),
-            ("--controller unix:a --controller-interval-us 100", |c| {
-                c.controller_interval_ns == 100_000
-            }),
+            (
+                "--controller unix:a --controller-interval-us 100 --register-shift 20",
+                |c| c.controller_interval_ns == 100_000 && c.register_shift == 20,
+            ),
         ];
         for (arguments, check) in table {
             let config = resolve(&format!("scx_drfq {arguments}")).expect(arguments);
@@ -475,6 +480,7 @@ mod tests {
             "--weights heavy",
             "--charge never",
             "--mba maybe",
+            "--throttle mba",
             "--entity user",
         ] {
             assert!(
@@ -502,6 +508,8 @@ mod tests {
             ("--no-delayed-wakeup --hold-max-ms 3", "cannot be used with"),
             ("--single-queue --steal-margin-us 3", "cannot be used with"),
             ("--shadow mmio:auto", "only a model"),
+            ("--throttle hold --mba on", "cannot be used with"),
+            ("--throttle hold --controller unix:a", "cannot be used with"),
             (
                 "--shadow unix:a --controller unix:a",
                 "start another server",

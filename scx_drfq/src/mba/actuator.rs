@@ -17,21 +17,13 @@ use drfq_resctrl::{
     schemata::{Domain, Resource},
 };
 
-use super::gauge::{Gauge, Moved};
+use super::{
+    gauge::{Gauge, Moved},
+    throttle::{Counts, Throttle},
+};
 
 /// AMD's unit of bandwidth (bytes per second).
 const EIGHTH_GB: f64 = 125e6;
-
-/// Counts of what was done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Schemata written.
-    pub writes: u64,
-    /// Groups moved to another class.
-    pub moves: u64,
-    /// Operations that failed, vanished groups excepted.
-    pub errors: u64,
-}
 
 /// An entity's MON group.
 struct Monitored {
@@ -65,10 +57,8 @@ pub struct Actuator<F: ResctrlFs> {
     assigns: bool,
     /// The time. Tests have their own.
     clock: fn() -> Instant,
-    /// What was done.
-    pub counts: Counts,
-    /// The last failure.
-    pub failure: Option<String>,
+    counts: Counts,
+    failure: Option<String>,
 }
 
 impl<F: ResctrlFs> Actuator<F> {
@@ -106,128 +96,6 @@ impl<F: ResctrlFs> Actuator<F> {
     /// The domains, in the order of all vectors.
     pub fn domains(&self) -> &[Domain] {
         &self.domains
-    }
-
-    /// Classes that can be used.
-    pub fn nr_classes(&self) -> usize {
-        self.classes.len()
-    }
-
-    /// Starts to monitor an entity. Returns whether it could.
-    pub fn monitor(&mut self, id: GroupId) -> bool {
-        match self.groups.create_mon(&Ctrl::DEFAULT, &format!("g{id}")) {
-            Ok(mon) => {
-                if self.assigns {
-                    let assigned = self.groups.assign_counter(&mon, Event::MbmTotal);
-                    self.check(assigned);
-                }
-                let monitored = Monitored {
-                    mon,
-                    gauges: HashMap::new(),
-                    bytes: 0,
-                    placed: BTreeMap::new(),
-                };
-                self.monitored.insert(id, monitored);
-                self.shape += 1;
-                true
-            }
-            Err(error) => {
-                self.check::<()>(Err(error));
-                false
-            }
-        }
-    }
-
-    /// Ends monitoring. The tasks return to the default group.
-    pub fn forget(&mut self, id: GroupId) {
-        if let Some(monitored) = self.monitored.remove(&id) {
-            // Its class would keep the tasks when its MON group goes.
-            let list = || self.groups.tasks(&monitored.mon).unwrap_or_default();
-            let left = self.groups.add_tasks(&Ctrl::DEFAULT, list);
-            self.check(left);
-            self.shape += 1;
-            let removed = self.groups.remove_mon(monitored.mon);
-            self.check(removed);
-        }
-    }
-
-    /// Puts threads into an entity's group. Threads that it starts later follow by
-    /// themselves. Returns how many belong to another program's group.
-    pub fn place(&mut self, id: GroupId, tids: &[u32]) -> u64 {
-        let Some(monitored) = self.monitored.get_mut(&id) else {
-            return 0;
-        };
-        monitored.placed.retain(|tid, _| tids.contains(tid));
-        let mut failed = None;
-        for &tid in tids {
-            if monitored.placed.contains_key(&tid) {
-                continue;
-            }
-            match self.groups.add_task(&monitored.mon, tid) {
-                Ok(Placed::Foreign) => {
-                    monitored.placed.insert(tid, false);
-                }
-                Ok(Placed::Moved | Placed::Already) => {
-                    monitored.placed.insert(tid, true);
-                }
-                Ok(Placed::Ended) => {}
-                Err(error) => failed = Some(error),
-            }
-        }
-        let foreign = monitored.placed.values().filter(|&&ours| !ours).count() as u64;
-        if let Some(error) = failed {
-            self.check::<()>(Err(error));
-        }
-        foreign
-    }
-
-    /// What an entity moved since the last call, by domain (bytes per second); 0 where
-    /// it is not known.
-    pub fn traffic(&mut self, id: GroupId) -> Vec<f64> {
-        let Some(monitored) = self.monitored.get_mut(&id) else {
-            return vec![0.0; self.domains.len()];
-        };
-        let (mut rates, mut failed) = (Vec::new(), None);
-        for &domain in &self.domains {
-            let gauge = monitored.gauges.entry(domain);
-            let gauge = gauge.or_insert_with(|| Gauge::new((self.clock)()));
-            let moved = match self.groups.reading(&monitored.mon, domain, Event::MbmTotal) {
-                Ok(reading) => gauge.take(reading, (self.clock)()).unwrap_or_default(),
-                Err(error) => {
-                    failed = Some(error);
-                    Moved::default()
-                }
-            };
-            monitored.bytes += moved.bytes;
-            rates.push(moved.bytes_per_s);
-        }
-        if let Some(error) = failed {
-            self.check::<()>(Err(error));
-        }
-        rates
-    }
-
-    /// What an entity moved since it is monitored (bytes).
-    pub fn bytes(&self, id: GroupId) -> u64 {
-        self.monitored.get(&id).map_or(0, |found| found.bytes)
-    }
-
-    /// Moves groups to their classes, and sets the levels of a slot.
-    pub fn apply(&mut self, classes: &[Class], slot: usize) {
-        for (number, class) in classes.iter().enumerate() {
-            if !class.groups.is_empty() {
-                self.set_levels(number, &class.slots[slot]);
-            }
-        }
-        let class_of: HashMap<GroupId, usize> = classes
-            .iter()
-            .enumerate()
-            .flat_map(|(number, class)| class.groups.iter().map(move |&id| (id, number)))
-            .collect();
-        let ids: Vec<GroupId> = self.monitored.keys().copied().collect();
-        for id in ids {
-            self.move_group(id, class_of.get(&id).copied());
-        }
     }
 
     fn move_group(&mut self, id: GroupId, class: Option<usize>) {
@@ -285,9 +153,132 @@ impl<F: ResctrlFs> Actuator<F> {
         self.check(written);
     }
 
-    /// Traffic of the default group without our MON groups in it, by domain (bytes
-    /// per second). `traffic`: of each monitored entity.
-    pub fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>) -> Vec<f64> {
+    /// Counts a failure, unless a group has vanished.
+    fn check<T>(&mut self, result: Result<T>) {
+        if let Err(error) = result
+            && error.kind != Kind::Gone
+        {
+            self.counts.errors += 1;
+            self.failure = Some(error.to_string());
+        }
+    }
+}
+
+impl<F: ResctrlFs> Throttle for Actuator<F> {
+    fn nr_classes(&self) -> usize {
+        self.classes.len()
+    }
+
+    fn monitor(&mut self, id: GroupId) -> bool {
+        match self.groups.create_mon(&Ctrl::DEFAULT, &format!("g{id}")) {
+            Ok(mon) => {
+                if self.assigns {
+                    let assigned = self.groups.assign_counter(&mon, Event::MbmTotal);
+                    self.check(assigned);
+                }
+                let monitored = Monitored {
+                    mon,
+                    gauges: HashMap::new(),
+                    bytes: 0,
+                    placed: BTreeMap::new(),
+                };
+                self.monitored.insert(id, monitored);
+                self.shape += 1;
+                true
+            }
+            Err(error) => {
+                self.check::<()>(Err(error));
+                false
+            }
+        }
+    }
+
+    fn forget(&mut self, id: GroupId) {
+        if let Some(monitored) = self.monitored.remove(&id) {
+            // Its class would keep the tasks when its MON group goes.
+            let list = || self.groups.tasks(&monitored.mon).unwrap_or_default();
+            let left = self.groups.add_tasks(&Ctrl::DEFAULT, list);
+            self.check(left);
+            self.shape += 1;
+            let removed = self.groups.remove_mon(monitored.mon);
+            self.check(removed);
+        }
+    }
+
+    fn place(&mut self, id: GroupId, tids: &[u32]) -> u64 {
+        let Some(monitored) = self.monitored.get_mut(&id) else {
+            return 0;
+        };
+        monitored.placed.retain(|tid, _| tids.contains(tid));
+        let mut failed = None;
+        for &tid in tids {
+            if monitored.placed.contains_key(&tid) {
+                continue;
+            }
+            match self.groups.add_task(&monitored.mon, tid) {
+                Ok(Placed::Foreign) => {
+                    monitored.placed.insert(tid, false);
+                }
+                Ok(Placed::Moved | Placed::Already) => {
+                    monitored.placed.insert(tid, true);
+                }
+                Ok(Placed::Ended) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        let foreign = monitored.placed.values().filter(|&&ours| !ours).count() as u64;
+        if let Some(error) = failed {
+            self.check::<()>(Err(error));
+        }
+        foreign
+    }
+
+    fn traffic(&mut self, id: GroupId) -> Vec<f64> {
+        let Some(monitored) = self.monitored.get_mut(&id) else {
+            return vec![0.0; self.domains.len()];
+        };
+        let (mut rates, mut failed) = (Vec::new(), None);
+        for &domain in &self.domains {
+            let gauge = monitored.gauges.entry(domain);
+            let gauge = gauge.or_insert_with(|| Gauge::new((self.clock)()));
+            let moved = match self.groups.reading(&monitored.mon, domain, Event::MbmTotal) {
+                Ok(reading) => gauge.take(reading, (self.clock)()).unwrap_or_default(),
+                Err(error) => {
+                    failed = Some(error);
+                    Moved::default()
+                }
+            };
+            monitored.bytes += moved.bytes;
+            rates.push(moved.bytes_per_s);
+        }
+        if let Some(error) = failed {
+            self.check::<()>(Err(error));
+        }
+        rates
+    }
+
+    fn bytes(&self, id: GroupId) -> u64 {
+        self.monitored.get(&id).map_or(0, |found| found.bytes)
+    }
+
+    fn apply(&mut self, classes: &[Class], slot: usize) {
+        for (number, class) in classes.iter().enumerate() {
+            if !class.groups.is_empty() {
+                self.set_levels(number, &class.slots[slot]);
+            }
+        }
+        let class_of: HashMap<GroupId, usize> = classes
+            .iter()
+            .enumerate()
+            .flat_map(|(number, class)| class.groups.iter().map(move |&id| (id, number)))
+            .collect();
+        let ids: Vec<GroupId> = self.monitored.keys().copied().collect();
+        for id in ids {
+            self.move_group(id, class_of.get(&id).copied());
+        }
+    }
+
+    fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>) -> Vec<f64> {
         // The kernel's count of the default group includes its MON groups, so it jumps
         // when one comes or goes.
         if self.rest_of_shape != self.shape || self.rest.len() != self.domains.len() {
@@ -314,14 +305,16 @@ impl<F: ResctrlFs> Actuator<F> {
         self.rest.iter().map(|rest| rest.1).collect()
     }
 
-    /// Counts a failure, unless a group has vanished.
-    fn check<T>(&mut self, result: Result<T>) {
-        if let Err(error) = result
-            && error.kind != Kind::Gone
-        {
-            self.counts.errors += 1;
-            self.failure = Some(error.to_string());
-        }
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.failure = Some(reason);
     }
 }
 

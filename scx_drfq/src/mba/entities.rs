@@ -229,11 +229,18 @@ fn levels(path: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Chooses what to monitor: at most `limit`, by memory traffic where it is measured,
-/// else by CPU time. A monitored entity stays until another uses twice as much.
+/// else by CPU time. A monitored entity stays until another uses twice as much. A reader of a
+/// disk uses little CPU time.
 pub fn choose(usages: &BTreeMap<Key, Usage>, now: &BTreeSet<Key>, limit: usize) -> BTreeSet<Key> {
     /// Less than this many CPUs is too little to matter.
     const CPUS_MIN: f64 = 0.02;
-    let measured = usages.values().any(|usage| usage.bytes_per_s > 0.0);
+    /// So is less than this part of all traffic.
+    const TRAFFIC_MIN: f64 = 0.01;
+    let traffic: f64 = usages.values().map(|usage| usage.bytes_per_s).sum();
+    let measured = traffic > 0.0;
+    let matters = |usage: &Usage| {
+        usage.cpus >= CPUS_MIN || (measured && usage.bytes_per_s >= TRAFFIC_MIN * traffic)
+    };
     let size = |usage: &Usage| {
         if measured {
             usage.bytes_per_s
@@ -243,7 +250,7 @@ pub fn choose(usages: &BTreeMap<Key, Usage>, now: &BTreeSet<Key>, limit: usize) 
     };
     let mut ranked: Vec<(f64, &Key)> = usages
         .iter()
-        .filter(|(key, usage)| usage.cpus >= CPUS_MIN || now.contains(*key))
+        .filter(|(key, usage)| matters(usage) || now.contains(*key))
         .map(|(key, usage)| {
             let stays = if now.contains(key) { 2.0 } else { 1.0 };
             (size(usage) * stays, key)
@@ -404,11 +411,15 @@ mod tests {
             (Key::Process(1), usage(10.0, 1.0)),
             (Key::Process(2), usage(15.0, 1.0)),
             (Key::Process(3), usage(25.0, 1.0)),
-            (Key::Process(4), usage(99.0, 0.001)),
+            (Key::Process(4), usage(0.5, 0.001)),
         ]
         .into();
+        assert_eq!(names(choose(&all, &BTreeSet::new(), 9)), "p1 p2 p3");
         assert_eq!(names(choose(&all, &BTreeSet::new(), 2)), "p2 p3");
         assert_eq!(names(choose(&all, &[Key::Process(1)].into(), 2)), "p1 p3");
+        let reader = [(Key::Process(5), usage(99.0, 0.001))];
+        let all = all.into_iter().chain(reader).collect();
+        assert_eq!(names(choose(&all, &BTreeSet::new(), 2)), "p3 p5");
         let by_cpu: BTreeMap<Key, Usage> = [
             (Key::Process(1), usage(0.0, 1.0)),
             (Key::Process(2), usage(0.0, 0.1)),

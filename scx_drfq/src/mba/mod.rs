@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The loop that shares memory bandwidth by throttling (MBA): every 100 ms it reads
-//! what each monitored group moved, asks the policy `drf`, and acts through resctrl.
-//! It runs in a thread beside the scheduler.
+//! The loop that shares memory bandwidth by throttling: every 100 ms it reads what each
+//! monitored group moved, asks the policy `drf`, and acts through resctrl (MBA), or through
+//! the scheduler's paces. It runs in a thread beside the scheduler.
 
 pub mod actuator;
 pub mod entities;
 mod gauge;
 pub mod guard;
+mod paces;
+mod throttle;
 mod trace;
 
 use std::{
@@ -25,7 +27,7 @@ use drfq_policy::{
     fair_share::Capacity,
 };
 use drfq_resctrl::{
-    fs::{KernelFs, ResctrlFs},
+    fs::{KernelFs, ResctrlFs as _},
     info::{Info, Vendor},
 };
 use drfq_sense::{cpu_model::CpuModel, root};
@@ -38,6 +40,8 @@ use self::{
     actuator::Actuator,
     entities::{Hierarchy, Kernel, Key, Ruled, Usage},
     guard::Guard,
+    paces::Paces,
+    throttle::Throttle,
     trace::Trace,
 };
 use crate::{
@@ -60,8 +64,8 @@ const LOOK_PERIODS: u64 = 5;
 const GROUPS_MAX: usize = 32;
 
 /// A loop that is ready to run.
-pub struct Loop<F: ResctrlFs = KernelFs> {
-    actuator: Actuator<F>,
+pub struct Loop<'a> {
+    throttle: Box<dyn Throttle + Send + 'a>,
     curve: Option<Curve>,
     capacity: Option<f64>,
     cpus: f64,
@@ -70,12 +74,29 @@ pub struct Loop<F: ResctrlFs = KernelFs> {
     trace: Option<Trace>,
 }
 
-impl Loop {
+impl<'a> Loop<'a> {
+    /// Uses the paces of the scheduler that `window` shows.
+    ///
+    /// # Errors
+    /// The file of --mba-trace cannot be written.
+    pub fn with_paces(config: &Config, window: Window<'a>) -> Result<Self, String> {
+        let m = config.capacity.reliable();
+        Ok(Self {
+            throttle: Box::new(Paces::new(window, Instant::now)),
+            curve: Some(paces::curve()),
+            capacity: m.map(|m| m.bytes_per_s() as f64),
+            cpus: config.nr_cpus.into(),
+            entity: config.entity,
+            state: "hold".into(),
+            trace: open_trace(config)?,
+        })
+    }
+
     /// Takes over resctrl for a loaded scheduler.
     ///
     /// # Errors
     /// Why it cannot monitor, in a few words.
-    pub fn open(config: &Config, guard: &Guard) -> Result<Self, String> {
+    pub fn with_resctrl(config: &Config, guard: &Guard) -> Result<Self, String> {
         let files = KernelFs::open(&guard.point).map_err(|error| error.to_string())?;
         let info = Info::read(&files, vendor()).map_err(|error| error.to_string())?;
         if !info.monitors_bandwidth() {
@@ -90,9 +111,6 @@ impl Loop {
         };
         let actuator = Actuator::open(files, &info, classes, Instant::now)
             .map_err(|error| error.to_string())?;
-        let trace = config.mba_trace.as_deref().map(Trace::create).transpose();
-        let trace =
-            trace.map_err(|error| format!("cannot write the file of --mba-trace: {error}"))?;
         // The loop learns the capacity better than an estimate tells it.
         let m = config.capacity.reliable();
         let capacity = m.map(|m| m.bytes_per_s() as f64 / actuator.domains().len().max(1) as f64);
@@ -100,31 +118,39 @@ impl Loop {
             curve: measured_curve(config, &info)
                 .or_else(|| actuator::curve(&info, capacity))
                 .filter(|_| acts),
-            actuator,
+            throttle: Box::new(actuator),
             capacity,
             cpus: config.nr_cpus.into(),
             entity: config.entity,
             state: reason,
-            trace,
+            trace: open_trace(config)?,
         })
     }
 
-    /// `on`, or why it only observes.
+    /// `on` (by resctrl), `hold` (by paces), or why it only observes.
     pub fn state(&self) -> &str {
         &self.state
     }
 
-    /// Runs while `work` runs. `report` gets the statistics of each period.
+    /// Whether it throttles, rather than only observes.
+    pub fn acts(&self) -> bool {
+        matches!(self.state.as_str(), "on" | "hold")
+    }
+
+    /// Runs, if there is a loop, while `work` runs. `report` gets the statistics of each period.
     /// `rules` may change meanwhile, and so may `statistics_id`, the process that serves
     /// statistics (0: none).
     pub fn beside<T>(
-        self,
+        ready: Option<Self>,
         window: Window,
         statistics_id: &AtomicU32,
         rules: &Mutex<Vec<Rule>>,
         report: &Mutex<Mba>,
         work: impl FnOnce() -> T,
     ) -> T {
+        let Some(ready) = ready else {
+            return work();
+        };
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let _stop = StopAtEnd(&stop);
@@ -134,11 +160,16 @@ impl Loop {
                     let tasks = tasks::read(window.tasks).map_err(|error| format!("{error:#}"))?;
                     Ok(entities::sharing(tasks, &agent))
                 };
-                Running::new(self, Kernel::new(&root())).run(&stop, read, rules, report);
+                Running::new(ready, Kernel::new(&root())).run(&stop, read, rules, report);
             });
             work()
         })
     }
+}
+
+fn open_trace(config: &Config) -> Result<Option<Trace>, String> {
+    let trace = config.mba_trace.as_deref().map(Trace::create).transpose();
+    trace.map_err(|error| format!("cannot write the file of --mba-trace: {error}"))
 }
 
 /// Ends the loop when `work` returns or panics.
@@ -209,8 +240,8 @@ struct Member {
 }
 
 /// The loop's state while it runs.
-struct Running<F: ResctrlFs, H: Hierarchy> {
-    actuator: Actuator<F>,
+struct Running<'a, H: Hierarchy> {
+    throttle: Box<dyn Throttle + Send + 'a>,
     hierarchy: H,
     rules: Vec<Rule>,
     curve: Option<Curve>,
@@ -230,10 +261,10 @@ struct Running<F: ResctrlFs, H: Hierarchy> {
     trace: Option<Trace>,
 }
 
-impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
-    fn new(ready: Loop<F>, hierarchy: H) -> Self {
+impl<'a, H: Hierarchy> Running<'a, H> {
+    fn new(ready: Loop<'a>, hierarchy: H) -> Self {
         Self {
-            actuator: ready.actuator,
+            throttle: ready.throttle,
             hierarchy,
             rules: Vec::new(),
             curve: ready.curve,
@@ -280,7 +311,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
                         (now + SLOT * slot as u32).saturating_duration_since(Instant::now()),
                     );
                 }
-                self.actuator.apply(&plan.classes, slot);
+                self.throttle.apply(&plan.classes, slot);
             }
             thread::sleep((now + PERIOD).saturating_duration_since(Instant::now()));
         }
@@ -306,7 +337,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         let chosen = entities::choose(&usages, &monitored, GROUPS_MAX);
         for key in monitored.difference(&chosen) {
             if let Some(member) = self.members.remove(key) {
-                self.actuator.forget(member.id);
+                self.throttle.forget(member.id);
             }
         }
         let ruled = Ruled {
@@ -321,7 +352,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
             };
             if !self.members.contains_key(&key) {
                 let id = self.next_id;
-                if !self.actuator.monitor(id) {
+                if !self.throttle.monitor(id) {
                     continue;
                 }
                 self.next_id += 1;
@@ -334,7 +365,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
                 self.members.insert(key.clone(), member);
             }
             if let Some(member) = self.members.get_mut(&key) {
-                self.foreign += self.actuator.place(member.id, &usage.tids);
+                self.foreign += self.throttle.place(member.id, &usage.tids);
                 member.weight = weights.get(&key).copied().unwrap_or(1.0);
                 member.bounds = entities::bounds(&self.rules, &key, &usage.comm);
                 member.usage = usage;
@@ -344,14 +375,17 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
 
     /// One period: measures, plans and reports.
     fn step(&mut self, since: Duration, report: &Mutex<Mba>) -> Plan {
+        self.throttle.begin();
         let ids = self.members.values().map(|member| member.id);
         let traffic: BTreeMap<GroupId, Vec<f64>> = ids
             .collect::<Vec<_>>()
             .into_iter()
-            .map(|id| (id, self.actuator.traffic(id)))
+            .map(|id| (id, self.throttle.traffic(id)))
             .collect();
-        let rest = self.actuator.rest(&traffic);
+        let rest = self.throttle.rest(&traffic);
+        let withheld = self.throttle.withheld();
         let domains = rest.iter().enumerate().map(|(index, rest)| Domain {
+            withheld: withheld.get(index).copied().unwrap_or(0.0),
             bytes_per_s: rest + traffic.values().map(|rates| rates[index]).sum::<f64>(),
             capacity: self.capacity,
         });
@@ -368,7 +402,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
             cpus: self.cpus,
             runnable: self.runnable,
             curve: self.curve.clone(),
-            classes: self.actuator.nr_classes(),
+            classes: self.throttle.nr_classes(),
             domains: domains.collect(),
             groups: groups.collect(),
         };
@@ -390,7 +424,8 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         let names: Vec<String> = members.map(|(key, m)| name(key, &m.usage)).collect();
         let at_s = self.began.elapsed().as_secs_f64();
         if let Err(error) = trace.add(at_s, &names, snapshot, plan) {
-            self.actuator.failure = Some(format!("cannot write the trace: {error}"));
+            self.throttle
+                .fail(format!("cannot write the trace: {error}"));
             self.trace = None;
         }
     }
@@ -415,7 +450,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
                     name: name(key, &member.usage),
                     weight: member.weight,
                     bytes_per_s,
-                    bytes: self.actuator.bytes(member.id),
+                    bytes: self.throttle.bytes(member.id),
                     dominant_pct: 100.0 * capacity.dominant_share(member.usage.cpus, bytes_per_s),
                     level_pct: 100.0 * lowest,
                     tasks: member.usage.tids.len() as u64,
@@ -426,7 +461,7 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
         let count = |of: fn(&drfq_policy::drf::DomainReport) -> bool| {
             plan.domains.iter().filter(|domain| of(domain)).count() as u32
         };
-        let state = match &self.actuator.failure {
+        let state = match self.throttle.failure() {
             Some(failure) => format!("{}; last failure: {failure}", self.state),
             None => self.state.clone(),
         };
@@ -444,9 +479,9 @@ impl<F: ResctrlFs, H: Hierarchy> Running<F, H> {
             runnable: self.runnable,
             groups,
             periods: self.periods,
-            writes: self.actuator.counts.writes,
-            moves: self.actuator.counts.moves,
-            errors: self.actuator.counts.errors,
+            writes: self.throttle.counts().writes,
+            moves: self.throttle.counts().moves,
+            errors: self.throttle.counts().errors,
             foreign: self.foreign,
         }
     }

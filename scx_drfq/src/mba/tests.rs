@@ -38,7 +38,7 @@ impl Hierarchy for Cgroups {
 /// Hogs 1, 2 ... in a memory of 1 GB/s, and the loop that shares it.
 struct Machine<'a> {
     kernel: &'a FakeKernel,
-    running: Running<&'a FakeKernel, Cgroups>,
+    running: Running<'a, Cgroups>,
     report: Mutex<Mba>,
     hogs: u32,
     moved: BTreeMap<u32, u64>,
@@ -72,7 +72,7 @@ impl<'a> Machine<'a> {
         }
         let ready = Loop {
             curve: actuator::curve(&info, None),
-            actuator,
+            throttle: Box::new(actuator),
             capacity: Some(1e9),
             cpus: 8.0,
             entity: Entity::Cgroup,
@@ -149,7 +149,7 @@ impl<'a> Machine<'a> {
                 let plan = self.running.step(PERIOD, &self.report);
                 NOW.set(NOW.get() + PERIOD);
                 for slot in 0..2 {
-                    self.running.actuator.apply(&plan.classes, slot);
+                    self.running.throttle.apply(&plan.classes, slot);
                     for (sum, got) in sums.iter_mut().zip(self.serve()) {
                         *sum += got;
                     }
@@ -277,10 +277,10 @@ fn a_vanished_or_unmounted_resctrl_is_no_panic() {
     machine.running.periods = 0;
     machine.look(Instant::now() + Duration::from_secs(60));
     let plan = machine.running.step(PERIOD, &machine.report);
-    machine.running.actuator.apply(&plan.classes, 0);
+    machine.running.throttle.apply(&plan.classes, 0);
     kernel.unmount();
     let plan = machine.running.step(PERIOD, &machine.report);
-    machine.running.actuator.apply(&plan.classes, 1);
+    machine.running.throttle.apply(&plan.classes, 1);
 }
 
 #[test]

@@ -39,6 +39,7 @@ impl Trace {
         let domains = domains.map(|(domain, planned)| {
             json!({
                 "bytes_per_s": domain.bytes_per_s,
+                "withheld": domain.withheld,
                 "capacity": domain.capacity,
                 "full": planned.capacity,
                 "saturated": planned.saturated,

@@ -86,7 +86,12 @@ fn saturation(input: &mut Input) {
     let mut state = Saturation::default();
     while !input.0.is_empty() {
         let capacity = (input.below(2) == 0).then(|| input.number());
-        state = state.observe(input.number(), input.number(), capacity);
+        let domain = Domain {
+            bytes_per_s: input.number(),
+            withheld: input.number(),
+            capacity,
+        };
+        state = state.observe(&domain, input.number());
         let best = state.best_bytes_per_s();
         assert!(best.is_finite() && best >= 0.0, "{best}");
     }
@@ -172,6 +177,7 @@ fn snapshot(input: &mut Input) -> Snapshot {
         domains: (0..input.below(3))
             .map(|_| Domain {
                 bytes_per_s: input.number(),
+                withheld: input.number(),
                 capacity: (input.below(2) == 0).then(|| input.number()),
             })
             .collect(),

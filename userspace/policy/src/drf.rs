@@ -64,6 +64,9 @@ pub struct Snapshot {
 pub struct Domain {
     /// All traffic, that of tasks without a group included (bytes per second).
     pub bytes_per_s: f64,
+    /// What throttled groups would move besides, where the throttle tells it (bytes per
+    /// second).
+    pub withheld: f64,
     /// m, if it is known (bytes per second).
     pub capacity: Option<f64>,
 }
@@ -162,7 +165,7 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
     };
     for (index, domain) in snapshot.domains.iter().enumerate() {
         let saturation = &mut next.domains[index];
-        *saturation = saturation.observe(domain.bytes_per_s, period_s, domain.capacity);
+        *saturation = saturation.observe(domain, period_s);
         let acts = saturation.is_saturated() && uncontended;
         plan.domains.push(DomainReport {
             saturated: saturation.is_saturated(),
@@ -181,6 +184,7 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
         let memory = Memory {
             acts,
             full: (saturation.best_bytes_per_s() - others).max(0.0),
+            withheld: usable(domain.withheld),
             period_s,
         };
         let parts = law::step(&inputs, &mut records, &mut next.responses[index], &memory);

@@ -6,6 +6,8 @@
 //! memory, because the traffic that memory can reach depends on the mix of reads,
 //! writes and random accesses.
 
+use crate::drf::Domain;
+
 /// Traffic of at least this part of the capacity begins saturation.
 const ENTER: f64 = 0.85;
 
@@ -44,16 +46,17 @@ impl Saturation {
         self.best_bytes_per_s
     }
 
-    /// The state after a period of `period_s` seconds in which all of memory's
-    /// users moved `bytes_per_s`. `capacity` is m, if it is known (bytes per second).
-    /// A value that is not a positive number counts as 0, or as unknown.
+    /// The state after a period of `period_s` seconds. A value that is not a positive number
+    /// counts as 0, or as unknown.
     #[must_use]
-    pub fn observe(&self, bytes_per_s: f64, period_s: f64, capacity: Option<f64>) -> Self {
-        let bytes_per_s = positive(bytes_per_s);
+    pub fn observe(&self, domain: &Domain, period_s: f64) -> Self {
+        let bytes_per_s = positive(domain.bytes_per_s);
+        // Throttling must not end what it is there for.
+        let wanted = bytes_per_s + positive(domain.withheld);
         let best_bytes_per_s = self.next_best(bytes_per_s, positive(period_s));
-        let capacity = capacity.map(positive).filter(|&known| known > 0.0);
+        let capacity = domain.capacity.map(positive).filter(|&known| known > 0.0);
         let full = capacity.unwrap_or(best_bytes_per_s);
-        let low_periods = if bytes_per_s < LEAVE * full {
+        let low_periods = if wanted < LEAVE * full {
             self.low_periods.saturating_add(1)
         } else {
             0
@@ -97,11 +100,21 @@ mod tests {
 
     use super::*;
 
+    /// One period of 0.1 s.
+    fn next(state: Saturation, bytes_per_s: f64, withheld: f64, m: Option<f64>) -> Saturation {
+        let domain = Domain {
+            bytes_per_s,
+            withheld,
+            capacity: m,
+        };
+        state.observe(&domain, 0.1)
+    }
+
     fn after(totals: &[f64], capacity: Option<f64>) -> Saturation {
         let start = Saturation::default();
         totals
             .iter()
-            .fold(start, |state, &total| state.observe(total, 0.1, capacity))
+            .fold(start, |state, &total| next(state, total, 0.0, capacity))
     }
 
     #[test]
@@ -133,13 +146,28 @@ mod tests {
     fn the_best_traffic_sinks_under_a_steady_load_and_stays_when_idle() {
         let mut state = after(&[1.0, 1.0], None);
         for _ in 0..1800 {
-            state = state.observe(0.7, 0.1, None);
+            state = next(state, 0.7, 0.0, None);
         }
         assert!(state.is_saturated() && state.best_bytes_per_s() < 0.75);
         for _ in 0..36_000 {
-            state = state.observe(0.0, 0.1, None);
+            state = next(state, 0.0, 0.0, None);
         }
         assert!(!state.is_saturated() && state.best_bytes_per_s() > 0.69);
+    }
+
+    #[test]
+    fn throttling_begins_no_saturation_and_ends_none() {
+        let idle = next(after(&[0.6], Some(1.0)), 0.6, 0.5, Some(1.0));
+        assert!(!idle.is_saturated());
+        let mut state = after(&[0.9], Some(1.0));
+        for _ in 0..10 {
+            state = next(state, 0.6, 0.2, Some(1.0));
+        }
+        assert!(state.is_saturated());
+        for _ in 0..LEAVE_PERIODS {
+            state = next(state, 0.6, 0.0, Some(1.0));
+        }
+        assert!(!state.is_saturated());
     }
 
     #[test]
@@ -151,12 +179,17 @@ mod tests {
     proptest! {
         #[test]
         fn any_reading_leaves_a_finite_state(
-            readings in prop::collection::vec((any::<f64>(), any::<f64>()), 0..50),
+            readings in prop::collection::vec((any::<f64>(), any::<f64>(), any::<f64>()), 0..50),
             capacity in prop::option::of(any::<f64>()),
         ) {
             let mut state = Saturation::default();
-            for (total, period) in readings {
-                state = state.observe(total, period, capacity);
+            for (total, withheld, period) in readings {
+                let domain = Domain {
+                    bytes_per_s: total,
+                    withheld,
+                    capacity,
+                };
+                state = state.observe(&domain, period);
                 prop_assert!(state.best_bytes_per_s().is_finite());
                 prop_assert!(state.best_bytes_per_s() >= 0.0);
             }

@@ -386,7 +386,12 @@ fn the_detector_agrees_with_demand_except_near_the_capacity() {
                 .iter()
                 .enumerate()
             {
-                detector = detector.observe(moved.iter().sum(), 0.1, known);
+                let domain = drfq_policy::drf::Domain {
+                    bytes_per_s: moved.iter().sum(),
+                    capacity: known,
+                    ..Default::default()
+                };
+                detector = detector.observe(&domain, 0.1);
                 // The second phase shows a learning detector what memory can do.
                 let in_first = index / 50 % 2 == 0;
                 if index >= 100 && in_first && index % 50 >= 5 {

@@ -24,6 +24,7 @@ fn hogs() -> Snapshot {
         domains: vec![Domain {
             bytes_per_s: 1e9,
             capacity: Some(1e9),
+            ..Domain::default()
         }],
         groups: vec![group(1, 1.0), group(2, 3.0)],
     }
@@ -118,6 +119,7 @@ fn domains_are_throttled_apart() {
     snapshot.domains.push(Domain {
         bytes_per_s: 0.2e9,
         capacity: Some(1e9),
+        ..Domain::default()
     });
     for group in &mut snapshot.groups {
         group.bytes_per_s.push(0.1e9);
@@ -173,6 +175,7 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
                     .into_iter()
                     .map(|(bytes_per_s, capacity)| Domain {
                         bytes_per_s,
+                        withheld: bytes_per_s / 2.0,
                         capacity,
                     })
                     .collect(),
@@ -228,7 +231,7 @@ proptest! {
         });
         let snapshot = Snapshot {
             groups: groups.collect(),
-            domains: vec![Domain { bytes_per_s: total, capacity: Some(total) }],
+            domains: vec![Domain { bytes_per_s: total, capacity: Some(total), ..Domain::default() }],
             ..hogs()
         };
         let mut state = State::default();
@@ -250,7 +253,7 @@ proptest! {
         }
         let mut last = history[history.len() - 1].clone();
         for domain in &mut last.domains {
-            domain.bytes_per_s = 0.0;
+            (domain.bytes_per_s, domain.withheld) = (0.0, 0.0);
         }
         for group in &mut last.groups {
             group.max = f64::INFINITY;

@@ -28,7 +28,7 @@ fn period(line: &Value) -> Period {
         classes: 7,
         domains: vec![Domain {
             bytes_per_s: number(&line["domains"][0]["bytes_per_s"]),
-            capacity: None,
+            ..Domain::default()
         }],
         groups: groups
             .iter()

@@ -205,6 +205,8 @@ pub struct Memory {
     pub acts: bool,
     /// Traffic of all groups at which memory is full (bytes per second).
     pub full: f64,
+    /// What throttled groups would move besides (bytes per second).
+    pub withheld: f64,
     /// Length of the period (s).
     pub period_s: f64,
 }
@@ -219,7 +221,8 @@ pub fn step(
     memory: &Memory,
 ) -> Vec<f64> {
     let mean: f64 = records.iter().map(Record::mean).sum();
-    let full = mean >= FULL * memory.full;
+    // Room that throttling makes is no sign that the others have all that they want.
+    let full = mean + memory.withheld >= FULL * memory.full;
     for (input, record) in inputs.iter().zip(&mut *records) {
         record.measure(input.bytes_per_s, memory.period_s, full);
     }

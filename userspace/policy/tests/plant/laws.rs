@@ -29,8 +29,8 @@ impl Drf {
             curve: Some(curve),
             classes,
             domains: vec![Domain {
-                bytes_per_s: 0.0,
                 capacity: Some(1.0),
+                ..Domain::default()
             }],
             groups: groups.collect(),
         };

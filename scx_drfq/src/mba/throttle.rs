@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the loop measures groups with, and slows them down with.
+
+use std::collections::BTreeMap;
+
+use drfq_policy::drf::{Class, GroupId};
+
+/// Counts of what was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Levels or paces set.
+    pub writes: u64,
+    /// Groups moved to another class.
+    pub moves: u64,
+    /// Operations that failed, vanished groups excepted.
+    pub errors: u64,
+}
+
+/// A way to measure groups and to slow them down. Its rates are of all domains, in one order.
+/// Dropping it ends all throttling.
+pub trait Throttle {
+    /// A period begins: the next rates are of the time since the last call.
+    fn begin(&mut self) {}
+
+    /// Classes that can be used.
+    fn nr_classes(&self) -> usize;
+
+    /// Starts to monitor an entity. Returns whether it could.
+    fn monitor(&mut self, id: GroupId) -> bool;
+
+    /// Ends monitoring.
+    fn forget(&mut self, id: GroupId);
+
+    /// Puts threads into an entity's group. Threads that it starts later follow by
+    /// themselves. Returns how many belong to another program's group.
+    fn place(&mut self, id: GroupId, tids: &[u32]) -> u64;
+
+    /// What an entity moved since the last call, by domain (bytes per second); 0 where
+    /// it is not known.
+    fn traffic(&mut self, id: GroupId) -> Vec<f64>;
+
+    /// Traffic of all tasks without a group, by domain (bytes per second). `traffic`: of each
+    /// monitored entity.
+    fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>) -> Vec<f64>;
+
+    /// What throttled entities would move besides, by domain (bytes per second); empty: that is
+    /// not known.
+    fn withheld(&self) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// What an entity moved since it is monitored (bytes).
+    fn bytes(&self, id: GroupId) -> u64;
+
+    /// Moves groups to their classes, and sets the levels of a slot.
+    fn apply(&mut self, classes: &[Class], slot: usize);
+
+    /// What was done.
+    fn counts(&self) -> Counts;
+
+    /// The last failure.
+    fn failure(&self) -> Option<&str>;
+
+    /// Notes a failure.
+    fn fail(&mut self, reason: String);
+}
