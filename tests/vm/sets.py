@@ -16,6 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
+import resctrl
 from measurements.rows import COLUMNS, Row, median_row, write_rows
 
 # m of the machine `disk` (bytes/ns), and its CPUs.
@@ -28,7 +29,7 @@ BOOTS = {
     "controller": "scx_drfq, controller",
     "commodity": "scx_drfq, FR-FCFS",
 }
-RULES = {"default": "", "thesis": ", thesis' rules", "": ""}
+RULES = {"default": "", "hold": ", --throttle hold", "thesis": ", thesis' rules", "": ""}
 # Foreground processes whose amount of work is fixed.
 TIMED = ("lbm", "fdtd", "mcf")
 # What a slowdown at weight 1 may be beyond what a fair share allows.
@@ -42,9 +43,9 @@ def json_lines(path):
         return [json.loads(line) for line in file if line.startswith("{")]
 
 
-def moved(truth, cpus=range(CPUS)):
-    """(bytes by these CPUs, bytes by the disk) since the line before."""
-    cores = sum(truth["cores"][cpu]["read_bytes"] + truth["cores"][cpu]["write_bytes"] for cpu in cpus)
+def moved(truth):
+    """(bytes by the CPUs, bytes by the disk) since the line before."""
+    cores = sum(core["read_bytes"] + core["write_bytes"] for core in truth["cores"])
     return cores, truth["device"]["to_memory_bytes"] - truth["device"]["cached_bytes"]
 
 
@@ -72,30 +73,28 @@ def timed(looks):
     return end["measured_ns"], cores / truth["interval_ns"], disk / truth["interval_ns"]
 
 
-def dominant(name, rule, cpu_share, truth, core):
-    """The dominant share of a process: the larger one.
+def dominant(load, rule, cpu_share, truth):
+    """The dominant share of a process: the larger one. Devices count no ids, so fio has their traffic.
 
     By the thesis' rules fio's is the sum, because each packet is charged what it uses most of, and fio uses CPU time in
     some packets and memory in others.
     """
-    memory = moved(truth)[1] if name == "fio" else core
+    name = load["name"]
+    memory = resctrl.traffic(truth, load["rmid"]) + (moved(truth)[1] if name == "fio" else 0)
     memory_share = memory / truth["interval_ns"] / M
     if name == "fio" and rule == "thesis":
         return cpu_share + memory_share
     return max(cpu_share, memory_share)
 
 
-def errors(description, rule, weights, looks):
+def errors(rule, weights, looks):
     """Error of the ratio of dominant shares, foreground to background, in each window (%)."""
     out = []
-    names = [description["foreground"], *description["background"]]
     for (before, _), (look, truth) in zip(looks, looks[1:]):
         ns = look["ns"] - before["ns"]
-        # tests/vm/guest/sets.py pins mbw to CPU 1, but not beside sjeng, which moves little.
-        cores, _ = moved(truth, range(CPUS) if "sjeng" in names else (1,))
         shares = [
-            dominant(name, rule, (now["cpu_ns"] - then["cpu_ns"]) / ns / CPUS, truth, cores if name == "mbw" else 0)
-            for name, now, then in zip(names, look["loads"], before["loads"])
+            dominant(now, rule, (now["cpu_ns"] - then["cpu_ns"]) / ns / CPUS, truth)
+            for now, then in zip(look["loads"], before["loads"])
         ]
         ratio = shares[0] / statistics.mean(shares[1:])
         out.append((100 * (ratio * weights[1] / weights[0] - 1), shares[0], statistics.mean(shares[1:])))
@@ -152,7 +151,7 @@ def share_rows(sets, directory, provenance):
             description = sets[number]
             if description["foreground"] in TIMED:
                 continue
-            found = errors(description, rule, weights, looks)
+            found = errors(rule, weights, looks)
             error = [one[0] for one in found]
             shares = [statistics.median(one[i] for one in found) for i in (1, 2)]
             name = f"{title}{RULES[rule]}"

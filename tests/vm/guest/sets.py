@@ -14,6 +14,7 @@ whose foreground process runs for a fixed amount of work has two lines, one at t
 at its end. The others have one for each end of a window.
 """
 
+import itertools
 import json
 import signal
 import subprocess
@@ -22,6 +23,7 @@ import time
 import tomllib
 from pathlib import Path
 
+from monitoring import join, monitoring_group, mount, remove
 from scheduler import PATIENCE_S, start, wait
 
 DISK = "/dev/nvme0n1"
@@ -31,8 +33,13 @@ MIB = 1 << 20
 WINDOWS, WINDOW_S = 5, 2
 # Of the machine `disk`.
 M_BYTES_PER_S = 266_666_667
-# Options of scx_drfq by rule. The second one has the thesis' own rules.
-RULES = {"default": (), "thesis": ("--variant", "memoryless")}
+# Options of scx_drfq by rule.
+RULES = {
+    "default": (),
+    "hold": ("--throttle", "hold", "--entity", "process"),
+    # The thesis' own.
+    "thesis": ("--variant", "memoryless"),
+}
 # What runs for a fixed amount of work after its initialisation, and tells both.
 FIXED_WORK = {
     "lbm": ["drfq-load", "--json", "-", "lbm", "--steps", "6"],
@@ -49,8 +56,10 @@ ENDLESS = {
         *("--ioengine=libaio", "--iodepth=2", "--time_based", "--runtime=100000", "--thread"),
     ],
 }
-# Where a process must run so that the ground truth tells its traffic.
+# Beside nobody who wants its CPU, a process stays on one, so that no migration adds to its traffic.
 CPUS = {"mbw": "1", "fio": "2"}
+# Of the monitoring groups.
+NUMBERS = itertools.count()
 
 
 def cpu_ns(pid):
@@ -73,8 +82,11 @@ class Load:
             command = ["taskset", "-c", CPUS[name], *command]
         # Equation 4.9: the weight is 1 + nice. EEVDF has nice 0 alone.
         command = ["nice", "-n", str(weight - 1), *command]
+        self.group = f"{name}-{next(NUMBERS)}"
+        self.rmid = monitoring_group(self.group)
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE if name in FIXED_WORK else subprocess.DEVNULL}
         self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, text=True, **pipes)
+        join(self.group, self.process.pid)
         if name == "sjeng":
             self.process.stdin.write("xboard\nanalyze\n")
             self.process.stdin.flush()
@@ -94,12 +106,13 @@ class Load:
     def end(self):
         self.process.kill()
         self.process.wait()
+        remove(self.group)
 
 
 def look(row, loads):
     subprocess.run(["report_ground_truth"], check=True)
-    times = [{"name": load.name, "cpu_ns": cpu_ns(load.process.pid)} for load in loads]
-    print(json.dumps(row | {"ns": time.monotonic_ns(), "loads": times}), flush=True)
+    told = [{"name": load.name, "cpu_ns": cpu_ns(load.process.pid), "rmid": load.rmid} for load in loads]
+    print(json.dumps(row | {"ns": time.monotonic_ns(), "loads": told}), flush=True)
 
 
 def run_set(row, description, weights, fio_options):
@@ -126,7 +139,7 @@ def run_set(row, description, weights, fio_options):
         for _ in range(WINDOWS + 1):
             look(row, loads)
             time.sleep(WINDOW_S)
-    for load in [front, *loads]:
+    for load in loads if front in loads else [front, *loads]:
         load.end()
 
 
@@ -135,10 +148,12 @@ def runs(plan, description):
     own = plan in ("commodity", "controller")
     for weights in description["weights"]:
         if own:
-            yield "default", weights
+            yield ("hold" if plan == "commodity" else "default"), weights
         # Weights do not change what EEVDF does with one task on a CPU.
         if weights == [1, 1]:
             yield ("thesis" if own else ""), weights
+            if plan == "commodity":
+                yield "default", weights
         elif own and description["foreground"] not in FIXED_WORK:
             yield "thesis", weights
 
@@ -149,6 +164,7 @@ def main():
         FIXED_WORK[name][0] = drfq_load
     sets = tomllib.loads(Path(sets_file).read_text(encoding="utf-8"))
     HUGE_PAGES.write_text("never", encoding="ascii")
+    mount()
     agent, agent_rule = None, ""
     todo = []
     for word in chosen:

@@ -15,30 +15,15 @@ import subprocess
 import sys
 import time
 
+from monitoring import RESCTRL, join, monitoring_group, mount
 from scheduler import PATIENCE_S, spin, start, stats, wait
 
-RESCTRL = "/sys/fs/resctrl"
 # khugepaged holds the lock of mbw's memory while it waits for a CPU at nice 19, for up to seconds beside spinners.
 HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 OTHERS = 4
 M_BYTES_PER_S = 266_666_667
 # What runs beside mbw, by load.
 BESIDE = {"mbw": "spinner", "sjeng": "sjeng"}
-
-
-def monitoring_group(name):
-    """Makes a group and returns its id in the hardware; none without monitoring."""
-    if not os.path.isdir(f"{RESCTRL}/mon_groups"):
-        return None
-    group = f"{RESCTRL}/mon_groups/{name}"
-    os.makedirs(group, exist_ok=True)
-    with open(f"{group}/mon_hw_id", encoding="ascii") as file:
-        return int(file.read())
-
-
-def join(name, pid):
-    with open(f"{RESCTRL}/mon_groups/{name}/tasks", "w", encoding="ascii") as file:
-        file.write(f"{pid}\n")
 
 
 def cpu_ns(pid):
@@ -117,8 +102,7 @@ def mbw(seconds, kind):
 
 def main():
     scx_drfq, events, seconds, *loads = sys.argv[1:]
-    if os.path.isdir(RESCTRL):
-        subprocess.run(["mount", "-t", "resctrl", "-o", "debug", "resctrl", RESCTRL], check=True)
+    mount()
     with open(HUGE_PAGES, "w", encoding="ascii") as file:
         file.write("never")
     agent = start(scx_drfq, "--memory-bandwidth", str(M_BYTES_PER_S), event=events)
