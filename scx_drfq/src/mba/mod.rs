@@ -61,7 +61,7 @@ const SLOT: Duration = Duration::from_millis(50);
 const LOOK_PERIODS: u64 = 5;
 
 /// The most groups that are monitored. Each costs a read of a counter per period.
-const GROUPS_MAX: usize = 32;
+const GROUPS_MAX: usize = 31;
 
 /// A loop that is ready to run.
 pub struct Loop<'a> {

@@ -71,8 +71,8 @@ struct Group {
     /// Since it is monitored.
     bytes: u64,
     bytes_per_s: f64,
-    /// What it moved lately without a pace (bytes per second).
-    free: f64,
+    /// What it moved lately without a pace (bytes per second); none: it was not read yet.
+    free: Option<f64>,
     ns_per_byte_q32: u64,
 }
 
@@ -82,7 +82,7 @@ impl Group {
         let limited = self.ns_per_byte_q32 > 0
             && self.bytes_per_s * self.ns_per_byte_q32 as f64 >= LIMITED * 1e9 * 2f64.powi(32);
         if limited {
-            (self.free - self.bytes_per_s).max(0.0)
+            (self.free.unwrap_or(0.0) - self.bytes_per_s).max(0.0)
         } else {
             0.0
         }
@@ -148,8 +148,10 @@ impl<S: Scheduler> Paces<S> {
             let bytes = moved.get(id).copied().unwrap_or(0);
             group.bytes += bytes;
             group.bytes_per_s = bytes as f64 / seconds;
+            let free = group.free.unwrap_or(group.bytes_per_s);
+            let newest = free + NEWEST * (group.bytes_per_s - free);
             if group.ns_per_byte_q32 == 0 {
-                group.free += NEWEST * (group.bytes_per_s - group.free);
+                group.free = Some(newest);
             }
         }
     }
@@ -159,7 +161,7 @@ impl<S: Scheduler> Paces<S> {
         let Some(group) = self.groups.get_mut(&id) else {
             return;
         };
-        let pace = ns_per_byte_q32(group.free, setting);
+        let pace = ns_per_byte_q32(group.free.unwrap_or(0.0), setting);
         if pace == group.ns_per_byte_q32 {
             return;
         }
@@ -226,9 +228,14 @@ impl<S: Scheduler> Throttle for Paces<S> {
         };
         let wanted: BTreeSet<u32> = tids.iter().copied().collect();
         let new: Vec<u32> = wanted.difference(&group.tids).copied().collect();
+        let left: Vec<u32> = group.tids.difference(&wanted).copied().collect();
         let index = group.index;
         group.tids = wanted;
-        for tid in new {
+        // One that has gone to another group is there already, or will be.
+        let elsewhere = |tid: &u32| self.groups.values().any(|group| group.tids.contains(tid));
+        let gone: Vec<u32> = left.into_iter().filter(|tid| !elsewhere(tid)).collect();
+        let moves = new.into_iter().map(|tid| (tid, index));
+        for (tid, index) in moves.chain(gone.into_iter().map(|tid| (tid, 0))) {
             let done = self.scheduler.set_group(tid, index);
             self.check(done);
         }

@@ -211,6 +211,18 @@ fn all_paces_end_soon_after_contention() {
 }
 
 #[test]
+fn a_thread_that_leaves_a_group_has_no_pace() {
+    let fake = Fake::new(&[]);
+    let mut paces = Paces::new(fake.clone(), clock);
+    assert!(paces.monitor(1) && paces.monitor(2));
+    paces.place(1, &[10, 11, 12]);
+    paces.place(2, &[12]);
+    paces.place(1, &[10]);
+    let groups = fake.0.lock().unwrap().groups.clone();
+    assert_eq!(groups, [(10, 1), (11, 0), (12, 2)].into());
+}
+
+#[test]
 fn the_loop_leaves_no_pace_and_no_group_behind() {
     let mut machine = Machine::new(&[(0.9e9, 1), (0.6e9, 3)]);
     machine.run(100);
