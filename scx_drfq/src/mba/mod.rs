@@ -60,7 +60,8 @@ const SLOT: Duration = Duration::from_millis(50);
 /// The tasks are looked at once in this many periods.
 const LOOK_PERIODS: u64 = 5;
 
-/// The most groups that are monitored. Each costs a read of a counter per period.
+/// The most groups that are monitored. Each costs a read of a counter per period. There are as
+/// many paces.
 const GROUPS_MAX: usize = 31;
 
 /// A loop that is ready to run.

@@ -56,7 +56,7 @@ ENDLESS = {
         *("--ioengine=libaio", "--iodepth=2", "--time_based", "--runtime=100000", "--thread"),
     ],
 }
-# Beside nobody who wants its CPU, a process stays on one, so that no migration adds to its traffic.
+# These processes stay on one CPU where no other wants it: a migration would add to their traffic.
 CPUS = {"mbw": "1", "fio": "2"}
 # Of the monitoring groups.
 NUMBERS = itertools.count()
