@@ -48,6 +48,10 @@ struct task_ctx {
 	u64 held_since_ns;
 	u64 held_ns;
 	u64 max_held_ns;
+	/* Waits for a quota or a pace (throttle.bpf.h): start of the present one, total
+	 * (wall clock, ns). */
+	u64 throttled_since_ns;
+	u64 throttled_ns;
 };
 
 struct {

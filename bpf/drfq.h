@@ -549,6 +549,30 @@ DRFQ_FN u64 drfq_pace_next(u64 due, u64 now, u64 ns, u64 most)
 	return drfq_earlier(due, now + most);
 }
 
+/* By how much a wait grows at most where a pace becomes tighter, and the longest wait for
+ * which that holds (wall clock, ns). */
+#define DRFQ_PACE_TIGHTENS_MAX 16ULL
+#define DRFQ_PACE_OWES_MAX_NS (1ULL << 40)
+
+/*
+ * Returns until when a pace is used up that changes from @old to @rate (ns per byte, 0:
+ * none). @due: that time so far. @now: the time (wall clock, ns).
+ */
+DRFQ_FN u64 drfq_pace_changed(u64 due, u64 now, u64 old, u64 rate)
+{
+	u64 ratio_q16;
+
+	if (!old || !rate)
+		return now;
+	if (!drfq_before(now, due))
+		return due;
+	ratio_q16 = rate / ((old >> 16) + 1);
+	/* The bounds keep the product in 64 bits. */
+	if (ratio_q16 > DRFQ_PACE_TIGHTENS_MAX << 16)
+		ratio_q16 = DRFQ_PACE_TIGHTENS_MAX << 16;
+	return now + ((drfq_earlier(due, now + DRFQ_PACE_OWES_MAX_NS) - now) * ratio_q16 >> 16);
+}
+
 /*
  * Returns whether a woken flow must wait (4.10). @v: V (ns). The thesis compares S
  * with V + K. This rule compares debt_vt, which leaves CPU time out: section 4.5.1

@@ -6,6 +6,15 @@
 #ifndef DRFQ_DUMP_BPF_H
 #define DRFQ_DUMP_BPF_H
 
+/* Returns the time that @p, with account @t, waited for a quota or a pace (ns), with the
+ * present wait. */
+static u64 throttled_ns(const struct task_struct *p, const struct task_ctx *t)
+{
+	u64 since = throttle_waits(p) ? t->throttled_since_ns : 0;
+
+	return t->throttled_ns + (since ? scx_bpf_now() - since : 0);
+}
+
 /*
  * Returns the time that @p was runnable without a CPU (ns), with the present wait; 0
  * if the kernel has no schedstats.
@@ -41,6 +50,8 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 		stat.flags |= DRFQ_TASK_BLOCKED;
 	if (task_is_kthread(p))
 		stat.flags |= DRFQ_TASK_KTHREAD;
+	if (throttle_waits(p))
+		stat.flags |= DRFQ_TASK_THROTTLED;
 	if (t->rule_weight)
 		stat.flags |= DRFQ_TASK_RULED;
 	stat.nice = p->static_prio - PRIO_OF_NICE_0;
@@ -48,6 +59,8 @@ int drfq_tasks(struct bpf_iter__task *ctx)
 	stat.cpu_ns = p->se.sum_exec_runtime;
 	stat.charged_ns = t->charged_ns;
 	stat.wait_ns = wait_ns(p);
+	stat.throttled_ns = throttled_ns(p, t);
+	stat.pace = t->pace;
 	stat.bytes = t->bytes;
 	stat.dma_bytes = t->dma_bytes;
 	stat.cpu_vt_ns = t->flow.cpu_vt;

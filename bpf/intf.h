@@ -162,6 +162,16 @@ struct drfq_cpu {
 	u32 overdue_turns;
 } __attribute__((aligned(64)));
 
+/*
+ * How fast a group of tasks may move memory traffic (pace.bpf.h). The agent reads the
+ * table; the scheduler alone writes to it. Each group is on a line of its own.
+ */
+struct drfq_pace {
+	u64 ns_per_byte_q32; /* 32.32 fixed point; 0: the group has no pace */
+	u64 due_ns; /* until when the pace is used up (scx_bpf_now()) */
+	u64 bytes; /* what the group was charged since the scheduler was loaded */
+} __attribute__((aligned(64)));
+
 /* One record of the task iterator. User space reads it as bytes. */
 struct drfq_task_stat {
 	u32 pid;
@@ -183,6 +193,9 @@ struct drfq_task_stat {
 	u64 at_ns; /* CLOCK_MONOTONIC when this record was written */
 	u64 started_ns; /* CLOCK_MONOTONIC of the fork */
 	u64 runs; /* times that it got a CPU since the fork; 0 if the kernel has no figure */
+	u64 throttled_ns; /* the part of wait_ns in which it waited for a quota or a pace */
+	u32 pace; /* group whose pace it has; 0: none */
+	u32 reserved;
 	char comm[DRFQ_COMM_LEN];
 };
 
@@ -194,6 +207,7 @@ enum drfq_task_flags {
 	DRFQ_TASK_INDEBTED = 1 << 4, /* a device moved bytes for it while it was blocked */
 	DRFQ_TASK_SYNC = 1 << 6, /* its waker is about to block (SCX_WAKE_SYNC) */
 	DRFQ_TASK_RULED = 1 << 7, /* a rule gives its weight; only in drfq_task_stat */
+	DRFQ_TASK_THROTTLED = 1 << 8, /* waits for a quota or a pace; only in drfq_task_stat */
 };
 
 /* Argument of the SYSCALL program drfq_register_agent. */

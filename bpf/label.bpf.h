@@ -72,20 +72,4 @@ static void labels_set_valid(bool valid)
 		WRITE_ONCE(label_of(cpu)->valid, valid ? DRFQ_LABEL_VALID : 0);
 }
 
-/* Gives a task the hardware id that its labels carry from its next tick or packet on. */
-SEC("syscall")
-int drfq_set_hw_id(struct drfq_hw_id_arg *arg)
-{
-	struct task_struct *p = bpf_task_from_pid(arg->pid);
-	struct task_ctx *t;
-
-	if (!p)
-		return -ESRCH;
-	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	if (t)
-		WRITE_ONCE(t->hw_id, arg->hw_id);
-	bpf_task_release(p);
-	return 0;
-}
-
 #endif /* DRFQ_LABEL_BPF_H */

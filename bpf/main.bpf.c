@@ -48,7 +48,7 @@
 #include "timer.bpf.h"
 #include "dma.bpf.h"
 #include "fork.bpf.h"
-#include "rule.bpf.h"
+#include "agent.bpf.h"
 #include "dump.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -95,7 +95,7 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		if (hold_needed(p, t))
 			return prev_cpu;
 	}
-	if (throttled_until(p, t))
+	if (throttled_until(p, t, false))
 		return prev_cpu;
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 	if (idle) {
@@ -261,7 +261,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	/* ops.enqueue then makes it wait. */
-	if (runnable && limits_exist() && throttles(prev))
+	if (runnable && limits_exist() && throttles(prev, false))
 		runnable = false;
 	queue_choose(cpu, &head);
 	keeps = runnable && slot->yielded_pid != (u32)prev->pid;
@@ -329,7 +329,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 		start = start_out_of_order(p, cpu, start, &published);
 	start_packet(slot, p, start, published);
 	/* It was queued before its group had used up its quota. */
-	if (limits_exist() && throttles(p))
+	if (limits_exist() && throttles(p, true))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	label_start(cpu, p);
 	/* A change of nice or affinity stops and starts a running task from
@@ -355,7 +355,7 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 	/* A packet starts just after a tick, so a little of its slice is left at
 	 * the tick that should end it. Without this rule, a slice of one tick
 	 * would last two. */
-	if (p->scx.slice < slice_ns / 8 || throttled_until(p, t))
+	if (p->scx.slice < slice_ns / 8 || throttled_until(p, t, false))
 		scx_bpf_task_set_slice(p, 0);
 	if (hold_nonempty())
 		hold_kick_idle(false);

@@ -67,9 +67,10 @@ enum rescue_whom {
 };
 
 /* RESCUE_URGENT_NS, rescue_ns, the smaller of both, RESCUE_LATE_NS, RESCUE_ALWAYS_NS and
- * RESCUE_READER_NS in jiffies; 0 until the timer has measured the length of a jiffy. */
+ * RESCUE_READER_NS in jiffies, and hold_max_ns; 0 until the timer has measured the length of
+ * a jiffy. */
 static u64 urgent_jiffies, starved_jiffies, rescue_jiffies, late_jiffies, always_jiffies,
-	reader_jiffies;
+	reader_jiffies, hold_jiffies;
 
 /* The timer's first reading of both clocks. */
 static u64 first_ns, first_jiffies;
@@ -97,14 +98,21 @@ static void rescue_measure_jiffy(void)
 	late_jiffies = RESCUE_LATE_NS / jiffy_ns;
 	always_jiffies = RESCUE_ALWAYS_NS / jiffy_ns;
 	reader_jiffies = RESCUE_READER_NS / jiffy_ns;
+	hold_jiffies = hold_max_ns / jiffy_ns;
 	WRITE_ONCE(rescue_jiffies,
 		   urgent_jiffies < starved_jiffies ? urgent_jiffies : starved_jiffies);
+}
+
+/* Returns whether @p has waited for a CPU for more than @jiffies; 0: that is not known. */
+static __always_inline bool waits_since(const struct task_struct *p, u64 jiffies)
+{
+	return jiffies && bpf_jiffies64() - p->scx.runnable_at > jiffies;
 }
 
 /* Returns whether @p has waited for a CPU for too long. */
 static __always_inline bool waits_late(const struct task_struct *p)
 {
-	return late_jiffies && bpf_jiffies64() - p->scx.runnable_at > late_jiffies;
+	return waits_since(p, late_jiffies);
 }
 
 /* Counts @p, which gets a CPU, if it waited for too long. */

@@ -26,27 +26,59 @@ static __always_inline bool throttle_exempts(const struct task_struct *p)
 	       task_reads_rcu(p);
 }
 
+/* Returns whether @p waits for a quota or a pace. */
+static __always_inline bool throttle_waits(const struct task_struct *p)
+{
+	return p->scx.dsq && p->scx.dsq->id == DRFQ_DSQ_THROTTLED;
+}
+
+/* Returns until when the pace of @t makes @p wait (ns); 0: not. @waits: it waits, or did until
+ * now. No member of a group waits for longer than a hold, however many there are. */
+static __always_inline u64 paced_until(const struct task_struct *p, const struct task_ctx *t,
+				       bool waits)
+{
+	u64 until = t->pace ? pace_until(t->pace) : 0;
+
+	return until && !(waits && waits_since(p, hold_jiffies)) ? until : 0;
+}
+
+/* @t waits for a quota or a pace from now on. */
+static __always_inline void throttle_begin(struct task_ctx *t)
+{
+	t->throttled_since_ns = scx_bpf_now();
+}
+
+/* @t waits no longer. */
+static __always_inline void throttle_finish(struct task_ctx *t)
+{
+	u64 since = t->throttled_since_ns;
+
+	if (since && __sync_val_compare_and_swap(&t->throttled_since_ns, since, 0) == since)
+		t->throttled_ns += scx_bpf_now() - since;
+}
+
 /* Returns until when @p, with account @t, must wait for its groups' quotas and its pace
- * (ns); 0: not. */
-static __always_inline u64 throttled_until(const struct task_struct *p, const struct task_ctx *t)
+ * (ns); 0: not. @waits: as above. */
+static __always_inline u64 throttled_until(const struct task_struct *p, const struct task_ctx *t,
+					   bool waits)
 {
 	u64 until, paced;
 
 	if (!limits_exist())
 		return 0;
 	until = quota_charge(t->cgroup, 0);
-	paced = pace_until(t->pace);
+	paced = paced_until(p, t, waits);
 	if (paced && (!until || drfq_before(until, paced)))
 		until = paced;
 	return until && !throttle_exempts(p) ? until : 0;
 }
 
 /* Like throttled_until(), without the account. */
-static __noinline bool throttles(struct task_struct *p)
+static __noinline bool throttles(struct task_struct *p, bool waits)
 {
 	struct task_ctx *t = task_ctx_of(p);
 
-	return t && throttled_until(p, t);
+	return t && throttled_until(p, t, waits);
 }
 
 /*
@@ -59,15 +91,17 @@ static bool throttle(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 
 	if (!limits_exist())
 		return false;
-	until = throttled_until(p, t);
+	until = throttled_until(p, t, true);
 	if (!until) {
 		/* A change of nice or affinity may have taken it out of the queue. */
 		task_activate(t);
+		throttle_finish(t);
 		return false;
 	}
 	task_deactivate(t);
+	throttle_begin(t);
 	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_THROTTLED, slice_ns, until, enq_flags);
-	count(pace_until(t->pace) ? DRFQ_EV_PACED : DRFQ_EV_THROTTLED);
+	count(paced_until(p, t, true) ? DRFQ_EV_PACED : DRFQ_EV_THROTTLED);
 	return true;
 }
 
@@ -75,7 +109,7 @@ static bool throttle(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
  * very long gets a moment, or the kernel's watchdog would end the scheduler. */
 static __always_inline bool throttle_ends(const struct task_struct *p, const struct task_ctx *t)
 {
-	return !t || !throttled_until(p, t) || waits_late(p);
+	return !t || !throttled_until(p, t, true) || waits_late(p);
 }
 
 /*
@@ -105,6 +139,7 @@ __noinline int throttle_release(u32 all)
 		if (t) {
 			/* Before the move: it may run, and be throttled again, at once. */
 			activated = task_activate(t);
+			throttle_finish(t);
 			flow_lift(&t->flow, vtime_now());
 			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, drfq_start(&t->flow));
 		}

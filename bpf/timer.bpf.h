@@ -15,6 +15,9 @@
 /* When the timer does its usual work next (scx_bpf_now(), ns). */
 static u64 timer_due_ns;
 
+/* Not 0: a pace has changed since the timer looked at all throttled tasks. */
+static u32 timer_hurries;
+
 struct timer_slot {
 	struct bpf_timer timer;
 };
@@ -40,10 +43,12 @@ static void timer_work(void)
 static int timer_fire(void *map, int *key, struct bpf_timer *timer)
 {
 	u64 now = scx_bpf_now();
-	bool due = !drfq_before(now, timer_due_ns);
+	bool due = !drfq_before(now, timer_due_ns), hurries = READ_ONCE(timer_hurries);
 
+	if (hurries)
+		WRITE_ONCE(timer_hurries, 0);
 	if (scx_bpf_dsq_nr_queued(DRFQ_DSQ_THROTTLED) > 0)
-		throttle_release(due);
+		throttle_release(due || hurries);
 	if (due) {
 		timer_due_ns = now + TIMER_PERIOD_NS;
 		/* Older verifiers treat the callback as sleepable, because ops.init is. */
@@ -53,6 +58,17 @@ static int timer_fire(void *map, int *key, struct bpf_timer *timer)
 	}
 	bpf_timer_start(timer, limits_exist() ? TIMER_LIMITS_PERIOD_NS : TIMER_PERIOD_NS, 0);
 	return 0;
+}
+
+/* Makes the timer look at all throttled tasks now, and often from now on. */
+static void timer_hurry(void)
+{
+	u32 key = 0;
+	struct timer_slot *w = bpf_map_lookup_elem(&timer_map, &key);
+
+	WRITE_ONCE(timer_hurries, 1);
+	if (w)
+		bpf_timer_start(&w->timer, 0, 0);
 }
 
 /* Starts the timer. Returns 0 or a negative errno. */

@@ -34,7 +34,7 @@ use crate::{
     bpf_memory::volatile,
     bpf_skel::{
         BpfSkel, BpfSkelBuilder, OpenBpfSkel,
-        types::{drfq_cpu, drfq_label},
+        types::{drfq_cpu, drfq_label, drfq_pace},
     },
     callbacks, charge,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
@@ -89,6 +89,8 @@ pub struct Window<'a> {
     /// Programs that give tasks and cgroups the weights of rules.
     pub set_task_weight: BorrowedFd<'a>,
     pub set_cgroup_weight: BorrowedFd<'a>,
+    /// The groups that may have a pace, which BPF programs change at any time.
+    pub paces: &'a [drfq_pace],
     /// Programs that set the pace of a group, and put a task into one.
     pub set_pace: BorrowedFd<'a>,
     pub set_pace_group: BorrowedFd<'a>,
@@ -213,6 +215,7 @@ impl<'a> Scheduler<'a> {
     pub fn window(&self) -> Result<Window<'_>> {
         let cpus = self.skel.maps.data_cpus_data.as_deref();
         let labels = self.skel.maps.data_labels_data.as_deref();
+        let paces = self.skel.maps.data_paces_data.as_deref();
         let tasks = self.skel.links.drfq_tasks.as_ref();
         Ok(Window {
             cpus: &cpus.context("no table of CPUs")?.cpus[..self.nr_cpu_ids],
@@ -222,6 +225,7 @@ impl<'a> Scheduler<'a> {
             set_hw_id: self.skel.progs.drfq_set_hw_id.as_fd(),
             set_task_weight: self.skel.progs.drfq_set_task_weight.as_fd(),
             set_cgroup_weight: self.skel.progs.drfq_set_cgroup_weight.as_fd(),
+            paces: &paces.context("no table of paces")?.paces,
             set_pace: self.skel.progs.drfq_set_pace.as_fd(),
             set_pace_group: self.skel.progs.drfq_set_pace_group.as_fd(),
         })

@@ -16,7 +16,8 @@ use libbpf_rs::libbpf_sys::bpf_iter_create;
 
 use crate::bpf_intf::{
     drfq_task_flags_DRFQ_TASK_BLOCKED as BLOCKED, drfq_task_flags_DRFQ_TASK_HELD as HELD,
-    drfq_task_flags_DRFQ_TASK_KTHREAD as KTHREAD, drfq_task_stat,
+    drfq_task_flags_DRFQ_TASK_KTHREAD as KTHREAD, drfq_task_flags_DRFQ_TASK_THROTTLED as THROTTLED,
+    drfq_task_stat,
 };
 
 /// Every task that the scheduler has an account of. `iterator` is the descriptor
@@ -62,6 +63,7 @@ fn sample(record: &[u8]) -> TaskSample {
         .to_string_lossy();
     let state = match stat.flags {
         flags if flags & HELD != 0 => TaskState::Held,
+        flags if flags & THROTTLED != 0 => TaskState::Throttled,
         flags if flags & BLOCKED != 0 => TaskState::Blocked,
         _ => TaskState::Queued,
     };
@@ -87,6 +89,8 @@ fn sample(record: &[u8]) -> TaskSample {
         at_ns: stat.at_ns,
         started_ns: stat.started_ns,
         runs: stat.runs,
+        throttled_ns: stat.throttled_ns,
+        pace: stat.pace,
     }
 }
 

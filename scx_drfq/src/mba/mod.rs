@@ -372,6 +372,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
                 member.usage = usage;
             }
         }
+        self.throttle.settle(&self.tasks);
     }
 
     /// One period: measures, plans and reports.
@@ -495,28 +496,25 @@ fn name(key: &Key, usage: &Usage) -> String {
     }
 }
 
-/// Mean number of tasks that ran or waited for a CPU between two samples. Kernels that do not
-/// record waiting leave the number at the second sample.
+/// Mean number of tasks that ran or waited for a CPU between two samples. A task that waits for a
+/// pace wants no CPU. Kernels that do not record waiting leave the number at the second sample.
 fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration) -> f64 {
     if now.iter().all(|task| task.wait_ns == 0) {
         let waits =
             |task: &&TaskSample| matches!(task.state, TaskState::Queued | TaskState::Running);
         return now.iter().filter(waits).count() as f64;
     }
-    let before: BTreeMap<u32, u64> = before
-        .iter()
-        .map(|task| (task.pid, busy_ns(task)))
-        .collect();
-    let busy = |task: &TaskSample| match before.get(&task.pid) {
-        Some(&before) => busy_ns(task).saturating_sub(before),
-        None => 0,
+    let before: BTreeMap<u32, &TaskSample> = before.iter().map(|task| (task.pid, task)).collect();
+    let busy_ns = |task: &TaskSample| {
+        let Some(before) = before.get(&task.pid) else {
+            return 0;
+        };
+        let wanted = task.wait_ns.saturating_sub(before.wait_ns);
+        let throttled = task.throttled_ns.saturating_sub(before.throttled_ns);
+        task.cpu_ns.saturating_sub(before.cpu_ns) + wanted.saturating_sub(throttled)
     };
-    let sum: u64 = now.iter().map(busy).sum();
+    let sum: u64 = now.iter().map(busy_ns).sum();
     sum as f64 / interval.as_nanos().max(1) as f64
-}
-
-fn busy_ns(task: &TaskSample) -> u64 {
-    task.cpu_ns + task.wait_ns
 }
 
 #[cfg(test)]

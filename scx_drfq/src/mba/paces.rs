@@ -12,7 +12,7 @@ use drfq_policy::drf::{Class, GroupId, curve::Curve};
 use drfq_stats::sample::TaskSample;
 
 use super::throttle::{Counts, Throttle};
-use crate::{bpf_intf::DRFQ_PACES, charge, loader::Window, tasks};
+use crate::{bpf_intf::DRFQ_PACES, bpf_memory::volatile, charge, loader::Window, tasks};
 
 /// The level that does not throttle (%), and the distance of levels.
 const WHOLE: u32 = 100;
@@ -32,6 +32,10 @@ pub trait Scheduler {
     /// Why they cannot be read.
     fn tasks(&self) -> Result<Vec<TaskSample>, String>;
 
+    /// What the tasks of a group were charged since the scheduler was loaded (bytes), those
+    /// that have ended included.
+    fn bytes(&self, index: u32) -> u64;
+
     /// Puts a thread into a group; 0: into none. One that has ended is no error.
     ///
     /// # Errors
@@ -48,6 +52,12 @@ pub trait Scheduler {
 impl Scheduler for Window<'_> {
     fn tasks(&self) -> Result<Vec<TaskSample>, String> {
         tasks::read(self.tasks).map_err(|error| format!("{error:#}"))
+    }
+
+    fn bytes(&self, index: u32) -> u64 {
+        self.paces
+            .get(index as usize)
+            .map_or(0, |pace| volatile(&pace.bytes))
     }
 
     fn set_group(&self, tid: u32, index: u32) -> Result<(), String> {
@@ -68,8 +78,10 @@ impl Scheduler for Window<'_> {
 struct Group {
     index: u32,
     tids: BTreeSet<u32>,
-    /// Since it is monitored.
-    bytes: u64,
+    /// What its index had when it was first monitored (bytes).
+    first_bytes: u64,
+    /// The same at the begin of the period; none: in its first one.
+    last_bytes: Option<u64>,
     bytes_per_s: f64,
     /// What it moved lately without a pace (bytes per second); none: it was not read yet.
     free: Option<f64>,
@@ -120,34 +132,27 @@ impl<S: Scheduler> Paces<S> {
         }
     }
 
-    fn check(&mut self, done: Result<(), String>) {
-        if let Err(reason) = done {
-            self.fail(reason);
-        }
-    }
-
-    /// Adds up what the tasks were charged in `seconds`.
+    /// Takes in what groups and the other tasks were charged in `seconds`. `before`: what each
+    /// task was charged at their begin.
     fn measure(&mut self, tasks: &[TaskSample], before: &HashMap<u32, u64>, seconds: f64) {
-        let members = self.groups.iter();
-        let group_of: HashMap<u32, GroupId> = members
-            .flat_map(|(&id, group)| group.tids.iter().map(move |&tid| (tid, id)))
-            .collect();
-        let mut moved: BTreeMap<GroupId, u64> = BTreeMap::new();
-        let mut rest = 0;
-        for task in tasks {
+        let moved = |task: &TaskSample| {
             let before = before.get(&task.pid).copied().unwrap_or(0);
             // A count that went back belongs to another task with the same thread id.
-            let bytes = task.bytes.checked_sub(before).unwrap_or(task.bytes);
-            match group_of.get(&task.pid) {
-                Some(&id) => *moved.entry(id).or_default() += bytes,
-                None => rest += bytes,
-            }
-        }
-        self.rest = rest as f64 / seconds;
-        for (id, group) in &mut self.groups {
-            let bytes = moved.get(id).copied().unwrap_or(0);
-            group.bytes += bytes;
-            group.bytes_per_s = bytes as f64 / seconds;
+            task.bytes.checked_sub(before).unwrap_or(task.bytes)
+        };
+        let sum = |belongs: &dyn Fn(&TaskSample) -> bool| -> u64 {
+            let those = tasks.iter().filter(|task| belongs(task));
+            those.map(moved).sum()
+        };
+        self.rest = sum(&|task| task.pace == 0) as f64 / seconds;
+        for group in self.groups.values_mut() {
+            let bytes = self.scheduler.bytes(group.index);
+            let moved = match group.last_bytes.replace(bytes) {
+                Some(before) => bytes.saturating_sub(before),
+                // A group that is new has no count of its own of the last period.
+                None => sum(&|task| group.tids.contains(&task.pid)),
+            };
+            group.bytes_per_s = moved as f64 / seconds;
             let free = group.free.unwrap_or(group.bytes_per_s);
             let newest = free + NEWEST * (group.bytes_per_s - free);
             if group.ns_per_byte_q32 == 0 {
@@ -165,10 +170,12 @@ impl<S: Scheduler> Paces<S> {
         if pace == group.ns_per_byte_q32 {
             return;
         }
-        group.ns_per_byte_q32 = pace;
-        let done = self.scheduler.set_pace(group.index, pace);
+        // What fails is tried again in the next period.
+        match self.scheduler.set_pace(group.index, pace) {
+            Ok(()) => group.ns_per_byte_q32 = pace,
+            Err(reason) => self.fail(reason),
+        }
         self.counts.writes += 1;
-        self.check(done);
     }
 }
 
@@ -208,6 +215,7 @@ impl<S: Scheduler> Throttle for Paces<S> {
         };
         let group = Group {
             index,
+            first_bytes: self.scheduler.bytes(index),
             ..Group::default()
         };
         self.groups.insert(id, group);
@@ -216,30 +224,30 @@ impl<S: Scheduler> Throttle for Paces<S> {
 
     fn forget(&mut self, id: GroupId) {
         self.set(id, WHOLE);
-        for tid in self.groups.remove(&id).map_or(BTreeSet::new(), |g| g.tids) {
-            let done = self.scheduler.set_group(tid, 0);
-            self.check(done);
-        }
+        self.groups.remove(&id);
     }
 
     fn place(&mut self, id: GroupId, tids: &[u32]) -> u64 {
-        let Some(group) = self.groups.get_mut(&id) else {
-            return 0;
-        };
-        let wanted: BTreeSet<u32> = tids.iter().copied().collect();
-        let new: Vec<u32> = wanted.difference(&group.tids).copied().collect();
-        let left: Vec<u32> = group.tids.difference(&wanted).copied().collect();
-        let index = group.index;
-        group.tids = wanted;
-        // One that has gone to another group is there already, or will be.
-        let elsewhere = |tid: &u32| self.groups.values().any(|group| group.tids.contains(tid));
-        let gone: Vec<u32> = left.into_iter().filter(|tid| !elsewhere(tid)).collect();
-        let moves = new.into_iter().map(|tid| (tid, index));
-        for (tid, index) in moves.chain(gone.into_iter().map(|tid| (tid, 0))) {
-            let done = self.scheduler.set_group(tid, index);
-            self.check(done);
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.tids = tids.iter().copied().collect();
         }
         0
+    }
+
+    fn settle(&mut self, tasks: &[TaskSample]) {
+        let index_of: HashMap<u32, u32> = self
+            .groups
+            .values()
+            .flat_map(|group| group.tids.iter().map(|&tid| (tid, group.index)))
+            .collect();
+        for task in tasks {
+            let index = index_of.get(&task.pid).copied().unwrap_or(0);
+            if index != task.pace
+                && let Err(reason) = self.scheduler.set_group(task.pid, index)
+            {
+                self.fail(reason);
+            }
+        }
     }
 
     fn traffic(&mut self, id: GroupId) -> Vec<f64> {
@@ -255,7 +263,9 @@ impl<S: Scheduler> Throttle for Paces<S> {
     }
 
     fn bytes(&self, id: GroupId) -> u64 {
-        self.groups.get(&id).map_or(0, |group| group.bytes)
+        let group = self.groups.get(&id);
+        let moved = |group: &Group| Some(group.last_bytes? - group.first_bytes);
+        group.and_then(moved).unwrap_or(0)
     }
 
     fn apply(&mut self, classes: &[Class], slot: usize) {
@@ -287,7 +297,7 @@ impl<S: Scheduler> Drop for Paces<S> {
     fn drop(&mut self) {
         let ids: Vec<GroupId> = self.groups.keys().copied().collect();
         for id in ids {
-            self.forget(id);
+            self.set(id, WHOLE);
         }
     }
 }

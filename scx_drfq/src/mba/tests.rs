@@ -304,6 +304,11 @@ fn runnable_tasks_are_those_that_ran_or_waited() {
         task(3, 900, 900, TaskState::Queued), // new: its past is not of this interval
     ];
     assert!((runnable(&before, &now, half) - 1.1).abs() < 1e-9);
+    // A task that waits for a pace wants no CPU, even where two clocks disagree a little.
+    let mut paced = now.clone();
+    paced[0].throttled_ns = 150_000_000;
+    paced[1].throttled_ns = 1;
+    assert!((runnable(&before, &paced, half) - 0.8).abs() < 1e-9);
     let unknown = [
         task(1, 400, 0, TaskState::Queued),
         task(2, 50, 0, TaskState::Blocked),

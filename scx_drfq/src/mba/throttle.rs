@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use drfq_policy::drf::{Class, GroupId};
+use drfq_stats::sample::TaskSample;
 
 /// Counts of what was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,10 @@ pub trait Throttle {
     /// Puts threads into an entity's group. Threads that it starts later follow by
     /// themselves. Returns how many belong to another program's group.
     fn place(&mut self, id: GroupId, tids: &[u32]) -> u64;
+
+    /// All entities were placed, by what was seen of `tasks`. A task in a wrong group is moved
+    /// from it: one that a member started and that went elsewhere, or whose move failed.
+    fn settle(&mut self, _tasks: &[TaskSample]) {}
 
     /// What an entity moved since the last call, by domain (bytes per second); 0 where
     /// it is not known.

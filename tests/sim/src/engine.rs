@@ -255,6 +255,8 @@ impl Sim {
                 self.push(self.now_ns + self.config.tick_ns, Event::Tick(cpu));
                 self.tick(cpu);
             }
+            // One that was armed again for another moment does not expire now.
+            Event::Timer if self.kernel.timer_due_ns() > self.now_ns => {}
             Event::Timer => self.kernel.timer_fire(self.now_ns),
             Event::Publish => self.publish(),
         }

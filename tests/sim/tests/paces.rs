@@ -5,6 +5,7 @@ mod common;
 
 use common::{hogs, reader};
 use drfq_sim::ffi::weight_one;
+use drfq_sim::kernel::Kernel;
 use drfq_sim::{Config, MS, Report, SEC, Sim, Step, TaskSpec, Trace};
 
 /// 1 GB/s.
@@ -140,4 +141,65 @@ fn the_lowest_pace_makes_nobody_wait_for_longer_than_a_hold() {
         "{turns} turns a second"
     );
     assert!(turns <= 4.0, "it hardly waits: {turns} turns a second");
+}
+
+/// How long a copier that has used up the pace of 1 byte per second waits after the agent did
+/// `change`, in ms.
+fn waits_after(change: impl Fn(&mut Kernel)) -> u64 {
+    let copier = TaskSpec::new("copier", Trace::memory_hog(MEM * 9 / 10));
+    let mut sim = machine(2, vec![copier], 1, 1);
+    let used = |sim: &mut Sim, at_ms: u64| sim.run_until(at_ms * MS).tasks[0].cpu_ns;
+    // It waits for a hold in each turn. Most of that is left once it has stood for 20 ms.
+    let mut stood = 0;
+    let mut at_ms = 5000;
+    while stood < 20 {
+        let before = used(&mut sim, at_ms);
+        at_ms += 1;
+        let stands = used(&mut sim, at_ms) == before;
+        stood = if stands { stood + 1 } else { 0 };
+        assert!(at_ms < 6000, "it never waits");
+    }
+    sim.act(|kernel, _| change(kernel));
+    let before = used(&mut sim, at_ms);
+    (0..1000)
+        .find(|ms| used(&mut sim, at_ms + ms) > before)
+        .unwrap_or(1000)
+}
+
+#[test]
+fn a_looser_pace_releases_its_tasks_at_once() {
+    let kept = waits_after(|kernel| kernel.pace(1, Some(1)));
+    let ended = waits_after(|kernel| kernel.pace(1, None));
+    let looser = waits_after(|kernel| kernel.pace(1, Some(MEM)));
+    assert!(kept > 100, "{kept} ms without a change");
+    assert!(ended <= 3, "{ended} ms after its end");
+    assert!(looser <= 3, "{looser} ms at a looser pace");
+}
+
+#[test]
+fn a_pace_that_soon_ends_keeps_nobody_waiting() {
+    let copier = TaskSpec::new("copier", Trace::memory_hog(MEM * 9 / 10));
+    let mut sim = Sim::new(Config::new(2).memory(MEM), vec![copier]);
+    sim.run_until(SEC);
+    sim.act(|kernel, _| kernel.pace_group(0, 1));
+    for turn in 0..20 {
+        let begin = SEC + turn * 100 * MS;
+        sim.act(|kernel, _| kernel.pace(1, Some(MEM / 8)));
+        sim.run_until(begin + 50 * MS);
+        sim.act(|kernel, _| kernel.pace(1, None));
+        let before = sim.run_until(begin + 53 * MS).tasks[0].cpu_ns;
+        let after = sim.run_until(begin + 100 * MS).tasks[0].cpu_ns;
+        assert!(after - before > 46 * MS, "{} ns of 47 ms", after - before);
+    }
+}
+
+#[test]
+fn no_member_of_a_large_group_waits_for_longer_than_a_hold() {
+    let copiers = vec![TaskSpec::new("copier", Trace::memory_hog(MEM * 9 / 10)); 24];
+    let mut sim = machine(2, copiers, 24, MEM / 100);
+    let report = sim.run_until(20 * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+    let longest = report.tasks.iter().map(|task| task.max_wait_ns).max();
+    let most_ns = Config::new(2).hold_max_ns + 200 * MS;
+    assert!(longest.is_some_and(|ns| ns <= most_ns), "{longest:?} ns");
 }

@@ -178,7 +178,8 @@ impl<'a> Use<'a> {
         let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now) as f64;
         let interval_ns = present.interval_ns;
         let per_s = |bytes: f64| bytes * 1e9 / interval_ns;
-        let waited = since(now.wait_ns, before.wait_ns);
+        let throttled = since(now.throttled_ns, before.throttled_ns);
+        let waited = (since(now.wait_ns, before.wait_ns) - throttled).max(0.0);
         let wanted = since(now.cpu_ns, before.cpu_ns) + waited;
         Self {
             now,

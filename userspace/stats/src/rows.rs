@@ -21,10 +21,11 @@ const NUMBERS: usize = 17;
 const PERCENT: f64 = 1e4;
 
 /// The states by their number.
-const STATES: [TaskState; 4] = [
+const STATES: [TaskState; 5] = [
     TaskState::Blocked,
     TaskState::Queued,
     TaskState::Held,
+    TaskState::Throttled,
     TaskState::Running,
 ];
 

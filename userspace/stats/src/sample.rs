@@ -35,6 +35,8 @@ pub struct TaskSample {
     pub at_ns: u64,
     pub started_ns: u64,
     pub runs: u64,
+    pub throttled_ns: u64,
+    pub pace: u32,
 }
 
 impl TaskSample {
@@ -59,6 +61,8 @@ pub enum TaskState {
     Queued,
     /// Delayed wake-up holds it because of its debt.
     Held,
+    /// It waits because its group has used up a quota or a pace.
+    Throttled,
     /// It runs.
     Running,
 }
@@ -70,6 +74,7 @@ impl TaskState {
             Self::Blocked => "blocked",
             Self::Queued => "queued",
             Self::Held => "held",
+            Self::Throttled => "throttled",
             Self::Running => "running",
         }
     }

@@ -45,8 +45,10 @@ struct Inner {
     weights: Vec<u32>,
     bytes: Vec<f64>,
     groups: HashMap<u32, u32>,
+    group_bytes: HashMap<u32, f64>,
     paces: HashMap<u32, u64>,
     broken: bool,
+    refuses: bool,
 }
 
 impl Fake {
@@ -63,7 +65,7 @@ impl Fake {
     /// The memory serves all tasks for a while, in proportion to their demands where these
     /// exceed it. Returns what each one gets (bytes per second).
     fn serve(&self, seconds: f64) -> Vec<f64> {
-        let mut inner = self.0.lock().unwrap();
+        let inner = &mut *self.0.lock().unwrap();
         let limit = |tid: u32| {
             let index = inner.groups.get(&tid).copied().unwrap_or(0);
             let pace = inner.paces.get(&index).copied().unwrap_or(0);
@@ -79,8 +81,11 @@ impl Fake {
             .collect();
         let full = wanted.iter().sum::<f64>().max(1e9) / 1e9;
         let got: Vec<f64> = wanted.iter().map(|wanted| wanted / full).collect();
-        for (bytes, rate) in inner.bytes.iter_mut().zip(&got) {
+        for ((tid, bytes), rate) in (1..).zip(&mut inner.bytes).zip(&got) {
             *bytes += rate * seconds;
+            if let Some(&index) = inner.groups.get(&tid) {
+                *inner.group_bytes.entry(index).or_default() += rate * seconds;
+            }
         }
         got
     }
@@ -99,9 +104,15 @@ impl Scheduler for Fake {
             weight: weight * drfq_stats::interval::WEIGHT_ONE,
             bytes: *bytes as u64,
             cpu_ns: NOW.get().as_nanos() as u64,
+            pace: inner.groups.get(&pid).copied().unwrap_or(0),
             ..TaskSample::default()
         };
         Ok(tasks.map(sample).collect())
+    }
+
+    fn bytes(&self, index: u32) -> u64 {
+        let inner = self.0.lock().unwrap();
+        inner.group_bytes.get(&index).copied().unwrap_or(0.0) as u64
     }
 
     fn set_group(&self, tid: u32, index: u32) -> Result<(), String> {
@@ -111,7 +122,11 @@ impl Scheduler for Fake {
 
     fn set_pace(&self, index: u32, pace: u64) -> Result<(), String> {
         assert!((1..DRFQ_PACES).contains(&index), "{index}");
-        self.0.lock().unwrap().paces.insert(index, pace);
+        let mut inner = self.0.lock().unwrap();
+        if inner.refuses {
+            return Err("refused".into());
+        }
+        inner.paces.insert(index, pace);
         Ok(())
     }
 }
@@ -211,26 +226,67 @@ fn all_paces_end_soon_after_contention() {
 }
 
 #[test]
-fn a_thread_that_leaves_a_group_has_no_pace() {
-    let fake = Fake::new(&[]);
+fn every_thread_is_in_the_group_in_which_it_was_placed() {
+    let fake = Fake::default();
     let mut paces = Paces::new(fake.clone(), clock);
     assert!(paces.monitor(1) && paces.monitor(2));
-    paces.place(1, &[10, 11, 12]);
+    paces.place(1, &[10, 11]);
     paces.place(2, &[12]);
-    paces.place(1, &[10]);
+    // 11 is new, 12 came from the other group, 13 belongs to no group any more.
+    let tasks = [(10, 1), (11, 0), (12, 1), (13, 1), (14, 0)].map(|(pid, pace)| TaskSample {
+        pid,
+        pace,
+        ..TaskSample::default()
+    });
+    paces.settle(&tasks);
     let groups = fake.0.lock().unwrap().groups.clone();
-    assert_eq!(groups, [(10, 1), (11, 0), (12, 2)].into());
+    assert_eq!(groups, [(11, 1), (12, 2), (13, 0)].into());
 }
 
 #[test]
-fn the_loop_leaves_no_pace_and_no_group_behind() {
+fn what_ended_tasks_moved_counts_for_their_group_and_no_task_counts_twice() {
+    NOW.set(Duration::ZERO);
+    let fake = Fake::new(&[(0.2e9, 1), (0.1e9, 1)]);
+    fake.0.lock().unwrap().group_bytes.insert(1, 5e9);
+    let mut paces = Paces::new(fake.clone(), clock);
+    assert!(paces.monitor(1));
+    let mut period = |group: u32, ended_bytes: f64| {
+        fake.0.lock().unwrap().groups.insert(1, group);
+        paces.begin();
+        NOW.set(NOW.get() + PERIOD);
+        fake.serve(PERIOD.as_secs_f64());
+        let mut inner = fake.0.lock().unwrap();
+        *inner.group_bytes.entry(1).or_default() += ended_bytes;
+        drop(inner);
+        paces.begin();
+        let rest = paces.rest(&BTreeMap::new())[0];
+        let mb = |rate: f64| (rate / 1e6).round() as u64;
+        (mb(paces.traffic(1)[0]), mb(rest), paces.bytes(1))
+    };
+    assert_eq!(period(1, 0.0), (0, 100, 20_000_000));
+    assert_eq!(period(1, 30e6), (500, 100, 70_000_000));
+    assert_eq!(period(0, 0.0), (0, 300, 70_000_000));
+}
+
+#[test]
+fn a_pace_that_could_not_be_set_is_set_later() {
+    let mut machine = Machine::new(&[(0.9e9, 1), (0.6e9, 1)]);
+    machine.fake.0.lock().unwrap().refuses = true;
+    machine.run(50);
+    assert_eq!(machine.running.throttle.failure(), Some("refused"));
+    machine.fake.0.lock().unwrap().refuses = false;
+    machine.run(50);
+    assert!(machine.paces() > 0);
+}
+
+#[test]
+fn the_loop_leaves_no_pace_behind() {
     let mut machine = Machine::new(&[(0.9e9, 1), (0.6e9, 3)]);
     machine.run(100);
+    assert!(machine.paces() > 0);
     let fake = machine.fake.clone();
     drop(machine);
-    let inner = fake.0.lock().unwrap();
-    assert!(inner.paces.values().all(|&pace| pace == 0));
-    assert!(inner.groups.values().all(|&group| group == 0));
+    assert!(fake.0.lock().unwrap().paces.values().all(|&pace| pace == 0));
 }
 
 #[test]
