@@ -90,7 +90,7 @@ pub struct Task {
     pub weight: f64,
     #[stat(desc = "nice value")]
     pub nice: i32,
-    #[stat(desc = "running, queued, held or blocked")]
+    #[stat(desc = "running, queued, throttled, held or blocked")]
     pub state: String,
     #[stat(desc = "1 for a kernel thread")]
     pub kthread: u32,
