@@ -36,8 +36,8 @@ pub trait Throttle {
     /// themselves. Returns how many belong to another program's group.
     fn place(&mut self, id: GroupId, tids: &[u32]) -> u64;
 
-    /// All entities were placed, by what was seen of `tasks`. A task in a wrong group is moved
-    /// from it: one that a member started and that went elsewhere, or whose move failed.
+    /// Moves each of `tasks` that is in a wrong group. The loop calls it once it has placed all
+    /// entities. A task that a member started may have gone elsewhere, and a move may have failed.
     fn settle(&mut self, _tasks: &[TaskSample]) {}
 
     /// What an entity moved since the last call, by domain (bytes per second); 0 where
