@@ -124,7 +124,9 @@ fn session(executables: &Executables, scheduler: SchedulerProgram, dir: &Path) -
     let switches = context_switches()? - switches;
     let pipe_us = pipe_s * 1e6 / f64::from(PIPE_LOOPS);
     let per_switch = pipe_s * 1e9 / INSTRUCTION_NS / switches as f64;
+    let messaging_switches = context_switches()?;
     let messaging_ms = messaging_s()? * 1e3;
+    let messaging_switches = context_switches()? - messaging_switches;
     let fork_us = forks_s()? * 1e6 / f64::from(FORKS);
     let bench = |what: &str, unit| (BENCH, what.to_string(), unit);
     let mut found = vec![
@@ -134,6 +136,10 @@ fn session(executables: &Executables, scheduler: SchedulerProgram, dir: &Path) -
             per_switch,
         ),
         (bench("sched messaging -g 4 -l 50", "ms"), messaging_ms),
+        (
+            bench("context switches in sched messaging", "1"),
+            messaging_switches as f64,
+        ),
         (bench("fork, exec and exit of one process", "us"), fork_us),
     ];
     for (what, value) in wake_ups(&executables.ours, dir)? {

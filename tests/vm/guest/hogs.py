@@ -88,13 +88,32 @@ class Hogs:
         self._all = []
 
 
+def others_ns(pids):
+    """The CPU time of each task of other processes up to now, as the kernel counts it. The caller is left out."""
+    ours, used = {*pids, os.getpid()}, {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/task/*/schedstat"):
+        try:
+            if int(path.parts[2]) not in ours:
+                used[path] = int(path.read_text(encoding="ascii").split()[0])
+        except OSError:
+            pass  # The task has ended.
+    return used
+
+
 def shares(pids, seconds, warmup=1.0):
     """The CPUs that each process gets."""
+    return shares_and_others(pids, seconds, warmup)[0]
+
+
+def shares_and_others(pids, seconds, warmup=1.0):
+    """The CPUs that each process gets, and those that all other tasks use together."""
     time.sleep(warmup)
+    others = others_ns(pids)
     begin, before = time.monotonic_ns(), [cpu_ns(pid) for pid in pids]
     time.sleep(seconds)
     end, after = time.monotonic_ns(), [cpu_ns(pid) for pid in pids]
-    return [(now - then) / (end - begin) for now, then in zip(after, before, strict=True)]
+    others = sum(now - others.get(path, 0) for path, now in others_ns(pids).items())
+    return [(now - then) / (end - begin) for now, then in zip(after, before, strict=True)], others / (end - begin)
 
 
 def compare(what, got, want, within_pct):
@@ -103,3 +122,10 @@ def compare(what, got, want, within_pct):
     numbers = " ".join(f"{a:.4f}/{b:.4f}" for a, b in zip(got, want, strict=True))
     print(f"{what}: {numbers} CPUs of expected ones, worst deviation {worst:.2f} %", flush=True)
     assert worst <= within_pct, f"{what}: {worst:.2f} % instead of at most {within_pct} %"
+
+
+def compare_alone(what, got, others, within_pct):
+    """Fails if a process alone on a CPU lost more of it than all other tasks of the machine used."""
+    print(f"{what}: {got:.4f} CPUs; all other tasks used {others:.4f} on all CPUs", flush=True)
+    assert others <= 0.1, f"{what}: other tasks used {others:.4f} CPUs, so the share says little"
+    assert 1 - others - within_pct / 100 <= got <= 1.001, f"{what}: {got:.4f} CPUs"
