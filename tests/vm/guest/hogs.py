@@ -102,18 +102,22 @@ def others_ns(pids):
 
 def shares(pids, seconds, warmup=1.0):
     """The CPUs that each process gets."""
-    return shares_and_others(pids, seconds, warmup)[0]
-
-
-def shares_and_others(pids, seconds, warmup=1.0):
-    """The CPUs that each process gets, and those that all other tasks use together."""
     time.sleep(warmup)
-    others = others_ns(pids)
     begin, before = time.monotonic_ns(), [cpu_ns(pid) for pid in pids]
     time.sleep(seconds)
     end, after = time.monotonic_ns(), [cpu_ns(pid) for pid in pids]
-    others = sum(now - others.get(path, 0) for path, now in others_ns(pids).items())
-    return [(now - then) / (end - begin) for now, then in zip(after, before, strict=True)], others / (end - begin)
+    return [(now - then) / (end - begin) for now, then in zip(after, before, strict=True)]
+
+
+def shares_and_others(pids, seconds):
+    """The CPUs that each process gets, and those that all other tasks use together, from before the warm-up on.
+
+    To read what they used takes a CPU from a hog, which makes up for it afterwards.
+    """
+    begin, before = time.monotonic_ns(), others_ns(pids)
+    got = shares(pids, seconds)
+    end, after = time.monotonic_ns(), others_ns(pids)
+    return got, sum(now - before.get(path, 0) for path, now in after.items()) / (end - begin)
 
 
 def compare(what, got, want, within_pct):
