@@ -3,13 +3,13 @@
 //! into which the throttled ones move.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Instant,
 };
 
 use drfq_policy::drf::{Class, GroupId, curve::Curve};
 use drfq_resctrl::{
-    error::{Kind, Result},
+    error::{Error, Kind, Result},
     fs::ResctrlFs,
     groups::{Ctrl, Groups, Mon, Placed},
     info::{Assignable, Info, Unit},
@@ -32,6 +32,8 @@ struct Monitored {
     bytes: u64,
     /// Threads that were put into it, or belong to another program's group.
     placed: BTreeMap<u32, bool>,
+    /// Another program removed it.
+    gone: bool,
 }
 
 /// A class of service: our CTRL group, and the settings that it has.
@@ -119,7 +121,10 @@ impl<F: ResctrlFs> Actuator<F> {
 
     /// Writes the levels of a class if they differ from what it has.
     fn set_levels(&mut self, number: usize, settings: &[u32]) {
-        if self.classes[number].is_none() {
+        let Some(rung) = self.classes.get(number) else {
+            return;
+        };
+        if rung.is_none() {
             match self.groups.create_ctrl(&format!("c{number}")) {
                 Ok(ctrl) => {
                     let settings = vec![self.unthrottled; self.domains.len()];
@@ -153,6 +158,51 @@ impl<F: ResctrlFs> Actuator<F> {
         self.check(written);
     }
 
+    /// The levels that the kernel has for a class may be those of another program, or the class
+    /// may have gone with all that it held.
+    fn audit_class(&mut self, number: usize) {
+        let Some(rung) = self.classes[number].as_mut() else {
+            return;
+        };
+        let schemata = match self.groups.schemata(&rung.ctrl) {
+            Ok(schemata) => schemata,
+            Err(error) => {
+                if vanished(&error) {
+                    self.failure = Some(format!("another program removed {}", rung.ctrl.name()));
+                    self.classes[number] = None;
+                }
+                return;
+            }
+        };
+        let setting = |&domain| schemata.get(Resource::Mb, domain);
+        let Some(now) = self.domains.iter().map(setting).collect::<Option<Vec<_>>>() else {
+            return;
+        };
+        if now != rung.settings {
+            rung.settings = now;
+            self.failure = Some(format!(
+                "another program changed the levels of {}",
+                rung.ctrl.name()
+            ));
+        }
+    }
+
+    /// Forgets the threads that another program took out of a group, so that they are put back.
+    fn audit_tasks(&mut self, id: GroupId) {
+        let Some(monitored) = self.monitored.get_mut(&id) else {
+            return;
+        };
+        match self.groups.tasks(&monitored.mon) {
+            Ok(tasks) => {
+                let there: HashSet<u32> = tasks.into_iter().collect();
+                monitored
+                    .placed
+                    .retain(|tid, ours| !*ours || there.contains(tid));
+            }
+            Err(error) => monitored.gone |= vanished(&error),
+        }
+    }
+
     /// Counts a failure, unless a group has vanished.
     fn check<T>(&mut self, result: Result<T>) {
         if let Err(error) = result
@@ -181,6 +231,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
                     gauges: HashMap::new(),
                     bytes: 0,
                     placed: BTreeMap::new(),
+                    gone: false,
                 };
                 self.monitored.insert(id, monitored);
                 self.shape += 1;
@@ -233,6 +284,19 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         foreign
     }
 
+    fn audit(&mut self) -> Vec<GroupId> {
+        for number in 0..self.classes.len() {
+            self.audit_class(number);
+        }
+        for id in self.monitored.keys().copied().collect::<Vec<_>>() {
+            self.audit_tasks(id);
+        }
+        let gone = self.monitored.extract_if(.., |_, found| found.gone);
+        let gone: Vec<GroupId> = gone.map(|(id, _)| id).collect();
+        self.shape += gone.len() as u64;
+        gone
+    }
+
     fn traffic(&mut self, id: GroupId) -> Vec<f64> {
         let Some(monitored) = self.monitored.get_mut(&id) else {
             return vec![0.0; self.domains.len()];
@@ -244,6 +308,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
             let moved = match self.groups.reading(&monitored.mon, domain, Event::MbmTotal) {
                 Ok(reading) => gauge.take(reading, (self.clock)()).unwrap_or_default(),
                 Err(error) => {
+                    monitored.gone |= vanished(&error);
                     failed = Some(error);
                     Moved::default()
                 }
@@ -316,6 +381,11 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     fn fail(&mut self, reason: String) {
         self.failure = Some(reason);
     }
+}
+
+/// Whether a group has gone, by itself or with all of resctrl.
+fn vanished(error: &Error) -> bool {
+    matches!(error.kind, Kind::Gone | Kind::Unmounted)
 }
 
 /// The levels of this machine's throttles; none if it cannot throttle. `capacity`: of

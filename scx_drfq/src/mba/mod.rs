@@ -60,6 +60,9 @@ const SLOT: Duration = Duration::from_millis(50);
 /// The tasks are looked at once in this many periods.
 const LOOK_PERIODS: u64 = 5;
 
+/// Other programs' changes are looked for once in this many periods.
+const AUDIT_PERIODS: u64 = 4 * LOOK_PERIODS;
+
 /// The most groups that are monitored. Each costs a read of a counter per period. There are as
 /// many paces.
 const GROUPS_MAX: usize = 31;
@@ -301,6 +304,9 @@ impl<'a, H: Hierarchy> Running<'a, H> {
                 let rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
                 self.rules.clone_from(&rules);
                 drop(rules);
+                if self.periods.is_multiple_of(AUDIT_PERIODS) {
+                    self.audit();
+                }
                 self.look(tasks, Instant::now());
             }
             let now = Instant::now();
@@ -316,6 +322,12 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             }
             thread::sleep((now + PERIOD).saturating_duration_since(Instant::now()));
         }
+    }
+
+    /// Entities whose groups another program removed get new ones at the next look.
+    fn audit(&mut self) {
+        let lost = self.throttle.audit();
+        self.members.retain(|_, member| !lost.contains(&member.id));
     }
 
     /// Looks at the tasks that share bandwidth: which entities to monitor, their weights and threads.

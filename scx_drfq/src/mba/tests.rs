@@ -283,6 +283,76 @@ fn a_vanished_or_unmounted_resctrl_is_no_panic() {
     machine.running.throttle.apply(&plan.classes, 1);
 }
 
+/// Three hogs that are throttled by their weights, after what `act` does; the audit comes once.
+fn after(act: impl FnOnce(&FakeKernel, &Machine)) -> (Vec<f64>, Mba) {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    act(&kernel, &machine);
+    machine.running.audit();
+    machine.run(12);
+    let got = machine.run(4);
+    let report = machine.report.lock().unwrap().clone();
+    drop(machine);
+    let left = kernel.snapshot(|path| path.contains("drfq_"));
+    assert!(left.is_empty(), "{left}");
+    (got, report)
+}
+
+#[test]
+fn levels_that_another_program_changed_are_set_again() {
+    let (got, report) = after(|kernel, machine| {
+        let (class, _) = machine.place(1);
+        kernel
+            .write(&format!("{class}/schemata"), "MB:0=100\n")
+            .unwrap();
+    });
+    assert!(spread(&got) < 0.10, "{got:?}");
+    assert!(
+        report.state.contains("changed the levels"),
+        "{}",
+        report.state
+    );
+}
+
+#[test]
+fn groups_that_another_program_removed_are_made_again() {
+    let (got, report) = after(|kernel, machine| {
+        for (class, mon) in (1..=3).map(|pid| machine.place(pid)) {
+            let _ = kernel.rmdir(&format!("{class}/mon_groups/{mon}"));
+            let _ = kernel.rmdir(&class);
+        }
+    });
+    assert!(spread(&got) < 0.10, "{got:?}");
+    assert_eq!(report.groups.len(), 4);
+}
+
+#[test]
+fn classes_that_another_program_took_are_no_panic() {
+    for left in 0..3 {
+        let kernel = FakeKernel::new(shape(4, 32));
+        let mut machine = Machine::new(&kernel, 4);
+        for number in left..3 {
+            kernel.mkdir(&format!("theirs{number}")).unwrap();
+        }
+        machine.run(12);
+        let report = machine.report.lock().unwrap().clone();
+        assert_eq!(report.groups.len(), 4, "{left} classes");
+        assert!(report.errors > 0, "{left} classes");
+    }
+}
+
+#[test]
+fn tasks_that_another_program_took_out_are_put_back() {
+    let (got, report) = after(|kernel, _| {
+        for pid in 1..=4 {
+            kernel.write("tasks", &format!("{pid}\n")).unwrap();
+        }
+    });
+    assert!(spread(&got) < 0.10, "{got:?}");
+    assert_eq!(report.errors, 0);
+}
+
 #[test]
 fn runnable_tasks_are_those_that_ran_or_waited() {
     let task = |pid, cpu_ms: u64, wait_ms: u64, state| TaskSample {

@@ -40,6 +40,12 @@ pub trait Throttle {
     /// entities. A task that a member started may have gone elsewhere, and a move may have failed.
     fn settle(&mut self, _tasks: &[TaskSample]) {}
 
+    /// Looks for what other programs changed underneath, so that the next calls restore it. Returns
+    /// the entities that are no longer monitored.
+    fn audit(&mut self) -> Vec<GroupId> {
+        Vec::new()
+    }
+
     /// What an entity moved since the last call, by domain (bytes per second); 0 where
     /// it is not known.
     fn traffic(&mut self, id: GroupId) -> Vec<f64>;

@@ -214,4 +214,5 @@ def main():
     print("done", mark, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
