@@ -142,6 +142,12 @@ fn make_writable(point: &Path) -> Result<Modes, String> {
     Ok(modes)
 }
 
+/// Does what [`Guard::open`] did, if another program has mounted resctrl anew since.
+pub fn keep_writable(point: &Path) {
+    // A failure shows when a group is made.
+    let _ = make_writable(point);
+}
+
 fn restore(modes: &Modes) {
     for (directory, before) in modes {
         // It may have been unmounted.

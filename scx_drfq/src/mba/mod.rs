@@ -13,6 +13,7 @@ mod trace;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     process,
     sync::{
         Mutex, PoisonError,
@@ -76,6 +77,8 @@ pub struct Loop<'a> {
     entity: Entity,
     state: String,
     trace: Option<Trace>,
+    /// Where resctrl is mounted, if it is used.
+    point: Option<PathBuf>,
 }
 
 impl<'a> Loop<'a> {
@@ -93,6 +96,7 @@ impl<'a> Loop<'a> {
             entity: config.entity,
             state: "hold".into(),
             trace: open_trace(config)?,
+            point: None,
         })
     }
 
@@ -128,6 +132,7 @@ impl<'a> Loop<'a> {
             entity: config.entity,
             state: reason,
             trace: open_trace(config)?,
+            point: Some(guard.point.clone()),
         })
     }
 
@@ -263,6 +268,7 @@ struct Running<'a, H: Hierarchy> {
     periods: u64,
     began: Instant,
     trace: Option<Trace>,
+    point: Option<PathBuf>,
 }
 
 impl<'a, H: Hierarchy> Running<'a, H> {
@@ -286,6 +292,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             periods: 0,
             began: Instant::now(),
             trace: ready.trace,
+            point: ready.point,
         }
     }
 
@@ -326,6 +333,9 @@ impl<'a, H: Hierarchy> Running<'a, H> {
 
     /// Entities whose groups another program removed get new ones at the next look.
     fn audit(&mut self) {
+        if let Some(point) = &self.point {
+            guard::keep_writable(point);
+        }
         let lost = self.throttle.audit();
         self.members.retain(|_, member| !lost.contains(&member.id));
     }

@@ -78,6 +78,7 @@ impl<'a> Machine<'a> {
             entity: Entity::Cgroup,
             state: "on".into(),
             trace: None,
+            point: None,
         };
         Self {
             kernel,

@@ -58,7 +58,9 @@ def take_ids():
     parent.chmod(0o755)
     for number in range(int(0.9 * RMIDS) - groups):
         (parent / f"m{number}").mkdir()
-    print(f"another program has {len(taken)} classes; {int(0.9 * RMIDS)} of {RMIDS} monitoring ids are taken", flush=True)
+    print(
+        f"another program has {len(taken)} classes; {int(0.9 * RMIDS)} of {RMIDS} monitoring ids are taken", flush=True
+    )
 
 
 def edit_levels():

@@ -149,6 +149,7 @@ impl Machine<'_> {
             entity: Entity::Process,
             state: "hold".into(),
             trace: None,
+            point: None,
         };
         let running = Running::new(ready, NoCgroups);
         Self { fake, running }
