@@ -12,8 +12,10 @@ void replay_set_stolen(struct machine *m, s32 cpu, u64 ns)
 	m->rqs[cpu].stolen_ns = ns;
 }
 
-void replay_defer_kicks(struct machine *m)
+void replay_begin(struct machine *m)
 {
+	load_globals(m);
+	scheduler_fill_budgets();
 	m->kicks_wait = true;
 }
 
@@ -40,6 +42,13 @@ void replay_set_identity(struct machine *m, struct task_struct *p, const struct 
 	if (id->start_ns)
 		scheduler_task_set_start(p, id->start_ns);
 	m->ops->set_weight(p, 100);
+}
+
+void replay_adopt(struct machine *m, struct task_struct *p, s32 cpu)
+{
+	machine_adopt_running(m, 0, p, cpu);
+	/* The scheduler was loaded long before, and gave the slice. */
+	p->scx.slice = scheduler_slice_ns();
 }
 
 /* The kernel chose @cpu where the scheduler claimed another idle CPU. */

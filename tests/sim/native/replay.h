@@ -17,12 +17,15 @@ struct replay_identity {
 
 /* Time that interrupts have taken from @cpu so far. */
 void replay_set_stolen(struct machine *m, s32 cpu, u64 ns);
-/* The trace tells when kicks are carried out: now, those of @cpu are. */
-void replay_defer_kicks(struct machine *m);
+/* The scheduler was loaded long before. The trace tells when kicks are carried out. */
+void replay_begin(struct machine *m);
+/* The kicks of @cpu are carried out. */
 void replay_kicks(struct machine *m, s32 cpu);
 void replay_set_identity(struct machine *m, struct task_struct *p,
 			 const struct replay_identity *id);
 
+/* @p runs on @cpu when the recording begins. */
+void replay_adopt(struct machine *m, struct task_struct *p, s32 cpu);
 /* strand_start(). The task was last on, or comes to, the run queue that the trace tells. */
 void replay_start(struct machine *m, u64 now_ns, const struct strand_call *call);
 /* dequeue_task_scx(). */

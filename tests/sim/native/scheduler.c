@@ -162,6 +162,15 @@ u64 scheduler_slice_ns(void)
 	return slice_ns;
 }
 
+void scheduler_fill_budgets(void)
+{
+	u64 until_ns = 0 - DRFQ_BUDGET_WINDOW_NS;
+
+	agent_until_ns = until_ns;
+	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++)
+		cpu_slot((s32)cpu)->rescue_until_ns = until_ns;
+}
+
 void scheduler_rule_task(struct task_struct *p, u32 weight)
 {
 	struct drfq_task_weight_arg arg = {.pid = (u32)p->pid, .weight = weight};

@@ -70,6 +70,8 @@ void scheduler_bio_remap(struct bio *bio, u32 from);
 /* The kernel traces that a request goes to the driver of its device. */
 void scheduler_rq_issue(struct request *rq);
 u64 scheduler_slice_ns(void);
+/* Nothing of the budgets has been used for long. */
+void scheduler_fill_budgets(void);
 u64 scheduler_v_ns(void);
 u64 scheduler_register_vtime(s32 cpu);
 u64 scheduler_slot_vtime_ns(s32 cpu);

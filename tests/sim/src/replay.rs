@@ -133,10 +133,10 @@ fn replay_once(
         let id = replay.kernel.cgroup_new(parent, group.weight);
         replay.groups.insert(group.id, id);
     }
+    replay.kernel.replay_begin();
     for cpu in 0..recording.cpus {
         replay.adopt(cpu);
     }
-    replay.kernel.replay_defer_kicks();
     for (index, event) in recording.events.iter().enumerate() {
         while replay.kernel.timer_due_ns() <= event.at_ns {
             let due_ns = replay.kernel.timer_due_ns();
@@ -401,7 +401,7 @@ impl Replay<'_> {
             let late_ns = self.late.get(&pid).copied().unwrap_or(0);
             let start_ns = self.kernel.v_ns().wrapping_add(late_ns);
             let task = self.create_at(0, (0, Some(start_ns)), pid, None);
-            self.kernel.adopt_running(0, task, cpu);
+            self.kernel.replay_adopt(task, cpu);
             self.running[cpu] = Some(task);
         }
     }

@@ -15,9 +15,10 @@ struct RawIdentity {
 
 unsafe extern "C" {
     fn replay_set_stolen(m: *mut Machine, cpu: i32, ns: u64);
-    fn replay_defer_kicks(m: *mut Machine);
+    fn replay_begin(m: *mut Machine);
     fn replay_kicks(m: *mut Machine, cpu: i32);
     fn replay_set_identity(m: *mut Machine, p: *mut Task, id: *const RawIdentity);
+    fn replay_adopt(m: *mut Machine, p: *mut Task, cpu: i32);
     fn replay_dequeue(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn replay_force(m: *mut Machine, now_ns: u64, cpu: i32, p: *mut Task);
     fn replay_change_cpus(m: *mut Machine, now_ns: u64, p: *mut Task, allowed: *const u64);
@@ -50,10 +51,11 @@ impl Kernel {
         self.with(|m| unsafe { replay_set_stolen(m, cpu as i32, ns) });
     }
 
-    /// From now on, kicks wait for [`Self::replay_kicks`].
-    pub fn replay_defer_kicks(&mut self) {
+    /// A recording begins, long after the scheduler was loaded. From now on, kicks wait for
+    /// [`Self::replay_kicks`].
+    pub fn replay_begin(&mut self) {
         // SAFETY: the machine lives.
-        self.with(|m| unsafe { replay_defer_kicks(m) });
+        self.with(|m| unsafe { replay_begin(m) });
     }
 
     /// `kick_cpus_irq_workfn()` on `cpu`.
@@ -76,6 +78,13 @@ impl Kernel {
         let p = self.task_pointer(task);
         // SAFETY: machine and tasks live.
         self.with(|m| unsafe { replay_set_identity(m, p, &raw const raw) });
+    }
+
+    /// The task runs on `cpu` when the recording begins.
+    pub fn replay_adopt(&mut self, task: TaskId, cpu: usize) {
+        let p = self.task_pointer(task);
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { replay_adopt(m, p, cpu as i32) });
     }
 
     /// `dequeue_task_scx()`.
