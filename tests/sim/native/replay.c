@@ -130,13 +130,6 @@ void replay_force(struct machine *m, u64 now_ns, s32 cpu, struct task_struct *p)
 	set_next(m, cpu, p);
 }
 
-void replay_change_cpus(struct machine *m, u64 now_ns, struct task_struct *p,
-			const struct cpumask *allowed)
-{
-	machine_use(m, now_ns, p->cpu);
-	change_task(m, p, change_cpus, allowed);
-}
-
 static void change_nothing(struct machine *m, struct task_struct *p, const void *to)
 {
 	(void)m, (void)p, (void)to;
@@ -167,6 +160,26 @@ void replay_set_stays(struct task_struct *p, bool stays)
 {
 	p->migration_disabled =
 		stays ? p->migration_disabled | STAYS : p->migration_disabled & ~STAYS;
+}
+
+/*
+ * migrate_disable_switch() and migrate_enable(): the mask in effect changes, and not the
+ * configured one, so nr_cpus_allowed stays.
+ */
+static void change_cpus_in_effect(struct machine *m, struct task_struct *p, const void *allowed)
+{
+	p->cpus_in_effect = *(const struct cpumask *)allowed;
+	p->cpus_ptr = &p->cpus_in_effect;
+	m->ops->set_cpumask(p, p->cpus_ptr);
+}
+
+void replay_change_cpus(struct machine *m, u64 now_ns, struct task_struct *p,
+			const struct cpumask *allowed)
+{
+	bool stays = p->migration_disabled & STAYS;
+
+	machine_use(m, now_ns, p->cpu);
+	change_task(m, p, stays ? change_cpus_in_effect : change_cpus, allowed);
 }
 
 u64 replay_key(const struct task_struct *p)

@@ -32,7 +32,8 @@ void replay_start(struct machine *m, u64 now_ns, const struct strand_call *call)
 void replay_dequeue(struct machine *m, u64 now_ns, struct task_struct *p);
 /* @cpu runs @p (NULL: it idles), whatever the scheduler would run. */
 void replay_force(struct machine *m, u64 now_ns, s32 cpu, struct task_struct *p);
-/* The affinity changes; a migration, if one follows, is in the trace. */
+/* The affinity changes; that of a task that must not migrate does for now. A migration, if one
+ * follows, is in the trace. */
 void replay_change_cpus(struct machine *m, u64 now_ns, struct task_struct *p,
 			const struct cpumask *allowed);
 /* A change that nothing of ours follows: the task is taken from its run queue and put back. */

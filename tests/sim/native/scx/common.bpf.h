@@ -144,7 +144,7 @@ struct task_struct {
 	u64 start_time;
 	char comm[16];
 	/* The model's own. */
-	struct cpumask cpus_mask;
+	struct cpumask cpus_mask, cpus_in_effect;
 	struct signal_struct own_signal;
 	struct cgroup *cgroup;
 	s32 cpu;
