@@ -457,7 +457,8 @@ impl Replay<'_> {
             What::Allowed(..) | What::Weight(..) | What::Move(..) => self.change(event),
             What::Switch(_, 2) => {
                 if !std::mem::replace(&mut self.taken[cpu], true) {
-                    self.kernel.take_cpu(at_ns, cpu);
+                    self.kernel
+                        .take_cpu(self.put_ns(index).unwrap_or(at_ns), cpu);
                     self.running[cpu] = None;
                 }
             }
@@ -478,6 +479,16 @@ impl Replay<'_> {
             self.kernel.replay_set_stays(*task, stays);
         }
         self.stage(event, Point::Insert, false);
+    }
+
+    /// The clock at which the CPU of a switch stopped its task. The kernel does not read it again
+    /// for a switch that a wake-up asked for.
+    fn put_ns(&self, index: usize) -> Option<u64> {
+        let (before, rest) = self.recording.events.split_at(index);
+        let of_cpu =
+            |event: &&Event| event.cpu == rest[0].cpu && !matches!(event.what, What::Identity(_));
+        let last = before.iter().rev().find(of_cpu)?;
+        matches!(last.what, What::Put(..)).then_some(last.at_ns)
     }
 
     fn fork(&mut self, index: usize, cpu: usize, parent: i64, child: i64) {
