@@ -7,7 +7,7 @@ use drfq_sim::replay::event::{Event, Recording, What};
 use drfq_sim::replay::order::{Order, Orders};
 use drfq_sim::replay::{Outcome, ROUNDING_NS, find_first_v, replay};
 
-/// All recordings but `oldest-weights`, where three unknown orders change a tenth of the decisions.
+/// All recordings but `oldest-weights`, where five unknown orders change a tenth of the decisions.
 const TRACES: [&str; 7] = [
     "cgroups",
     "forks",
@@ -17,9 +17,6 @@ const TRACES: [&str; 7] = [
     "sleepers",
     "weights",
 ];
-
-/// The recordings of which an order is known that explains every decision.
-const EXPLAINED: [&str; 5] = ["cgroups", "oldest-weights", "pinned", "sleepers", "weights"];
 
 fn traces() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("traces")
@@ -60,7 +57,7 @@ fn the_simulator_decides_as_the_kernel_did() {
 
 #[test]
 fn in_the_found_order_every_decision_is_the_kernels() {
-    for name in EXPLAINED {
+    for name in TRACES.into_iter().chain(["oldest-weights"]) {
         let order = order(name);
         assert!(order.moved() <= 6, "{name}: {}", order.moved());
         let outcome = replay(&ordered(name), |_| {}).expect("it goes on");
@@ -70,12 +67,12 @@ fn in_the_found_order_every_decision_is_the_kernels() {
             outcome.differences
         );
         let exact = outcome.exact_within(ROUNDING_NS) as f64 / outcome.packets as f64;
-        assert!(exact > 0.95, "{name}: {exact:.3}");
+        assert!(exact > 0.99, "{name}: {exact:.3}");
     }
 }
 
 #[test]
-fn an_event_moves_behind_another_cpus_event_and_before_its_own_cpus_next() {
+fn an_event_moves_behind_another_one() {
     let event = |cpu| Event {
         cpu,
         at_ns: 0,
@@ -84,10 +81,11 @@ fn an_event_moves_behind_another_cpus_event_and_before_its_own_cpus_next() {
     };
     let mut recording = recording("weights");
     recording.events = [0, 1, 1, 0].map(event).to_vec();
-    let orders: Orders = toml::from_str("a = [[0, 2]]").expect("an order");
+    let orders: Orders = toml::from_str("a = [[0, 2]]\nc = [[3, 0]]").expect("the orders");
     let cpus = |r: &Recording| r.events.iter().map(|e| e.cpu).collect::<Vec<_>>();
     let ordered = |name| orders.of(name).apply(&recording);
     assert_eq!(cpus(&ordered("a").expect("its order")), [1, 1, 0, 0]);
+    assert_eq!(cpus(&ordered("c").expect("its order")), [0, 0, 1, 1]);
     assert_eq!(orders.of("a").moved(), 1);
     assert_eq!(cpus(&ordered("b").expect("its order")), [0, 1, 1, 0]);
     recording.events.truncate(2);

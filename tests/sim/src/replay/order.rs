@@ -6,7 +6,8 @@
 //! events of other CPUs that lie between both. A replay does it at once. [`Order::search`] asks
 //! what the kernel did: it looks for the event whose effect comes too early, where S or a decision
 //! first differs. It leaves alone what the recording does order: what concerns a queue, the idle
-//! CPUs, or the same task.
+//! CPUs, or the same task. A probe at the entry of a function that takes a queue's lock, or at its
+//! return, does not tell when it had the lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -19,7 +20,7 @@ use super::{Outcome, ROUNDING_NS, replay};
 use crate::config::Config;
 
 /// How many places are tried before each error.
-const PLACES: usize = 400;
+const PLACES: usize = 2000;
 
 /// A search ends at so many faults that no event explains. What follows them differs, too.
 const GIVEN_UP_MAX: usize = 3;
@@ -28,15 +29,14 @@ const GIVEN_UP_MAX: usize = 3;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Order {
-    /// Pairs of an event and the event of another CPU that it follows, by their numbers in the
-    /// recording.
+    /// Pairs of an event and the event that it follows, by their numbers in the recording.
     moves: Vec<(usize, usize)>,
 }
 
 /// The beginning of a file of orders.
 const HEADER: &str = "\
 # SPDX-License-Identifier: GPL-2.0-only
-# Pairs of events of each recording: the first takes effect after the second, of another CPU. Made by
+# Pairs of events of each recording: the first takes effect right after the second. Made by
 # cargo run --release -p drfq-sim --example replay -- --search FILE
 ";
 
@@ -93,26 +93,51 @@ fn concerns_idle_cpus(what: What) -> bool {
     matches!(what, What::Idle(_) | What::Reach(Point::Idle, _))
 }
 
-/// Whether the order of two events is known: both tell the same state.
-fn ordered(a: What, b: What) -> bool {
-    concerns_a_queue(a) && concerns_a_queue(b)
-        || concerns_idle_cpus(a) && concerns_idle_cpus(b)
-        || task_of(a).is_some() && task_of(a) == task_of(b)
+/// Whether an event stands where the kernel enters a function. What that does with a queue, with
+/// the queue's lock, it does later.
+fn is_entry(what: What) -> bool {
+    matches!(what, What::Reach(Point::Look | Point::Begin, _))
 }
 
-/// Each event with each event of other CPUs that it may follow: one before the next event of its
-/// own CPU, with none between whose order is known.
+/// Whether an event stands where the kernel has returned from an insertion, which came earlier.
+fn is_insertion(what: What) -> bool {
+    matches!(what, What::Put(..) | What::Enqueued)
+}
+
+/// Whether both events are about the same task.
+fn same_task(a: What, b: What) -> bool {
+    task_of(a).is_some() && task_of(a) == task_of(b)
+}
+
+/// Whether the order of two events is known, the first recorded before the second: both tell the
+/// same state.
+fn ordered(first: What, second: What) -> bool {
+    concerns_a_queue(first) && concerns_a_queue(second) && !is_entry(first)
+        || concerns_idle_cpus(first) && concerns_idle_cpus(second)
+        || same_task(first, second)
+}
+
+/// Each event with each event that it may follow: a later one of another CPU before the next event
+/// of its own CPU, with none between whose order is known. An insertion may also follow an earlier
+/// event, from the last one of its own CPU on.
 fn places(recording: &Recording) -> Vec<(usize, usize)> {
+    let events = &recording.events;
     let mut next_of_cpu = HashMap::new();
     let mut found = Vec::new();
-    for (index, event) in recording.events.iter().enumerate().rev() {
-        if let Some(next) = next_of_cpu.insert(event.cpu, index) {
-            let open = |after: &usize| !ordered(event.what, recording.events[*after].what);
-            let last = (index + 1..next).take_while(open).last().unwrap_or(index);
-            found.extend((index + 1..=last).rev().map(|after| (index, after)));
+    for (index, event) in events.iter().enumerate().rev() {
+        let Some(next) = next_of_cpu.insert(event.cpu, index) else {
+            continue;
+        };
+        let later = |after: &usize| !ordered(event.what, events[*after].what);
+        let last = (index + 1..next).take_while(later).last().unwrap_or(index);
+        found.extend((index + 1..=last).rev().map(|after| (index, after)));
+        if is_insertion(events[next].what) {
+            let earlier = |after: &usize| !same_task(events[*after + 1].what, events[next].what);
+            let first = (index..next - 1).rev().take_while(earlier);
+            found.extend(first.map(|after| (next, after)));
         }
     }
-    found.reverse();
+    found.sort_unstable();
     found
 }
 
@@ -155,9 +180,13 @@ impl Order {
     }
 
     /// Whether each CPU's events stay in their order with `place`: an event may not follow one
-    /// that is moved.
+    /// that is moved, and what is moved to an earlier place passes no other moved event.
     fn allows(&self, (event, after): (usize, usize)) -> bool {
-        let apart = |m: &(usize, usize)| m.0 != after && m.1 != event;
+        let apart = |m: &(usize, usize)| {
+            let both_later = event < after && m.0 < m.1;
+            let disjoint = event.max(after) < m.0.min(m.1) || m.0.max(m.1) < event.min(after);
+            m.0 != after && m.1 != event && (both_later || disjoint || m.0 == event)
+        };
         self.moves.iter().all(apart)
     }
 
