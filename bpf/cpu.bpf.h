@@ -98,12 +98,15 @@ static __always_inline u64 vtime_now(void)
 	return READ_ONCE(system_vtime_ns.value);
 }
 
-/* Returns S of the packet that runs on @cpu (ns); V if the CPU is idle. */
+/*
+ * Returns S of the packet that runs on @cpu (ns), or of the last one if a higher class
+ * has the CPU and pinned tasks wait for it; otherwise V.
+ */
 static __always_inline u64 vtime_of_cpu(s32 cpu)
 {
-	struct drfq_cpu *slot = cpu_slot(cpu);
+	u64 start = READ_ONCE(cpu_slot(cpu)->vtime_ns);
 
-	return READ_ONCE(slot->pid) ? READ_ONCE(slot->vtime_ns) : vtime_now();
+	return start ? start : vtime_now();
 }
 
 /*

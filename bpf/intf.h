@@ -119,9 +119,10 @@ struct drfq_counter {
  * CPU writes it with plain stores at each switch and each tick.
  */
 struct drfq_cpu {
-	/* S of the running packet (ns of virtual time); valid while pid is not 0.
-	 * It does not change while the packet runs. V is the smallest S of all
-	 * slots, and must not pass the queued tasks, which start later. */
+	/* S of the running packet (ns of virtual time). It does not change while the
+	 * packet runs. V is the smallest S of all slots with a pid, and must not pass
+	 * the queued tasks, which start later. While pid is 0: S of the last packet if
+	 * a higher class has taken the CPU from pinned tasks, or else 0. */
 	u64 vtime_ns;
 	/* Thread id of the running task; 0 if this scheduler runs none here. */
 	u32 pid;

@@ -401,6 +401,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 		return;
 	}
 	slot_set_pid(slot, 0);
+	WRITE_ONCE(slot->vtime_ns, 0);
 	slot->base_valid = false;
 	vtime_refresh();
 	/* A task that was queued between ops.dispatch and this CPU's idle bit
@@ -412,14 +413,20 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 		hold_kick_idle(!cpus_busy(-1));
 }
 
-/* A higher scheduling class takes @cpu. The tasks of its local DSQ are queued again. */
-static __always_inline void lose_cpu(s32 cpu)
+/*
+ * A higher scheduling class takes @cpu. The tasks of its local DSQ are queued again.
+ * @pinned: one of them is pinned. Tasks that come to a CPU for which pinned tasks wait
+ * are placed by the packet that ran last, which may be far behind V.
+ */
+static __always_inline void lose_cpu(s32 cpu, bool pinned)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
 	slot_set_pid(slot, 0);
 	slot->base_valid = false;
 	scx_bpf_reenqueue_local();
+	if (!pinned && !queue_has_pinned(cpu))
+		WRITE_ONCE(slot->vtime_ns, 0);
 	count(DRFQ_EV_REENQUEUED);
 }
 
@@ -427,7 +434,7 @@ static __always_inline void lose_cpu(s32 cpu)
  * this callback or the next program. */
 void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	lose_cpu(cpu);
+	lose_cpu(cpu, false);
 }
 
 #define POLICY_FIFO 1
@@ -448,7 +455,8 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(drfq_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	if (is_of_higher_class(next) && !is_of_higher_class(prev))
-		lose_cpu(bpf_get_smp_processor_id());
+		lose_cpu(bpf_get_smp_processor_id(),
+			 (prev->scx.flags & SCX_TASK_QUEUED) && task_is_pinned(prev));
 	return 0;
 }
 

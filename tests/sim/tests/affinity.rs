@@ -6,7 +6,8 @@ mod common;
 
 use common::{cpus_used, run};
 use drfq_sim::ffi::weight_one;
-use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace};
+use drfq_sim::outside::Outside;
+use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskReport, TaskSpec, Trace};
 
 /// Hogs of these weights that may run only on `cpu`.
 fn pinned(cpu: usize, weights: &[u32]) -> Vec<TaskSpec> {
@@ -184,4 +185,44 @@ fn tasks_that_move_all_the_time_gain_nothing() {
             "{movers} that move every {us} us: {used:.4?}, fair {fair:.4}"
         );
     }
+}
+
+/// A crowd on CPU 0, far behind the V of CPU 1, and a task that is not of it. A higher class has
+/// CPU 0 from 10 s on for 40 ms. Returns what the task met until 15 s.
+fn beside_crowd(task: TaskSpec, affinity: Option<CpuSet>) -> TaskReport {
+    let mut specs = pinned(0, &[1; 24]);
+    specs.extend(pinned(1, &[1, 1]));
+    specs.push(task);
+    let mut sim = Sim::new(Config::new(2), specs);
+    let (cpu, ns) = (0, 40 * MS);
+    sim.plan(10 * SEC, Outside::Take { cpu, ns });
+    if let Some(allowed) = affinity {
+        let task = 26;
+        sim.plan(10 * SEC + 20 * MS, Outside::Affinity { task, allowed });
+    }
+    sim.run_until(10 * SEC);
+    let behind_ns = sim.kernel().v_ns() - sim.kernel().slot_vtime_ns(0);
+    assert!(behind_ns > SEC, "CPU 0 is behind by {behind_ns} ns");
+    sim.run_until(15 * SEC).tasks.swap_remove(26)
+}
+
+/// Then the CPU runs no packet by which the task could be placed.
+#[test]
+fn a_task_that_comes_to_a_crowd_while_a_higher_class_has_its_cpu_runs_in_its_turn() {
+    let config = Config::new(2);
+    let round_ns = 25 * (config.slice_ns + config.tick_ns);
+    let mover = TaskSpec::new("mover", Trace::hog()).allowed(CpuSet::one(1));
+    let wait_ns = beside_crowd(mover, Some(CpuSet::one(0))).max_wait_ns;
+    assert!(wait_ns < 2 * round_ns, "{wait_ns} ns");
+}
+
+#[test]
+fn a_task_that_wakes_in_a_crowd_while_a_higher_class_has_its_cpu_runs_soon() {
+    let config = Config::new(2);
+    let sleeper = TaskSpec::new("sleeper", Trace::sleeper(MS / 2, 13 * MS)).allowed(CpuSet::one(0));
+    let wait_ns = beside_crowd(sleeper, None).max_wake_ns();
+    assert!(
+        wait_ns < 40 * MS + config.slice_ns + config.tick_ns,
+        "{wait_ns} ns"
+    );
 }

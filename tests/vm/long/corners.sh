@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Crowds on one CPU, nested cgroups, changes of running tasks, other policies, a real-time task, partitions, a second
 # agent and partial mode, on both kernels, by the kernel's own count. The clock counts instructions.
-# It has not run through on the oldest kernel yet.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for kernel in oldest newest; do
