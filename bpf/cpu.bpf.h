@@ -104,9 +104,10 @@ static __always_inline u64 vtime_now(void)
  */
 static __always_inline u64 vtime_of_cpu(s32 cpu)
 {
-	u64 start = READ_ONCE(cpu_slot(cpu)->vtime_ns);
+	struct drfq_cpu *slot = cpu_slot(cpu);
 
-	return start ? start : vtime_now();
+	return READ_ONCE(slot->pid) || READ_ONCE(slot->crowded) ? READ_ONCE(slot->vtime_ns)
+								: vtime_now();
 }
 
 /*

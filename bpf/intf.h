@@ -119,15 +119,17 @@ struct drfq_counter {
  * CPU writes it with plain stores at each switch and each tick.
  */
 struct drfq_cpu {
-	/* S of the running packet (ns of virtual time). It does not change while the
-	 * packet runs. V is the smallest S of all slots with a pid, and must not pass
-	 * the queued tasks, which start later. While pid is 0: S of the last packet if
-	 * a higher class has taken the CPU from pinned tasks, or else 0. */
+	/* S of the running packet (ns of virtual time), or of the last one; valid while
+	 * pid or crowded is not 0. It does not change while the packet runs. V is the
+	 * smallest S of all slots with a pid, and must not pass the queued tasks, which
+	 * start later. */
 	u64 vtime_ns;
 	/* Thread id of the running task; 0 if this scheduler runs none here. */
 	u32 pid;
 	/* Not 0: a wake-up already preempts the running packet. */
 	u32 preempt_pending;
+	/* Not 0: a higher class has taken the CPU from tasks that are pinned to it. */
+	u32 crowded;
 	/* What follows is for the CPU itself, on lines that others rarely read. */
 	/* Thread id of a task that yielded and is not queued yet; 0: none. */
 	u32 yielded_pid __attribute__((aligned(64)));

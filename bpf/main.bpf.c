@@ -401,7 +401,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 		return;
 	}
 	slot_set_pid(slot, 0);
-	WRITE_ONCE(slot->vtime_ns, 0);
+	WRITE_ONCE(slot->crowded, 0);
 	slot->base_valid = false;
 	vtime_refresh();
 	/* A task that was queued between ops.dispatch and this CPU's idle bit
@@ -425,8 +425,7 @@ static __always_inline void lose_cpu(s32 cpu, bool pinned)
 	slot_set_pid(slot, 0);
 	slot->base_valid = false;
 	scx_bpf_reenqueue_local();
-	if (!pinned && !queue_has_pinned(cpu))
-		WRITE_ONCE(slot->vtime_ns, 0);
+	WRITE_ONCE(slot->crowded, pinned || queue_has_pinned(cpu));
 	count(DRFQ_EV_REENQUEUED);
 }
 
