@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""SIGKILL at random moments ends agents that throttle four hogs, every second time their cleaners too.
+"""SIGKILL at random moments ends agents that share the memory of four hogs, every second time their cleaners too.
 
-As root in the VM: killed.py SCX_DRFQ COUNT SEED. Other programs' groups never change, the directories get their modes
-back, and no group of ours outlives its cleaner or, without one, the next agent.
+As root in the VM: killed.py SCX_DRFQ COUNT SEED. Beside another program's class an agent monitors, and beside its
+monitoring groups alone it throttles; half of the agents have each. Other programs' groups never change, the directories
+get their modes back, and no group of ours outlives its cleaner or, without one, the next agent.
 """
 
 import os
@@ -21,22 +22,32 @@ MONITORING_GROUPS = 9
 
 
 def make_theirs():
-    """A class with a task and monitoring groups."""
+    """A class with a task and monitoring groups, and monitoring groups of the default class."""
     subprocess.run(["mount", "-t", "resctrl", "resctrl", shares.RESCTRL], check=True)
     ROOT.chmod(0o755)
     group = ROOT / "theirs"
     group.mkdir()
     (group / "schemata").write_text("MB:0=50\n", encoding="ascii")
     (group / "tasks").write_text(f"{spin(1, 'sleep', '100000')[0].pid}\n", encoding="ascii")
-    (group / "mon_groups").chmod(0o755)
-    for number in range(MONITORING_GROUPS):
-        (group / "mon_groups" / f"m{number}").mkdir()
+    for directory in (ROOT / "mon_groups", group / "mon_groups"):
+        directory.chmod(0o755)
+        for number in range(MONITORING_GROUPS):
+            (directory / f"theirs{number}").mkdir()
+        directory.chmod(0o555)
+    ROOT.chmod(0o555)
+
+
+def remove_their_class():
+    ROOT.chmod(0o755)
+    (ROOT / "theirs").rmdir()
     ROOT.chmod(0o555)
 
 
 def theirs():
     """Modes and texts of what is not ours, without counters and the list of all other tasks."""
-    paths = [ROOT, ROOT / "mon_groups", ROOT / "schemata", *sorted((ROOT / "theirs").rglob("*"))]
+    paths = [ROOT, ROOT / "mon_groups", ROOT / "schemata"]
+    for group in (ROOT / "theirs", *sorted((ROOT / "mon_groups").glob("theirs*"))):
+        paths += sorted(group.rglob("*"))
     return {
         str(path): (oct(path.stat().st_mode), path.read_bytes() if path.is_file() else b"")
         for path in paths
@@ -53,8 +64,9 @@ def cleaners(agent):
     return found
 
 
-def throttles_hogs():
-    return any(group.name.startswith("drfq_c") for group in ROOT.iterdir())
+def classes():
+    """Our classes of service."""
+    return [group for group in ROOT.iterdir() if group.name.startswith("drfq_c")]
 
 
 def end(agent, with_cleaner):
@@ -73,38 +85,53 @@ def main():
     shares.write(f"{shares.CGROUPS}/cgroup.subtree_control", "+cpu")
     shares.make_cgroups(WEIGHTS)
     make_theirs()
-    before = theirs()
     load = shares.start_hogs(LOADS)
+    agent = kill_agents(scx_drfq, int(count) // 2, choose, shares.leftovers)
+    assert shares.stop(agent, 2) == 0
+    assert not shares.leftovers(), shares.leftovers()
+    remove_their_class()
+    agent = kill_agents(scx_drfq, int(count) // 2, choose, classes)
+    wait("the last agent acts", lambda: stats()["system"]["mba"]["acting"] > 0)
+    before = theirs()
+    assert shares.stop(agent, 2) == 0
+    shares.stop_hogs(load)
+    assert not shares.leftovers(), shares.leftovers()
+    assert texts(theirs()) == texts(before)
+    print("ok", flush=True)
+
+
+def texts(files):
+    return {path: text for path, (_, text) in files.items()}
+
+
+def kill_agents(scx_drfq, count, choose, active):
+    """Kills agents one after the other until up to half as long again as the first one takes to be `active`.
+
+    Returns one more, which runs.
+    """
+    before = theirs()
     began = time.monotonic()
     agent = start([*shares.AT_NICE_0, scx_drfq], "--mba", "on", event="auto")
-    wait("a throttled hog", throttles_hogs)
+    wait("an active agent", active)
     longest = 1.5 * (time.monotonic() - began)
-    dirty = left = throttled = unloaded = 0
-    for number in range(int(count)):
-        throttled += throttles_hogs()
+    dirty = left = acted = unloaded = 0
+    for number in range(count):
+        acted += bool(active())
         unloaded += state() != "enabled"
         left += dirty
         dirty = end(agent, with_cleaner=number % 2)
         if not dirty:
             wait("the cleaner has cleaned", lambda: not shares.leftovers() and theirs() == before)
-        assert {path: text for path, (_, text) in theirs().items()} == {
-            path: text for path, (_, text) in before.items()
-        }
+        assert texts(theirs()) == texts(before)
         wait("no scheduler", lambda: state() == "disabled")
         words = [*shares.AT_NICE_0, scx_drfq, "--mba", "on", "--perf-event", "auto"]
         agent = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(choose.uniform(0, longest))
         assert agent.poll() is None, f"the agent ended with {agent.returncode} after kill {number}"
-    wait("the last agent acts", lambda: stats()["system"]["mba"]["acting"] > 0)
-    print("the last agent:", stats()["system"]["mba"]["state"], flush=True)
-    shares.stop_hogs(load)
-    assert shares.stop(agent, 2) == 0
-    assert not shares.leftovers(), shares.leftovers()
-    assert theirs() == before, (theirs(), before)
-    print(
-        f"ok: {count} agents killed in their first {longest:.1f} s: {throttled} throttled, {unloaded} were not loaded"
-    )
-    print(f"{left} left their groups to the next one", flush=True)
+    wait("the last agent", active)
+    print(f"{count} agents killed in their first {longest:.1f} s: {acted} were active, {unloaded} not loaded,", end=" ")
+    print(f"{left} left their groups to the next one; {stats()['system']['mba']['state']}", flush=True)
+    return agent
 
 
 main()
