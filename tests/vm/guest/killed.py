@@ -9,12 +9,13 @@ get their modes back, and no group of ours outlives its cleaner or, without one,
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import time
 
 import bandwidth_shares as shares
-from scheduler import children, spin, start, state, stats, wait
+from scheduler import children, spin, state, stats, wait
 
 ROOT = pathlib.Path(shares.RESCTRL)
 LOADS, WEIGHTS = ["copy"] * 4, (300, 400, 500, 600)
@@ -86,11 +87,11 @@ def main():
     shares.make_cgroups(WEIGHTS)
     make_theirs()
     load = shares.start_hogs(LOADS)
-    agent = kill_agents(scx_drfq, int(count) // 2, choose, shares.leftovers)
+    agent = kill_agents(scx_drfq, load, int(count) // 2, choose, shares.leftovers)
     assert shares.stop(agent, 2) == 0
     assert not shares.leftovers(), shares.leftovers()
     remove_their_class()
-    agent = kill_agents(scx_drfq, int(count) // 2, choose, classes)
+    agent = kill_agents(scx_drfq, load, int(count) // 2, choose, classes)
     wait("the last agent acts", lambda: stats()["system"]["mba"]["acting"] > 0)
     before = theirs()
     assert shares.stop(agent, 2) == 0
@@ -104,16 +105,15 @@ def texts(files):
     return {path: text for path, (_, text) in files.items()}
 
 
-def kill_agents(scx_drfq, count, choose, active):
-    """Kills agents one after the other until up to half as long again as the first one takes to be `active`.
+def kill_agents(scx_drfq, load, count, choose, active):
+    """Kills agents one after the other, every third while it loads, the others until 3 s after the hogs go on.
 
-    Returns one more, which runs.
+    Returns one more, which is `active`.
     """
     before = theirs()
-    began = time.monotonic()
-    agent = start([*shares.AT_NICE_0, scx_drfq], "--mba", "on", event="auto")
+    agent, load_s = begin(scx_drfq, load)
+    go_on(load)
     wait("an active agent", active)
-    longest = 1.5 * (time.monotonic() - began)
     dirty = left = acted = unloaded = 0
     for number in range(count):
         acted += bool(active())
@@ -124,14 +124,40 @@ def kill_agents(scx_drfq, count, choose, active):
             wait("the cleaner has cleaned", lambda: not shares.leftovers() and theirs() == before)
         assert texts(theirs()) == texts(before)
         wait("no scheduler", lambda: state() == "disabled")
-        words = [*shares.AT_NICE_0, scx_drfq, "--mba", "on", "--perf-event", "auto"]
-        agent = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(choose.uniform(0, longest))
+        if number % 3 == 0 and number < count - 1:
+            agent = spawn(scx_drfq, load)
+            time.sleep(choose.uniform(0, load_s))
+        else:
+            agent, _ = begin(scx_drfq, load)
+            go_on(load)
+            time.sleep(choose.uniform(0, 3))
         assert agent.poll() is None, f"the agent ended with {agent.returncode} after kill {number}"
+        print("kill", number, flush=True)
     wait("the last agent", active)
-    print(f"{count} agents killed in their first {longest:.1f} s: {acted} were active, {unloaded} not loaded,", end=" ")
+    print(f"{count} agents killed: {acted} were active, {unloaded} not loaded,", end=" ")
     print(f"{left} left their groups to the next one; {stats()['system']['mba']['state']}", flush=True)
     return agent
+
+
+def spawn(scx_drfq, load):
+    """Starts an agent. The hogs stop, because they slow down the modelled machine."""
+    for pid in children(load.pid):
+        os.kill(pid, signal.SIGSTOP)
+    words = [*shares.AT_NICE_0, scx_drfq, "--mba", "on", "--perf-event", "auto"]
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def begin(scx_drfq, load):
+    """Starts an agent, and returns it when it is loaded, and after how many seconds."""
+    began = time.monotonic()
+    agent = spawn(scx_drfq, load)
+    wait("the scheduler", lambda: state() == "enabled")
+    return agent, time.monotonic() - began
+
+
+def go_on(load):
+    for pid in children(load.pid):
+        os.kill(pid, signal.SIGCONT)
 
 
 main()
