@@ -21,6 +21,14 @@ use drfq_resctrl::{fs::KernelFs, groups::Groups, mount::Mount};
 /// The directories in which we make groups, relative to the mount point.
 const DIRECTORIES: [&str; 2] = ["", "mon_groups"];
 
+/// The mode bit that marks a directory that we made writable. If SIGKILL ends the agent and
+/// the child, the next ones know what to restore. It is the sticky bit, which changes
+/// nothing for root.
+const MARK: u32 = 0o1000;
+
+/// Lets the owner of a directory write to it.
+const WRITABLE: u32 = 0o200;
+
 /// Where resctrl is usually mounted.
 const POINT: &CStr = c"/sys/fs/resctrl";
 
@@ -128,8 +136,15 @@ fn make_writable(point: &Path) -> Result<Modes, String> {
         let Ok(metadata) = fs::metadata(&directory) else {
             continue;
         };
-        let before = metadata.permissions();
-        let writable = Permissions::from_mode(before.mode() | 0o200);
+        let found = metadata.permissions().mode();
+        let before = match found & MARK {
+            0 => found,
+            _ => found & !(MARK | WRITABLE),
+        };
+        if before & WRITABLE != 0 {
+            continue;
+        }
+        let writable = Permissions::from_mode(before | WRITABLE | MARK);
         if let Err(error) = fs::set_permissions(&directory, writable) {
             restore(&modes);
             return Err(format!(
@@ -137,7 +152,7 @@ fn make_writable(point: &Path) -> Result<Modes, String> {
                 directory.display()
             ));
         }
-        modes.push((directory, before));
+        modes.push((directory, Permissions::from_mode(before)));
     }
     Ok(modes)
 }
@@ -175,27 +190,59 @@ mod tests {
     use super::*;
 
     fn mode(path: &Path) -> u32 {
-        fs::metadata(path).unwrap().permissions().mode() & 0o777
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
     }
 
-    #[test]
-    fn directories_are_writable_while_the_agent_runs_and_as_before_afterwards() {
+    /// A mount point whose directories have this mode.
+    fn point_of_mode(mode: u32) -> (tempfile::TempDir, PathBuf) {
         let point = tempfile::tempdir().unwrap();
         let groups = point.path().join("mon_groups");
         fs::create_dir(&groups).unwrap();
         for directory in [groups.as_path(), point.path()] {
-            fs::set_permissions(directory, Permissions::from_mode(0o555)).unwrap();
+            fs::set_permissions(directory, Permissions::from_mode(mode)).unwrap();
         }
-        let modes = make_writable(point.path()).unwrap();
-        assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
-        restore(&modes);
-        assert_eq!((mode(point.path()), mode(&groups)), (0o555, 0o555));
+        (point, groups)
+    }
+
+    /// Lets the directory be removed.
+    fn end(point: &tempfile::TempDir) {
         fs::set_permissions(point.path(), Permissions::from_mode(0o755)).unwrap();
     }
 
     #[test]
+    fn directories_are_writable_while_the_agent_runs_and_as_before_afterwards() {
+        let (point, groups) = point_of_mode(0o555);
+        let modes = make_writable(point.path()).unwrap();
+        assert_eq!((mode(point.path()), mode(&groups)), (0o1755, 0o1755));
+        restore(&modes);
+        assert_eq!((mode(point.path()), mode(&groups)), (0o555, 0o555));
+        end(&point);
+    }
+
+    #[test]
+    fn after_a_killed_agent_and_child_the_next_one_restores_the_first_modes() {
+        let (point, groups) = point_of_mode(0o555);
+        make_writable(point.path()).unwrap();
+        restore(&make_writable(point.path()).unwrap());
+        assert_eq!((mode(point.path()), mode(&groups)), (0o555, 0o555));
+        end(&point);
+    }
+
+    #[test]
+    fn directories_that_are_writable_already_stay_as_they_are() {
+        let (point, groups) = point_of_mode(0o755);
+        let modes = make_writable(point.path()).unwrap();
+        assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
+        restore(&modes);
+        assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
+    }
+
+    #[test]
     fn a_machine_without_monitoring_has_one_directory() {
-        let point = tempfile::tempdir().unwrap();
+        let (point, groups) = point_of_mode(0o555);
+        end(&point);
+        fs::remove_dir(groups).unwrap();
+        fs::set_permissions(point.path(), Permissions::from_mode(0o555)).unwrap();
         assert_eq!(make_writable(point.path()).unwrap().len(), 1);
     }
 }

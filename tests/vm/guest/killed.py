@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""SIGKILL at random moments ends agents that share the memory of four hogs, every second time their cleaners too.
+"""SIGKILL at random moments ends agents that share the memory of two hogs, every second time their cleaners too.
 
 As root in the VM: killed.py SCX_DRFQ COUNT SEED. Beside another program's class an agent monitors, and beside its
 monitoring groups alone it throttles; half of the agents have each. Other programs' groups never change, the directories
@@ -18,7 +18,7 @@ import bandwidth_shares as shares
 from scheduler import children, spin, state, stats, wait
 
 ROOT = pathlib.Path(shares.RESCTRL)
-LOADS, WEIGHTS = ["copy"] * 4, (300, 400, 500, 600)
+LOADS, WEIGHTS = ["copy"] * 2, (300, 600)
 MONITORING_GROUPS = 9
 
 
@@ -106,7 +106,7 @@ def texts(files):
 
 
 def kill_agents(scx_drfq, load, count, choose, active):
-    """Kills agents one after the other, every third while it loads, the others until 3 s after the hogs go on.
+    """Kills agents one after the other, every third while it loads, the others until 2 s after the hogs go on.
 
     Returns one more, which is `active`.
     """
@@ -120,6 +120,7 @@ def kill_agents(scx_drfq, load, count, choose, active):
         unloaded += state() != "enabled"
         left += dirty
         dirty = end(agent, with_cleaner=number % 2)
+        pause(load)
         if not dirty:
             wait("the cleaner has cleaned", lambda: not shares.leftovers() and theirs() == before)
         assert texts(theirs()) == texts(before)
@@ -130,7 +131,7 @@ def kill_agents(scx_drfq, load, count, choose, active):
         else:
             agent, _ = begin(scx_drfq, load)
             go_on(load)
-            time.sleep(choose.uniform(0, 3))
+            time.sleep(choose.uniform(0, 2))
         assert agent.poll() is None, f"the agent ended with {agent.returncode} after kill {number}"
         print("kill", number, flush=True)
     wait("the last agent", active)
@@ -140,9 +141,8 @@ def kill_agents(scx_drfq, load, count, choose, active):
 
 
 def spawn(scx_drfq, load):
-    """Starts an agent. The hogs stop, because they slow down the modelled machine."""
-    for pid in children(load.pid):
-        os.kill(pid, signal.SIGSTOP)
+    """Starts an agent."""
+    pause(load)
     words = [*shares.AT_NICE_0, scx_drfq, "--mba", "on", "--perf-event", "auto"]
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -153,6 +153,12 @@ def begin(scx_drfq, load):
     agent = spawn(scx_drfq, load)
     wait("the scheduler", lambda: state() == "enabled")
     return agent, time.monotonic() - began
+
+
+def pause(load):
+    """Stops the hogs, which slow down the modelled machine."""
+    for pid in children(load.pid):
+        os.kill(pid, signal.SIGSTOP)
 
 
 def go_on(load):
