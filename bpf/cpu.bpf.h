@@ -4,13 +4,17 @@
  *
  * ── V ───────────────────────────────────────────────────────────────────────
  * V is the smallest S of all running packets, and never goes back (4.6). The
- * thesis scans all CPUs at every switch. Here a round through all CPUs starts at most
- * V_SCAN_ROUNDS times in a slice, at a switch. This switch and the next ones scan
- * V_SCAN_SLOTS slots each, one CPU at a time. So a switch has a bounded number of
- * loads. Their mean does not grow with the CPUs, because the switches do so too.
+ * thesis scans all CPUs at every switch. Here a round through all CPUs starts at a
+ * switch. This switch and the next ones scan V_SCAN_SLOTS slots each, one CPU at a time.
+ * So a switch has a bounded number of loads.
+ *
+ * With b busy CPUs a round starts at most V_SCAN_PARTS / b times in a slice, but
+ * V_SCAN_PARTS / 2 times at most and once at least. In that time b CPUs make some b switches
+ * for each slice, so the mean of a switch's loads does not grow with the CPUs.
  *
  * V is late by a round, the c / V_SCAN_SLOTS switches that it takes, and the packet
- * that it waits for. With n tasks of weight 1, V advances by 1/n of the time.
+ * that it waits for. With n tasks of weight 1, V advances by 1/n of the time, and n is at
+ * least b: a later round makes V no less exact.
  *
  * ── Cache lines ─────────────────────────────────────────────────────────────
  * Values that one CPU writes while others read them often have a line each. The
@@ -19,9 +23,11 @@
 #ifndef DRFQ_CPU_BPF_H
 #define DRFQ_CPU_BPF_H
 
-/* How many slots a switch scans at most, and how many rounds a slice has at most. */
+/* How many slots a switch scans at most. */
 #define V_SCAN_SLOTS 16
-#define V_SCAN_ROUNDS 4
+
+/* Rounds are at least as many of these parts of a slice apart as CPUs are busy, or all. */
+#define V_SCAN_PARTS 8
 
 #define OWN_LINE __attribute__((aligned(64)))
 
@@ -176,13 +182,25 @@ static __noinline int vtime_scan_slots(void)
 	return 0;
 }
 
+/* Returns whether the next round is due at @now (ns). */
+static __always_inline bool vtime_round_due(u64 now)
+{
+	/* Scaled by V_SCAN_PARTS, in place of divisions. */
+	u64 scaled = (now - READ_ONCE(v_scan.round_at_ns)) * V_SCAN_PARTS;
+
+	/* Most switches need not look at the number of busy CPUs, which others write. */
+	if (scaled < 2 * slice_ns || scaled >= V_SCAN_PARTS * slice_ns)
+		return scaled >= V_SCAN_PARTS * slice_ns;
+	return scaled >= READ_ONCE(busy_cpus.value) * slice_ns;
+}
+
 /* A slot has changed: scans the next slots, if a round is under way or due. */
 static __always_inline void vtime_refresh(void)
 {
 	u64 now = scx_bpf_now();
 	bool first = !READ_ONCE(v_scan.next);
 
-	if (first && now - READ_ONCE(v_scan.round_at_ns) < slice_ns / V_SCAN_ROUNDS)
+	if (first && !vtime_round_due(now))
 		return;
 	if (READ_ONCE(v_scan.taken) || __sync_val_compare_and_swap(&v_scan.taken, 0, 1))
 		return;

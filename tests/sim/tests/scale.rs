@@ -27,9 +27,10 @@ fn assert_flat(what: &str, kinds: &[Kind], small: &Operations, large: &Operation
 }
 
 #[test]
-fn no_work_but_the_scan_of_slots_grows_with_the_cpus() {
+fn no_work_grows_with_the_cpus() {
     let kinds = [
         Kind::Calls,
+        Kind::RemoteLoads,
         Kind::RemoteStores,
         Kind::SharedLoads,
         Kind::SharedStores,
