@@ -93,6 +93,12 @@ class Runs(unittest.TestCase):
                 self.assertEqual(result.stdout.decode(), f"0 of {READS_INTO_CODE} calls ran old code\n")
                 self.assertEqual((result.returncode, result.stderr), (0, b""))
 
+    def test_programs_run_from_pages_that_held_other_code(self):
+        # The kernel else zeroes each page that it allocates, and QEMU then drops what it knows of the page.
+        program = pathlib.Path(__file__).resolve().parent / "run_from_reused_pages"
+        result = self.vm("--memory", "1G", "--kernel-option", "init_on_alloc=0", "--", str(program), "2")
+        self.assertEqual((result.stdout, result.returncode), (b"0 of 12 programs were wrong\n", 0))
+
     def test_the_guest_sees_the_hosts_files_and_may_change_its_copies(self):
         file = self.directory / "file"
         file.write_text("of the host\n", encoding="utf-8")
