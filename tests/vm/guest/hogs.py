@@ -110,14 +110,33 @@ def shares(pids, seconds, warmup=1.0):
 
 
 def shares_and_others(pids, seconds):
-    """The CPUs that each process gets, and those that all other tasks use together, from before the warm-up on.
+    """The CPUs that each process gets, and an upper bound of those that all other tasks use together meanwhile.
 
-    To read what they used takes a CPU from a hog, which makes up for it afterwards.
+    What they use is counted from before the warm-up on: to read it takes a CPU from a hog, which makes up for it.
     """
-    begin, before = time.monotonic_ns(), others_ns(pids)
+    before = others_ns(pids)
     got = shares(pids, seconds)
-    end, after = time.monotonic_ns(), others_ns(pids)
-    return got, sum(now - before.get(path, 0) for path, now in after.items()) / (end - begin)
+    return got, sum(used_since(before, pids).values()) / 1e9 / seconds
+
+
+def used_since(before, pids):
+    """What each task of other processes used since `others_ns` gave `before`, in ns."""
+    return {path: now - before.get(path, 0) for path, now in others_ns(pids).items()}
+
+
+def settle(pids, part=0.02, limit_s=30.0):
+    """Waits until all other tasks together use at most a part of a CPU for a second."""
+    begin = time.monotonic()
+    while True:
+        then, before = time.monotonic_ns(), others_ns(pids)
+        time.sleep(1)
+        used = used_since(before, pids)
+        if sum(used.values()) <= part * (time.monotonic_ns() - then):
+            return
+        if time.monotonic() - begin > limit_s:
+            busy = sorted(used, key=used.get)[-3:]
+            names = [f"{path.with_name('comm').read_text().strip()} {used[path] / 1e6:.0f} ms" for path in busy]
+            raise AssertionError(f"other tasks still run: {', '.join(names)} in a second")
 
 
 def compare(what, got, want, within_pct):
