@@ -61,7 +61,7 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let capacity = Capacity::find(options.memory_bandwidth, &root());
     preflight::check(&root())?;
     // Before privileges are dropped and threads are started.
-    let guard = match options.mba {
+    let guard = match options.mba_mode() {
         MbaMode::Off => None,
         _ => Some(mba::guard::Guard::open(&root())),
     };
@@ -185,7 +185,6 @@ fn run_once(
 }
 
 /// The loop that shares memory bandwidth, and a warning if it does less than asked.
-/// What resctrl lacks is among the degradations.
 fn open_sharing<'a>(
     config: &Config,
     guard: Option<&Result<mba::guard::Guard, String>>,
@@ -197,14 +196,18 @@ fn open_sharing<'a>(
         _ => return (None, None),
     };
     match opened {
+        // What resctrl lacks is among the degradations.
+        Err(_) if config.mba == MbaMode::Auto => (None, None),
         Err(reason) => (
             None,
             Some(format!("memory bandwidth is not shared: {reason}")),
         ),
         Ok(ready) => {
             let asked = ready.acts() || config.mba == MbaMode::Observe;
-            let warning =
-                (!asked).then(|| format!("--mba on does not throttle: {}", ready.state()));
+            let warning = (!asked).then(|| {
+                let mode = name(config.mba);
+                format!("--mba {mode} does not throttle: {}", ready.state())
+            });
             (Some(ready), warning)
         }
     }

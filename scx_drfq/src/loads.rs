@@ -397,7 +397,7 @@ mod tests {
         };
         let loads = [load(Work::Spin), load(Work::Memory(Op::Copy, 1 << 16))];
         let mut moments = Vec::new();
-        let time = Duration::from_millis(50);
+        let time = Duration::from_millis(500);
         let (done, counted) = race(&loads, time, || Ok(()), |at| moments.push(at)).unwrap();
         assert_eq!(moments, [Moment::Begin, Moment::End]);
         assert!(counted >= time * 4 / 5, "{counted:?}");

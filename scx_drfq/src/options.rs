@@ -159,13 +159,12 @@ pub struct Options {
           value_parser = clap::value_parser!(u32).range(10..=30))]
     pub register_shift: u32,
 
-    /// Model of a memory controller that shows how much bandwidth it would give
-    /// each task: unix:PATH (a server such as drfq-mc). Scheduling does not change
+    /// Server of a controller's model, which only shows what it would give: unix:PATH
     #[arg(long, value_name = "TARGET")]
     pub shadow: Option<Target>,
 
     /// Share memory bandwidth by throttling (MBA) while memory is saturated
-    #[arg(long, value_enum, default_value_t = MbaMode::Off)]
+    #[arg(long, value_enum, default_value_t = MbaMode::Auto)]
     pub mba: MbaMode,
 
     /// Share memory bandwidth without MBA while memory is saturated: tasks wait
@@ -231,12 +230,22 @@ impl Options {
             controller_interval_ns: self.controller_interval_us * 1000,
             register_shift: self.register_shift,
             shadow: self.shadow.clone(),
-            mba: self.mba,
+            mba: self.mba_mode(),
             throttle: self.throttle,
             mba_trace: self.mba_trace.clone(),
             entity: self.entity,
             traffic: self.traffic_source()?,
         })
+    }
+
+    /// Whether to share memory bandwidth by MBA. If a controller or paces do that, or other tasks
+    /// belong to another scheduler, it must be asked for.
+    pub fn mba_mode(&self) -> MbaMode {
+        let elsewhere = self.controller.is_some() || self.throttle.is_some() || self.partial;
+        match self.mba {
+            MbaMode::Auto if elsewhere => MbaMode::Off,
+            mode => mode,
+        }
     }
 
     fn check_controllers(&self) -> Result<()> {
@@ -382,6 +391,21 @@ mod tests {
         // What memory traffic is worth does not depend on the number of CPUs.
         assert_eq!(config.hold_ns, 40_000_000);
         assert_eq!(config.delta_ns, 40_000_000);
+    }
+
+    #[test]
+    fn mba_must_be_asked_for_where_something_else_shares_memory_or_cpus() {
+        for (line, mode) in [
+            ("", MbaMode::Auto),
+            ("--partial", MbaMode::Off),
+            ("--throttle hold", MbaMode::Off),
+            ("--controller mmio:auto", MbaMode::Off),
+            ("--controller mmio:auto --mba on", MbaMode::On),
+            ("--partial --mba observe", MbaMode::Observe),
+        ] {
+            let config = resolve(&format!("scx_drfq {line}"));
+            assert_eq!(config.map(|c| c.mba), Ok(mode), "{line}");
+        }
     }
 
     #[test]

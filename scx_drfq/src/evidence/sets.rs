@@ -102,7 +102,8 @@ enum Scheduler {
 impl Scheduler {
     fn options(self) -> &'static [&'static str] {
         match self {
-            Self::Kernel | Self::Ours => &[],
+            Self::Kernel => &[],
+            Self::Ours => &["--mba", "off"],
             // The loads are threads of one process.
             Self::OursThrottling => &["--mba", "on", "--entity", "task"],
         }
@@ -113,8 +114,7 @@ impl fmt::Display for Scheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kernel => f.write_str("the kernel's scheduler"),
-            Self::Ours => f.write_str("scx_drfq"),
-            Self::OursThrottling => write!(f, "scx_drfq {}", self.options().join(" ")),
+            _ => write!(f, "scx_drfq {}", self.options().join(" ")),
         }
     }
 }
@@ -379,6 +379,6 @@ mod tests {
             Scheduler::OursThrottling.to_string(),
             "scx_drfq --mba on --entity task"
         );
-        assert_eq!(Scheduler::Ours.to_string(), "scx_drfq");
+        assert_eq!(Scheduler::Ours.to_string(), "scx_drfq --mba off");
     }
 }

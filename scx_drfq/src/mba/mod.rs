@@ -110,8 +110,11 @@ impl<'a> Loop<'a> {
         if !info.monitors_bandwidth() {
             return Err("resctrl counts no memory traffic here".into());
         }
+        if config.mba == MbaMode::Auto && !throttles(&info) {
+            return Err(NO_MBA.into());
+        }
         let foreign = foreign_classes(&files);
-        let (acts, reason) = mode(config.mba, guard, &info, foreign);
+        let (acts, reason) = mode(config, guard, &info, foreign);
         let classes = if acts {
             (info.num_closids as usize).saturating_sub(1 + foreign)
         } else {
@@ -224,16 +227,26 @@ fn foreign_classes(files: &KernelFs) -> usize {
         .count()
 }
 
+const NO_MBA: &str = "resctrl does not throttle memory traffic (MBA)";
+
+/// Whether groups can be throttled: there is MBA, and a class beside the default one.
+fn throttles(info: &Info) -> bool {
+    info.bandwidth.is_some() && info.num_closids > 1
+}
+
 /// Whether to throttle, and the words for the statistics.
-fn mode(wanted: MbaMode, guard: &Guard, info: &Info, foreign: usize) -> (bool, String) {
-    let reason = if wanted != MbaMode::On {
+fn mode(config: &Config, guard: &Guard, info: &Info, foreign: usize) -> (bool, String) {
+    let reason = if config.mba == MbaMode::Observe {
         "observe".into()
     } else if foreign > 0 {
         format!("observe: another program uses resctrl ({foreign} groups)")
     } else if guard.kernel_moves_levels {
         "observe: the mount option mba_MBps lets the kernel move the levels".into()
-    } else if info.bandwidth.is_none() || info.num_closids < 2 {
-        "observe: resctrl does not throttle memory traffic (MBA)".into()
+    } else if !throttles(info) {
+        format!("observe: {NO_MBA}")
+    } else if config.mba == MbaMode::Auto && config.capacity.reliable().is_none() {
+        // The loop would take the best traffic so far for a full memory.
+        "observe: when memory is full is not known; `scx_drfq calibrate` measures it".into()
     } else {
         return (true, "on".into());
     };

@@ -81,12 +81,13 @@ def state():
 def start(scx_drfq, *options, event="none"):
     """Starts the agent and returns it once it serves statistics; `event` counts its memory traffic.
 
-    `scx_drfq` is its path, or the words of a command that ends with it.
+    `scx_drfq` is its path, or the words of a command that ends with it. Without --mba it leaves resctrl alone.
     """
     # An earlier agent must have ended, or it would answer.
     wait("no loaded scheduler", lambda: state() == "disabled")
     command = [scx_drfq] if isinstance(scx_drfq, str) else scx_drfq
-    agent = subprocess.Popen([*command, "--perf-event", event, *options])
+    mba = [] if {"--mba", "--throttle"} & {*options} else ["--mba", "off"]
+    agent = subprocess.Popen([*command, "--perf-event", event, *mba, *options])
     wait("the scheduler", lambda: stats() and agent.poll() is None)
     return agent
 
