@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Memory is charged on the first start, and by what `calibrate` has measured on the next.
+"""Memory is charged on the first start, and by what `calibrate` has measured on the next, which also throttles.
 
 calibrate.py SCX_DRFQ SECONDS, as root in the modelled machine, with its guest programs in the PATH. Prints a line of
 JSON with the estimate and the calibration, which tests/vm/calibration.py compares with the machine's own count.
@@ -21,18 +21,21 @@ RESCTRL = "/sys/fs/resctrl"
 
 
 def first_line():
-    """Starts the scheduler without options. Returns what it says, and the capacity in its statistics."""
+    """Starts the scheduler without options. Returns what it says, and its statistics."""
     agent = subprocess.Popen([SCX_DRFQ], stderr=subprocess.PIPE, text=True)
     system = wait("the scheduler", lambda: agent.poll() is None and stats())["system"]
     agent.send_signal(signal.SIGINT)
     text = agent.communicate(timeout=PATIENCE_S)[1]
     assert agent.returncode == 0, text
-    return text, system["mem_bytes_per_s"]
+    assert not os.path.exists(f"{RESCTRL}/info"), "resctrl is still mounted"
+    return text, system
 
 
 def main():
-    text, estimate = first_line()
+    text, system = first_line()
+    estimate = system["mem_bytes_per_s"]
     assert estimate > 0 and "estimate" in text and "scx_drfq calibrate" in text, text
+    assert "--mba auto does not throttle" in text and system["mba"]["state"].startswith("observe: when"), system["mba"]
     subprocess.run(["report_ground_truth"], check=True)
     subprocess.run([SCX_DRFQ, "calibrate", "--seconds", SECONDS], check=True)
     subprocess.run(["report_ground_truth"], check=True)
@@ -41,9 +44,9 @@ def main():
     assert os.stat(STORED).st_mode & 0o777 == 0o600
     with open(STORED, "rb") as file:
         calibration = tomllib.load(file)
-    text, measured = first_line()
-    assert measured == calibration["bytes_per_s"] and "measured on" in text, text
-    assert "calibrate" not in text, text
+    text, system = first_line()
+    assert system["mem_bytes_per_s"] == calibration["bytes_per_s"] and "measured on" in text, text
+    assert "calibrate" not in text and system["mba"]["state"] == "on", (text, system["mba"])
     print(json.dumps({"estimate": estimate, "calibration": calibration}), flush=True)
 
 
