@@ -92,10 +92,15 @@ static __always_inline void slot_set_pid(struct drfq_cpu *slot, u32 pid)
 	WRITE_ONCE(slot->pid, pid);
 }
 
-/* Each CPU counts in its own slot, so a plain increment is enough. */
+/* Each CPU counts in its own slot, so a plain addition is enough. */
+static __always_inline void count_many(enum drfq_event event, u64 many)
+{
+	cpu_slot(bpf_get_smp_processor_id())->events[event] += many;
+}
+
 static __always_inline void count(enum drfq_event event)
 {
-	cpu_slot(bpf_get_smp_processor_id())->events[event]++;
+	count_many(event, 1);
 }
 
 /* Returns V (ns). */

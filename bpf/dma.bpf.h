@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Memory traffic of devices, charged to the task that submitted the request. The
- * task is usually blocked meanwhile, so its blocked packet pays for it (4.5).
+ * Memory traffic of devices, charged to the task that submitted the request, or dirtied
+ * the pages that a kernel thread writes out (dirtier.bpf.h). The task is usually blocked
+ * meanwhile, so its blocked packet pays for it (4.5).
  */
 #ifndef DRFQ_DMA_BPF_H
 #define DRFQ_DMA_BPF_H
@@ -16,10 +17,36 @@ static void dma_charge(struct task_struct *p, u64 bytes)
 		t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 	if (!t) {
 		count(DRFQ_EV_DMA_UNATTRIBUTED);
+		count_many(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
 		return;
 	}
 	__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
 	count(DRFQ_EV_DMA_CHARGED);
+}
+
+/* Charges @bytes to the task @pid that started at @started_ns. Returns whether it lives. */
+static bool dma_charge_living(u32 pid, u64 started_ns, u64 bytes)
+{
+	struct task_struct *p = bpf_task_from_pid(pid);
+	bool lives;
+
+	if (!p)
+		return false;
+	lives = p->start_time == started_ns && !p->exit_state;
+	if (lives)
+		dma_charge(p, bytes);
+	bpf_task_release(p);
+	return lives;
+}
+
+/* Charges @bytes to the task that dirtied them. If it has ended, its process pays. */
+static void dma_charge_dirtier(const struct dirtier *d, u64 bytes)
+{
+	if (dma_charge_living(d->pid, d->started_ns, bytes) ||
+	    dma_charge_living(d->tgid, d->main_started_ns, bytes))
+		count_many(DRFQ_EV_DMA_WRITTEN_BACK_BYTES, bytes);
+	else
+		count_many(DRFQ_EV_DMA_ENDED_BYTES, bytes);
 }
 
 /* Returns whether @bio moves data to or from a device that is not stacked on others. */
@@ -32,6 +59,24 @@ static __always_inline bool dma_moves_data(const struct bio *bio)
 }
 
 /*
+ * Charges @bio to the current task, which submits it. A kernel thread writes out pages that
+ * other tasks dirtied. The dirtier of the first one then pays for the request.
+ */
+static void dma_charge_bio(const struct bio *bio)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	u64 bytes = bio->bi_iter.bi_size;
+	struct dirtier *d = NULL;
+
+	if (task_is_kthread(p) && (bio->bi_opf & 0xff) == REQ_OP_WRITE)
+		d = dirtier_of(bio);
+	if (d)
+		dma_charge_dirtier(d, bytes);
+	else
+		dma_charge(p, bytes);
+}
+
+/*
  * A block request is queued; the current task submits it. Stacked devices (dm, md) are
  * skipped. Most of them queue the same bytes again, in a new request for the device
  * below. The others remap the request (drfq_bio_remap).
@@ -40,7 +85,7 @@ SEC("tp_btf/block_bio_queue")
 int BPF_PROG(drfq_bio_queue, struct bio *bio)
 {
 	if (dma_moves_data(bio))
-		dma_charge(bpf_get_current_task_btf(), bio->bi_iter.bi_size);
+		dma_charge_bio(bio);
 	return 0;
 }
 
@@ -56,7 +101,7 @@ int BPF_PROG(drfq_bio_remap, struct bio *bio, u32 from)
 	if (!(bio->bi_flags & bio_traced_flag) || bio->bi_bdev->bd_dev == from)
 		return 0;
 	if (dma_moves_data(bio))
-		dma_charge(bpf_get_current_task_btf(), bio->bi_iter.bi_size);
+		dma_charge_bio(bio);
 	return 0;
 }
 

@@ -72,8 +72,11 @@ enum drfq_weights {
 	X(REMOTE_UPDATES, "packets started or ended by another CPU")                               \
 	X(PMU_MULTIPLEXED, "PMU samples scaled because the kernel multiplexed the event")          \
 	X(PMU_READ_ERRORS, "PMU reads that failed")                                                \
-	X(DMA_CHARGED, "block I/O requests charged to the submitting task")                        \
+	X(DMA_CHARGED, "block I/O requests charged to a task")                                     \
 	X(DMA_UNATTRIBUTED, "block I/O requests without an account to charge")                     \
+	X(DMA_UNATTRIBUTED_BYTES, "bytes of these requests")                                       \
+	X(DMA_WRITTEN_BACK_BYTES, "bytes that kernel threads wrote out, charged to their dirtier") \
+	X(DMA_ENDED_BYTES, "bytes that kernel threads wrote out for tasks that have ended")        \
 	X(CGROUPS_MERGED, "cgroups that did not fit in the table and share their parent's weight") \
 	X(NO_ACCOUNT, "failed look-ups of a task's account")
 

@@ -46,6 +46,7 @@
 #include "rescue.bpf.h"
 #include "throttle.bpf.h"
 #include "timer.bpf.h"
+#include "dirtier.bpf.h"
 #include "dma.bpf.h"
 #include "fork.bpf.h"
 #include "agent.bpf.h"

@@ -57,6 +57,9 @@ const volatile u32 pmu_nr_events;
 /* The flag of a request whose queueing the kernel has traced; 0: not known. */
 const volatile u32 bio_traced_flag;
 
+/* Not 0: the kernel tells of folios that become dirty (dirtier.bpf.h). */
+const volatile u32 tracks_dirtiers;
+
 /*
  * A pointer to conf without the volatile qualifier, for drfq.h. The asm statement
  * hides its origin: otherwise the compiler would use the initial values above.

@@ -3,7 +3,10 @@
 
 use std::path::Path;
 
-use libbpf_rs::btf::{Btf, types::Enum};
+use libbpf_rs::btf::{
+    Btf,
+    types::{Enum, Typedef},
+};
 
 /// BTF (type information) of the running kernel, in which the loader looks up
 /// types and kernel functions.
@@ -42,4 +45,12 @@ pub fn bio_traced_flag() -> Option<u32> {
         flag.map(|member| member.value)
     });
     1u32.checked_shl(values?.try_into().ok()?)
+}
+
+/// Whether the kernel has this tracepoint for BPF programs that read its arguments (`tp_btf`).
+pub fn has_tracepoint(name: &str) -> bool {
+    Btf::from_vmlinux().is_ok_and(|btf| {
+        let name = format!("btf_trace_{name}");
+        btf.type_by_name::<Typedef<'_>>(&name).is_some()
+    })
 }

@@ -39,7 +39,7 @@ use crate::{
     callbacks, charge,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
     counters::{Counters, give_counter},
-    kernel_btf::bio_traced_flag,
+    kernel_btf::{bio_traced_flag, has_tracepoint},
     preflight, tasks,
 };
 
@@ -401,5 +401,8 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, counters: &TrafficCounters
     skel.progs
         .drfq_bio_remap
         .set_autoload(traced_flag.is_some());
+    let dirtiers = config.dma && has_tracepoint("writeback_dirty_folio");
+    rodata.tracks_dirtiers = dirtiers.into();
+    skel.progs.drfq_dirty_folio.set_autoload(dirtiers);
     Ok(())
 }

@@ -62,6 +62,7 @@ fn main() {
             "native/cgroup.c",
             "native/change.c",
             "native/count.c",
+            "native/devices.c",
             "native/replay.c",
             "native/strand.c",
             "native/view.c",

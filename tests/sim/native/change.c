@@ -95,7 +95,7 @@ void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 ni
 void machine_reap(struct task_struct *p)
 {
 	p->flags |= PF_EXITING;
-	p->exit_state = 1;
+	p->exit_state = EXIT_DEAD;
 }
 
 void machine_set_rcu_nesting(struct task_struct *p, s32 nesting)

@@ -145,6 +145,7 @@ struct task_struct *machine_task_new(struct machine *m, u64 now_ns, struct task_
 	p->static_prio = NICE_0_PRIO;
 	p->real_parent = parent;
 	p->group_leader = p;
+	p->start_time = now_ns;
 	p->signal = &p->own_signal;
 	p->cgroup = parent ? parent->cgroup : &m->root_group;
 	p->cpu = cpu;
@@ -386,6 +387,7 @@ void machine_exit(struct machine *m, u64 now_ns, s32 cpu)
 
 	machine_use(m, now_ns, cpu);
 	p->flags |= PF_EXITING;
+	p->exit_state = EXIT_ZOMBIE;
 	leave_cpu(m, cpu);
 	m->ops->disable(p);
 	m->ops->exit_task(p, &args);

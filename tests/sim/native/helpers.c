@@ -45,6 +45,42 @@ void *native_array_at(void *map, u32 key, size_t value_bytes, u32 max_entries)
 	return key < max_entries ? a->values + key * value_bytes : NULL;
 }
 
+/* The one hash. Its entries are never so many that the oldest must go. */
+void *native_hash_at(void *map, const void *key, size_t key_bytes)
+{
+	const struct hash_map *h = &machine_in_use->hash;
+
+	for (u32 i = 0; i < h->nr; i++)
+		if (!memcmp(h->entries[i].key, key, key_bytes))
+			return (void *)h->entries[i].value;
+	return NULL;
+}
+
+void native_hash_update(void *map, const void *key, size_t key_bytes, const void *value,
+			size_t value_bytes)
+{
+	struct hash_map *h = &machine_in_use->hash;
+	void *at = native_hash_at(map, key, key_bytes);
+
+	if (!at) {
+		if (h->nr == NATIVE_HASH_ENTRIES || key_bytes > sizeof(h->entries->key) ||
+		    value_bytes > sizeof(h->entries->value))
+			abort();
+		memcpy(h->entries[h->nr].key, key, key_bytes);
+		at = h->entries[h->nr++].value;
+	}
+	memcpy(at, value, value_bytes);
+}
+
+void native_hash_delete(void *map, const void *key, size_t key_bytes)
+{
+	struct hash_map *h = &machine_in_use->hash;
+
+	for (u32 i = 0; i < h->nr; i++)
+		if (!memcmp(h->entries[i].key, key, key_bytes))
+			h->entries[i] = h->entries[--h->nr];
+}
+
 void *native_storage(void **storage, size_t value_bytes, u64 flags)
 {
 	if (!*storage && (flags & BPF_LOCAL_STORAGE_GET_F_CREATE))
@@ -118,7 +154,7 @@ struct task_struct *bpf_task_from_pid(s32 pid)
 {
 	struct machine *m = machine_in_use;
 
-	if (pid <= 0 || (u32)pid > m->nr_tasks || m->tasks[pid - 1]->exit_state)
+	if (pid <= 0 || (u32)pid > m->nr_tasks || m->tasks[pid - 1]->exit_state == EXIT_DEAD)
 		return NULL;
 	return m->tasks[pid - 1];
 }
@@ -161,6 +197,12 @@ long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 	(void)timer;
 	(void)flags;
 	machine_in_use->timer_due_ns = machine_in_use->now_ns + ns;
+	return 0;
+}
+
+long bpf_probe_read_kernel(void *to, u32 bytes, const void *from)
+{
+	memcpy(to, from, bytes);
 	return 0;
 }
 

@@ -113,6 +113,30 @@ void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_p
 		    bool partition);
 /* The running task of @cpu sends a command of its own making to a device, which moves @bytes. */
 void machine_pass_through(struct machine *m, s32 cpu, u32 bytes);
+/* How a request tells of a page. */
+enum file_page_tail {
+	NATIVE_HEAD,
+	NATIVE_TAIL_BY_ADDRESS,
+	NATIVE_TAIL_BY_MASK,
+};
+
+#define NATIVE_FILES 4
+
+/* A page of a file, or a copy of one. */
+struct file_page {
+	u64 index; /* of the folio's first page */
+	u32 file; /* below NATIVE_FILES */
+	u32 tail; /* enum file_page_tail */
+	bool block_device; /* the file is one */
+	bool copied; /* the page is no part of the file */
+};
+
+/* @p is a thread of the process of @leader. */
+void machine_join(struct task_struct *p, struct task_struct *leader);
+/* @p, which runs, dirties the page, or submits a request (@op) of @bytes that begin with it. */
+void machine_dirty(struct machine *m, const struct task_struct *p, const struct file_page *at);
+void machine_write_out(struct machine *m, const struct task_struct *p, const struct file_page *at,
+		       u32 op, u32 bytes);
 /* A device moves @bytes for a task. */
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes);
 void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight);

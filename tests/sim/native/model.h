@@ -9,7 +9,12 @@
 
 #define NATIVE_MAX_DSQS 2048
 #define NATIVE_MAX_ARRAYS 8
+#define NATIVE_HASH_ENTRIES 16
 #define NICE_0_PRIO 120
+
+/* A task that has ended: its parent has reaped it, or not yet. */
+#define EXIT_DEAD 0x10
+#define EXIT_ZOMBIE 0x20
 
 /* A CPU. */
 struct cpu_rq {
@@ -43,6 +48,13 @@ struct array_map {
 	size_t value_bytes, bytes;
 };
 
+struct hash_map {
+	struct {
+		u64 key[2], value[4];
+	} entries[NATIVE_HASH_ENTRIES];
+	u32 nr;
+};
+
 struct machine {
 	u64 now_ns, jiffy_ns;
 	u32 nr_cpus;
@@ -66,6 +78,7 @@ struct machine {
 	struct cgroup root_group, **groups;
 	u32 nr_groups;
 	struct array_map arrays[NATIVE_MAX_ARRAYS];
+	struct hash_map hash;
 	struct bpf_timer *timer;
 	u64 timer_due_ns;
 	u64 random;

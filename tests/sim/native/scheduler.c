@@ -105,6 +105,7 @@ void scheduler_configure(const struct scheduler_options *options)
 	count_option(cpu_offline, sizeof(cpu_offline));
 	SET_OPTION(pmu_nr_events, options->pmu_events);
 	SET_OPTION(bio_traced_flag, NATIVE_BIO_TRACED);
+	SET_OPTION(tracks_dirtiers, 1);
 	SET_OPTION(drives_controller, options->drives_controller);
 	count_option(&verifier_zero, sizeof(verifier_zero));
 	system_vtime_ns.value = options->v_origin_ns;
@@ -155,6 +156,11 @@ void scheduler_bio_remap(struct bio *bio, u32 from)
 void scheduler_rq_issue(struct request *rq)
 {
 	drfq_rq_issue(rq);
+}
+
+void scheduler_dirty_folio(struct folio *folio, struct address_space *mapping)
+{
+	drfq_dirty_folio(folio, mapping);
 }
 
 u64 scheduler_slice_ns(void)

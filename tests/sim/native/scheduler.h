@@ -69,6 +69,8 @@ void scheduler_bio_queue(struct bio *bio);
 void scheduler_bio_remap(struct bio *bio, u32 from);
 /* The kernel traces that a request goes to the driver of its device. */
 void scheduler_rq_issue(struct request *rq);
+/* A folio becomes dirty. */
+void scheduler_dirty_folio(struct folio *folio, struct address_space *mapping);
 u64 scheduler_slice_ns(void);
 /* Nothing of the budgets has been used for long. */
 void scheduler_fill_budgets(void);

@@ -24,52 +24,6 @@ void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu)
 	m->rqs[cpu].counter_opened_ns = now_ns;
 }
 
-static void submit_stacked(const void *bio)
-{
-	(void)bio;
-}
-
-static void issue(u32 op, u32 bytes)
-{
-	struct request rq = {.cmd_flags = op, .__data_len = bytes};
-
-	scheduler_rq_issue(&rq);
-}
-
-/* submit_bio_noacct(), which stacked devices call again for the device below. */
-void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
-		    bool partition)
-{
-	static const struct block_device_operations plain, stacked = {.submit_bio = submit_stacked};
-	enum { UPPER = 100 };
-	unsigned short flags = 0;
-
-	machine_use(m, m->now_ns, cpu);
-	for (s32 layer = (s32)layers; layer >= 0; layer--) {
-		struct gendisk disk = {.fops = layer ? &stacked : &plain};
-		struct block_device device = {.bd_disk = &disk, .bd_dev = UPPER + (u32)layer};
-		struct bio bio = {.bi_bdev = &device, .bi_flags = flags};
-
-		bio.bi_iter.bi_size = bytes;
-		/* The layer above has mapped the request to this device. */
-		if (layer < (s32)layers)
-			scheduler_bio_remap(&bio, UPPER + (u32)layer + 1);
-		if (partition && !layer)
-			scheduler_bio_remap(&bio, device.bd_dev);
-		if (!(flags & NATIVE_BIO_TRACED))
-			scheduler_bio_queue(&bio);
-		flags = in_place ? NATIVE_BIO_TRACED : 0;
-		if (!layer)
-			issue(REQ_OP_READ, bytes);
-	}
-}
-
-void machine_pass_through(struct machine *m, s32 cpu, u32 bytes)
-{
-	machine_use(m, m->now_ns, cpu);
-	issue(REQ_OP_DRV_IN, bytes);
-}
-
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes)
 {
 	load_globals(m);

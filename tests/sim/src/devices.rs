@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What devices and counters do, which no step of a task does: requests through stacked block
-//! devices, counters that die.
+//! devices, dirty pages, counters that die.
 
-use crate::kernel::{Kernel, Machine};
+use crate::kernel::{Kernel, Machine, Task, TaskId};
 
 unsafe extern "C" {
     fn machine_count_writes(m: *mut Machine, cpu: i32, bytes: u64);
     fn machine_counter_dies(m: *mut Machine, cpu: i32);
     fn machine_counter_opens(m: *mut Machine, now_ns: u64, cpu: i32);
+    fn machine_dirty(m: *mut Machine, p: *const Task, at: *const Page);
+    fn machine_join(p: *mut Task, leader: *mut Task);
     fn machine_pass_through(m: *mut Machine, cpu: i32, bytes: u32);
     fn machine_submit(
         m: *mut Machine,
@@ -17,6 +19,46 @@ unsafe extern "C" {
         in_place: bool,
         partition: bool,
     );
+    fn machine_write_out(m: *mut Machine, p: *const Task, at: *const Page, op: u32, bytes: u32);
+}
+
+/// `enum file_page_tail`: how a request tells of a page.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tail {
+    /// It is the first one of its folio.
+    #[default]
+    Head,
+    /// It is not; it tells the address of the first one.
+    ByAddress,
+    /// It is not; it tells the mask that gives this address.
+    ByMask,
+}
+
+/// `struct file_page`: a page of a file.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Where its folio begins, pages.
+    pub index: u64,
+    /// The file's number, from 0 to 3.
+    pub file: u32,
+    /// Where it is in its folio.
+    pub tail: Tail,
+    /// The file is a block device.
+    pub block_device: bool,
+    /// It is a copy that does not tell of the file.
+    pub copied: bool,
+}
+
+/// `REQ_OP_READ` and `REQ_OP_WRITE`.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// To memory.
+    Read,
+    /// From memory.
+    Write,
 }
 
 /// How a request reaches its device.
@@ -47,6 +89,27 @@ impl Kernel {
     pub fn counter_opens(&mut self, now_ns: u64, cpu: usize) {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_counter_opens(m, now_ns, cpu as i32) });
+    }
+
+    /// `task`, which runs, dirties a page.
+    pub fn dirty(&mut self, task: TaskId, page: Page) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_dirty(m, p, &raw const page) });
+    }
+
+    /// `task`, which runs, submits a request of `bytes` that begin with a page.
+    pub fn write_out(&mut self, task: TaskId, page: Page, transfer: Transfer, bytes: u32) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_write_out(m, p, &raw const page, transfer as u32, bytes) });
+    }
+
+    /// `task` is a thread of the process of `leader`.
+    pub fn join(&mut self, task: TaskId, leader: TaskId) {
+        let (p, leader) = (self.tasks[task], self.tasks[leader]);
+        // SAFETY: the tasks live.
+        self.with(|_| unsafe { machine_join(p, leader) });
     }
 
     /// The running task of `cpu` sends a device a command of its own making, which moves `bytes`.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Requests through stacked block devices, and traffic counters that die.
+//! Requests through stacked block devices, dirty pages, and traffic counters that die.
 
-use drfq_sim::devices::Way;
-use drfq_sim::{Config, MS, Sim, TaskSpec, Trace};
+use drfq_sim::devices::{Page, Tail, Transfer, Way};
+use drfq_sim::{Config, MS, Sim, Step, TaskSpec, Trace};
 
 /// One CPU. The engine does not know of these requests and counters, so it checks nothing.
 fn config() -> Config {
@@ -54,6 +54,175 @@ fn a_command_of_a_programs_own_making_is_charged_to_its_submitter() {
 fn a_kernel_thread_is_not_charged_for_the_requests_that_it_submits() {
     let hog = TaskSpec::new("kthread", Trace::hog()).kthread();
     assert_eq!(charged_to(hog, Way::default()), 0);
+}
+
+const FLUSHER: usize = 0;
+const WRITER: usize = 1;
+const OTHER: usize = 2;
+/// Pages of a stretch: `DIRTIER_STRETCH_SHIFT` of bpf/dirtier.bpf.h.
+const STRETCH: u64 = 512;
+
+/// A kernel thread and two tasks that run on a CPU each; `writer` is what the first one does.
+fn writers(writer: Trace) -> Sim {
+    let config = Config {
+        checked: false,
+        ..Config::new(3).memory(4_000_000_000)
+    };
+    let tasks = vec![
+        TaskSpec::new("kthread", Trace::hog()).kthread(),
+        TaskSpec::new("writer", writer),
+        TaskSpec::new("other", Trace::hog()),
+    ];
+    let mut sim = Sim::new(config, tasks);
+    sim.run_until(10 * MS);
+    sim
+}
+
+/// A page of file 0.
+fn page(index: u64) -> Page {
+    Page {
+        index,
+        ..Page::default()
+    }
+}
+
+/// What kernel thread, writer and other are charged for by `end_ns`; then bytes without an
+/// account, written back for a task, and written back too late.
+fn books_at(sim: &mut Sim, end_ns: u64) -> [u64; 6] {
+    let tasks = sim.run_until(end_ns).tasks;
+    let count = |sim: &mut Sim, event| sim.kernel().event_count(event);
+    [
+        tasks[FLUSHER].dma_bytes,
+        tasks[WRITER].dma_bytes,
+        tasks[OTHER].dma_bytes,
+        count(sim, "DMA_UNATTRIBUTED_BYTES"),
+        count(sim, "DMA_WRITTEN_BACK_BYTES"),
+        count(sim, "DMA_ENDED_BYTES"),
+    ]
+}
+
+/// The same after all that was submitted is charged.
+fn books(sim: &mut Sim) -> [u64; 6] {
+    books_at(sim, 100 * MS)
+}
+
+#[test]
+fn the_dirtier_of_a_page_is_charged_when_a_kernel_thread_writes_it_out() {
+    for tail in [Tail::Head, Tail::ByAddress, Tail::ByMask] {
+        let mut sim = writers(Trace::hog());
+        let page = Page { tail, ..page(1000) };
+        sim.kernel().dirty(WRITER, page);
+        assert_eq!(books_at(&mut sim, 40 * MS), [0; 6]);
+        sim.kernel()
+            .write_out(FLUSHER, page, Transfer::Write, 65536);
+        assert_eq!(books(&mut sim), [0, 65536, 0, 0, 65536, 0], "{tail:?}");
+    }
+}
+
+#[test]
+fn a_task_that_writes_pages_out_itself_is_charged_once_whoever_dirtied_them() {
+    let mut sim = writers(Trace::hog());
+    sim.kernel().dirty(WRITER, page(0));
+    sim.kernel().dirty(WRITER, page(2 * STRETCH));
+    sim.kernel()
+        .write_out(WRITER, page(0), Transfer::Write, 4096);
+    sim.kernel()
+        .write_out(OTHER, page(2 * STRETCH), Transfer::Write, 8192);
+    assert_eq!(books(&mut sim), [0, 4096, 8192, 0, 0, 0]);
+}
+
+#[test]
+fn each_stretch_of_each_file_has_the_dirtier_that_came_last() {
+    let mut sim = writers(Trace::hog());
+    let second_file = Page { file: 1, ..page(0) };
+    sim.kernel().dirty(OTHER, page(0));
+    sim.kernel().dirty(WRITER, page(1));
+    sim.kernel().dirty(OTHER, page(STRETCH));
+    sim.kernel().dirty(OTHER, second_file);
+    for (page, bytes) in [
+        (page(STRETCH - 1), 1 << 12),
+        (page(STRETCH), 1 << 13),
+        (second_file, 1 << 14),
+    ] {
+        sim.kernel()
+            .write_out(FLUSHER, page, Transfer::Write, bytes);
+    }
+    let others = (1 << 13) + (1 << 14);
+    assert_eq!(
+        books(&mut sim),
+        [0, 1 << 12, others, 0, (1 << 12) + others, 0]
+    );
+}
+
+#[test]
+fn bytes_whose_dirtier_is_not_known_are_counted_and_charged_to_no_task() {
+    let mut sim = writers(Trace::hog());
+    sim.kernel().dirty(WRITER, page(0));
+    let unknown = [
+        (page(STRETCH), Transfer::Write),
+        (
+            Page {
+                copied: true,
+                ..page(0)
+            },
+            Transfer::Write,
+        ),
+        // What a kernel thread reads has nothing to do with what a task dirtied there.
+        (page(0), Transfer::Read),
+    ];
+    for (page, transfer) in unknown {
+        sim.kernel().write_out(FLUSHER, page, transfer, 4096);
+    }
+    assert_eq!(books(&mut sim), [0, 0, 0, 3 * 4096, 0, 0]);
+    assert_eq!(sim.kernel().event_count("DMA_UNATTRIBUTED"), 3);
+}
+
+#[test]
+fn bytes_of_a_task_that_has_ended_are_counted_apart() {
+    let mut sim = writers(Trace::once([Step::Run {
+        ns: 12 * MS,
+        bytes_per_s: 0,
+    }]));
+    sim.kernel().dirty(WRITER, page(0));
+    sim.run_until(20 * MS);
+    sim.kernel()
+        .write_out(FLUSHER, page(0), Transfer::Write, 4096);
+    assert_eq!(books(&mut sim)[1..], [0, 0, 0, 0, 4096]);
+}
+
+#[test]
+fn the_main_thread_is_charged_for_a_thread_that_has_ended() {
+    let mut sim = writers(Trace::once([Step::Run {
+        ns: 12 * MS,
+        bytes_per_s: 0,
+    }]));
+    sim.kernel().join(WRITER, OTHER);
+    sim.kernel().dirty(WRITER, page(0));
+    sim.run_until(20 * MS);
+    sim.kernel()
+        .write_out(FLUSHER, page(0), Transfer::Write, 4096);
+    assert_eq!(books(&mut sim), [0, 0, 4096, 0, 4096, 0]);
+}
+
+/// A kernel thread that cannot write a page yet dirties it again.
+#[test]
+fn a_kernel_thread_takes_no_page_of_a_file_but_those_of_a_block_device() {
+    for block_device in [false, true] {
+        let mut sim = writers(Trace::hog());
+        let page = Page {
+            block_device,
+            ..page(0)
+        };
+        sim.kernel().dirty(WRITER, page);
+        sim.kernel().dirty(FLUSHER, page);
+        sim.kernel().write_out(FLUSHER, page, Transfer::Write, 4096);
+        let expected = if block_device {
+            [0, 0, 0, 4096, 0, 0]
+        } else {
+            [0, 4096, 0, 0, 4096, 0]
+        };
+        assert_eq!(books(&mut sim), expected);
+    }
 }
 
 #[test]

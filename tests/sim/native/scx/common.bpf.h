@@ -163,6 +163,28 @@ struct block_device {
 };
 struct bvec_iter {
 	u32 bi_size;
+	u32 bi_idx;
+};
+struct inode {
+	unsigned short i_mode;
+};
+struct address_space {
+	struct inode *host;
+};
+/* compound_info: see dirtier_head(); what follows it, a tail page lacks. */
+struct page {
+	unsigned long compound_info;
+	struct address_space *mapping;
+	unsigned long index;
+	unsigned long private;
+};
+struct folio {
+	unsigned long compound_info;
+	struct address_space *mapping;
+	unsigned long index;
+};
+struct bio_vec {
+	struct page *bv_page;
 };
 /* BIO_TRACE_COMPLETION, as a bit. */
 #define NATIVE_BIO_TRACED (1 << 6)
@@ -171,6 +193,7 @@ struct bio {
 	u32 bi_opf;
 	unsigned short bi_flags;
 	struct block_device *bi_bdev;
+	struct bio_vec *bi_io_vec;
 	struct bvec_iter bi_iter;
 };
 
@@ -266,7 +289,8 @@ struct sched_ext_ops {
 #define READ_ONCE(x) (*(volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, v) (*(volatile typeof(x) *)&(x) = (v))
 #define bpf_for(i, start, end) for ((i) = (start); (i) < (end); (i)++)
-#define bpf_core_field_exists(field) 1
+#define bpf_core_field_exists(field) ((void)sizeof(field), 1)
+#define preserve_access_index
 #define BPF_STRUCT_OPS(name, args...) name(args)
 #define BPF_STRUCT_OPS_SLEEPABLE(name, args...) name(args)
 #define BPF_PROG(name, args...) name(args)
@@ -280,17 +304,31 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 	BPF_MAP_TYPE_CGRP_STORAGE = 32,
 	BPF_F_NO_PREALLOC = 1,
+	BPF_ANY = 0,
 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
 
 void *native_array_at(void *map, u32 key, size_t value_bytes, u32 max_entries);
 void *native_storage(void **storage, size_t value_bytes, u64 flags);
-#define bpf_map_lookup_elem(map, key)                                                              \
-	((typeof((map)->value))native_array_at(map, *(key), sizeof(*(map)->value),                 \
-					       sizeof(*(map)->max_entries) / sizeof(int)))
+/* A map whose keys are larger than a u32 is a hash. */
+void *native_hash_at(void *map, const void *key, size_t key_bytes);
+void native_hash_update(void *map, const void *key, size_t key_bytes, const void *value,
+			size_t value_bytes);
+void native_hash_delete(void *map, const void *key, size_t key_bytes);
+#define native_map_entries(map) (sizeof(*(map)->max_entries) / sizeof(int))
+#define bpf_map_lookup_elem(map, at)                                                               \
+	((typeof((map)->value))(sizeof(*(at)) == sizeof(u32)                                       \
+					? native_array_at(map, *(const u32 *)(at),                 \
+							  sizeof(*(map)->value),                   \
+							  native_map_entries(map))                 \
+					: native_hash_at(map, at, sizeof(*(at)))))
+#define bpf_map_update_elem(map, at, to, flags)                                                    \
+	native_hash_update(map, at, sizeof(*(at)), to, sizeof(*(to)))
+#define bpf_map_delete_elem(map, at) native_hash_delete(map, at, sizeof(*(at)))
 #define bpf_task_storage_get(map, p, init, get_flags)                                              \
 	((typeof((map)->value))native_storage(&(p)->storage, sizeof(*(map)->value), get_flags))
 #define bpf_cgrp_storage_get(map, c, init, get_flags)                                              \
@@ -334,6 +372,7 @@ long bpf_timer_init(struct bpf_timer *timer, void *map, u64 clock);
 long native_timer_set_callback(struct bpf_timer *timer, void *callback);
 #define bpf_timer_set_callback(timer, callback) native_timer_set_callback(timer, (void *)(callback))
 long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
+long bpf_probe_read_kernel(void *to, u32 bytes, const void *from);
 long bpf_probe_read_kernel_str(void *to, u32 bytes, const void *from);
 long bpf_seq_write(struct seq_file *seq, const void *data, u32 bytes);
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask);

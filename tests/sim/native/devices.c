@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Requests to block devices, and dirty pages that are written out. */
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "model.h"
+
+static void submit_stacked(const void *bio)
+{
+	(void)bio;
+}
+
+static void issue(u32 op, u32 bytes)
+{
+	struct request rq = {.cmd_flags = op, .__data_len = bytes};
+
+	scheduler_rq_issue(&rq);
+}
+
+/* submit_bio_noacct(), which stacked devices call again for the device below. */
+void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
+		    bool partition)
+{
+	static const struct block_device_operations plain, stacked = {.submit_bio = submit_stacked};
+	enum { UPPER = 100 };
+	unsigned short flags = 0;
+
+	machine_use(m, m->now_ns, cpu);
+	for (s32 layer = (s32)layers; layer >= 0; layer--) {
+		struct gendisk disk = {.fops = layer ? &stacked : &plain};
+		struct block_device device = {.bd_disk = &disk, .bd_dev = UPPER + (u32)layer};
+		struct bio bio = {.bi_bdev = &device, .bi_flags = flags};
+
+		bio.bi_iter.bi_size = bytes;
+		/* The layer above has mapped the request to this device. */
+		if (layer < (s32)layers)
+			scheduler_bio_remap(&bio, UPPER + (u32)layer + 1);
+		if (partition && !layer)
+			scheduler_bio_remap(&bio, device.bd_dev);
+		if (!(flags & NATIVE_BIO_TRACED))
+			scheduler_bio_queue(&bio);
+		flags = in_place ? NATIVE_BIO_TRACED : 0;
+		if (!layer)
+			issue(REQ_OP_READ, bytes);
+	}
+}
+
+void machine_pass_through(struct machine *m, s32 cpu, u32 bytes)
+{
+	machine_use(m, m->now_ns, cpu);
+	issue(REQ_OP_DRV_IN, bytes);
+}
+
+/* The inode and the page cache of each file. They hold nothing of a machine. */
+static struct inode inodes[NATIVE_FILES];
+static struct address_space mappings[NATIVE_FILES];
+
+static struct address_space *mapping_of(const struct file_page *at)
+{
+	if (at->file >= NATIVE_FILES)
+		abort();
+	inodes[at->file].i_mode = at->block_device ? S_IFBLK : 0;
+	mappings[at->file].host = &inodes[at->file];
+	return &mappings[at->file];
+}
+
+void machine_join(struct task_struct *p, struct task_struct *leader)
+{
+	p->group_leader = leader;
+	p->tgid = leader->pid;
+}
+
+void machine_dirty(struct machine *m, const struct task_struct *p, const struct file_page *at)
+{
+	struct address_space *mapping = mapping_of(at);
+	struct folio folio = {.mapping = mapping, .index = at->index};
+
+	machine_use(m, m->now_ns, p->cpu);
+	if (m->rqs[p->cpu].curr != p)
+		abort();
+	scheduler_dirty_folio(&folio, mapping);
+}
+
+void machine_write_out(struct machine *m, const struct task_struct *p, const struct file_page *at,
+		       u32 op, u32 bytes)
+{
+	static const struct block_device_operations plain;
+	struct gendisk disk = {.fops = &plain};
+	struct block_device device = {.bd_disk = &disk};
+	/* Two pages are one folio. */
+	_Alignas(2 * sizeof(struct page)) union {
+		struct page pages[2];
+		struct folio folio;
+	} memory = {};
+	/* Another request had the bytes before these. */
+	struct bio_vec vecs[2] = {{}, {.bv_page = &memory.pages[at->tail != NATIVE_HEAD]}};
+	struct bio bio = {.bi_opf = op, .bi_bdev = &device, .bi_io_vec = vecs};
+
+	if (!at->copied)
+		memory.folio.mapping = mapping_of(at);
+	memory.folio.index = at->index;
+	if (at->tail == NATIVE_TAIL_BY_ADDRESS)
+		memory.pages[1].compound_info = (unsigned long)&memory.pages[0] | 1;
+	else
+		memory.pages[1].compound_info = ~(sizeof(memory.pages) - 1) | 1;
+	bio.bi_iter.bi_size = bytes;
+	bio.bi_iter.bi_idx = 1;
+	machine_use(m, m->now_ns, p->cpu);
+	if (m->rqs[p->cpu].curr != p)
+		abort();
+	scheduler_bio_queue(&bio);
+}
