@@ -3,7 +3,8 @@
 
 storage.py verify MEASURED LOG      every byte that fio moved is in the log
 storage.py rates LOG LOG            the disk's rates on an idle and on a busy host
-storage.py charge MEASURED TRUTH    what the scheduler charged, and what the disk moved
+storage.py charge MEASURED TRUTH ROWS COMMIT DATE
+                                    what the scheduler charged, and what the disk moved; writes rows of docs/results
 storage.py shares TRUTH ROWS COMMIT DATE
                                     how mbw and a reader of the disk shared memory; writes rows of docs/results
 """
@@ -19,10 +20,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from measurements.rows import median_row, write_rows
 
 WRITE, READ = "1", "2"
-# Ways to read whose charges must be exact today.
+# Ways to read and write whose charges must be exact.
 EXACT = ("direct", "direct write", "libaio, depth 8", "io_uring, depth 8", "io_uring, SQPOLL", "io_uring, passthrough")
 # fio's Identify command, an answer of the controller that the disk's count of data leaves out.
 ADMIN_BYTES = {"io_uring, passthrough": 4096}
+# Of what the disk moves for a buffered write, at most: charged to another task, or not at all; and of the journal.
+WRONG_PCT = 2
+UNOWNED_PCT = 1
 # Weights of mbw and of the reader; the last part is mbw alone.
 WEIGHTS = ((1, 1), (1, 2), (2, 1), (1, 3))
 WINDOWS = 5
@@ -89,21 +93,57 @@ def rates(first, second):
     assert worst <= RATE_LIMIT_PCT, f"the rates differ by up to {worst:.2f} %"
 
 
-def charge(measured, truth):
+def without_task(row):
+    """Bytes that the scheduler counted and charged to no task."""
+    return row["dma_unattributed_bytes"] + row["dma_ended_bytes"]
+
+
+def judge_way(row, moved_):
+    """A way that fio reads or writes in. Returns whether it is right, and the disk's bytes that were charged wrong."""
+    error = 100 * (row["fio"] / moved_ - 1)
+    print(
+        f"{row['path']}: disk {moved_}, charged to fio {row['fio']} ({error:+.2f} %), to others {row['others']}, "
+        f"to no task {without_task(row)}"
+    )
+    right = row["path"] not in EXACT or (row["fio"] == moved_ and row["others"] == 0)
+    return right and row["fio"] + row["others"] + without_task(row) == moved_, {"charged wrong": error}
+
+
+def judge_buffered(row, moved_):
+    """A buffered write. Returns the same."""
+    pairs = list(zip(row["writers"], row["charged"], strict=True)) + [(row["ended"], row["dma_ended_bytes"])]
+    wrong = 100 * (sum(abs(written - charged) for written, charged in pairs) + row["others"]) / moved_
+    unowned = 100 * row["dma_unattributed_bytes"] / moved_
+    print(
+        f"{row['path']}: disk {moved_}, written {row['writers']}, charged {row['charged']}, to others {row['others']}; "
+        f"of writers that ended {row['dma_ended_bytes']}; wrong {wrong:.3f} %, without an owner {unowned:.3f} %"
+    )
+    lost = moved_ - sum(row["charged"]) - row["others"] - without_task(row)
+    if lost:
+        print(f"{row['path']}: {lost} bytes are in no book")
+    right = lost == 0 and wrong <= WRONG_PCT and unowned <= UNOWNED_PCT
+    return right, {"charged wrong": wrong, "without an owner": unowned}
+
+
+def charge(measured, truth, rows_file, commit, date):
     # Each path has two lines of ground truth; the second covers the path.
     rows, devices = lines(measured), [line["device"] for line in lines(truth)[1::2]]
-    failed = []
+    failed, errors = [], {}
     for row, device in zip(rows, devices, strict=False):
-        bytes_ = device["to_memory_bytes"] + device["from_memory_bytes"] + ADMIN_BYTES.get(row["path"], 0)
-        assert bytes_ >= row["bytes"], f"{row['path']}: the disk moved {bytes_} bytes of {row['bytes']}"
-        error = 100 * (row["fio"] / bytes_ - 1)
-        print(
-            f"{row['path']}: disk {bytes_}, charged to fio {row['fio']} ({error:+.2f} %), to others {row['others']}, "
-            f"requests without an account {row['unattributed']}"
-        )
-        if row["path"] in EXACT and (row["fio"] != bytes_ or row["others"] != 0):
+        moved_ = device["to_memory_bytes"] + device["from_memory_bytes"] + ADMIN_BYTES.get(row["path"], 0)
+        least = row["bytes"] if "bytes" in row else sum(row["writers"]) + row["ended"]
+        assert moved_ >= least, f"{row['path']}: the disk moved {moved_} bytes of {least}"
+        right, found = judge_way(row, moved_) if "fio" in row else judge_buffered(row, moved_)
+        if not right:
             failed.append(row["path"])
+        for variant, error in found.items():
+            errors.setdefault((row["path"], variant), []).append(error)
     assert set(EXACT) <= {row["path"] for row in rows}, "not all ways were measured"
+    assert any("ended" in row for row in rows), "no buffered write was measured"
+    about = {"series": "storage-charge", "case": "reads and writes of the disk", "unit": "% of what it moved"}
+    about |= {"expected": "0", "commit": commit, "date": date}
+    rows = [median_row(n, what=path, variant=variant, **about) for (path, variant), n in errors.items()]
+    write_rows(Path(rows_file), rows)
     assert not failed, f"charged wrong: {failed}"
 
 

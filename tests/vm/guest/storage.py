@@ -5,7 +5,7 @@ As root in a modelled machine with a disk, with its guest programs in the PATH:
 
     storage.py verify           random writes of many sizes, read back with checksums
     storage.py rates            reads of three kinds, one after another
-    storage.py charge SCX_DRFQ  reads of many kinds under the scheduler, and what it charges
+    storage.py charge SCX_DRFQ  reads and writes of many kinds under the scheduler, and what it charges
     storage.py shares SCX_DRFQ  mbw beside a reader, for each pair of weights
 """
 
@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+import buffered
 from scheduler import PATIENCE_S, report_windows, start, stats, wait
 
 DISK = "/dev/nvme0n1"
@@ -100,10 +101,11 @@ def charge(scx_drfq):
         last = stats()
         subprocess.run(["report_ground_truth"], check=True)
         row = {"path": name, "bytes": CHARGE_BYTES, **charged(last["tasks"], before)}
-        row["unattributed"] = last["system"]["dma_unattributed"] - first["system"]["dma_unattributed"]
+        row |= {event: last["system"][event] - first["system"][event] for event in buffered.EVENTS}
         print(json.dumps(row), flush=True)
         DONE.unlink()
         assert worker.wait() == 0, name
+    buffered.charge(DISK)
     agent.send_signal(signal.SIGINT)
     assert agent.wait(timeout=PATIENCE_S) == 0
 
