@@ -76,6 +76,14 @@ int drfq_set_pace(struct drfq_pace_arg *arg)
 	return 0;
 }
 
+/* Updates paid_bytes of all groups. */
+SEC("syscall")
+int drfq_read_paces(void *unused)
+{
+	paces_read();
+	return 0;
+}
+
 /* Gives a cgroup a weight. */
 SEC("syscall")
 int drfq_set_cgroup_weight(struct drfq_cgroup_weight_arg *arg)

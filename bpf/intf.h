@@ -176,6 +176,7 @@ struct drfq_pace {
 	u64 ns_per_byte_q32; /* 32.32 fixed point; 0: the group has no pace */
 	u64 due_ns; /* until when the pace is used up (scx_bpf_now()) */
 	u64 bytes; /* what the group was charged since the scheduler was loaded */
+	u64 paid_bytes; /* the same without what was ahead of its pace at drfq_read_paces */
 } __attribute__((aligned(64)));
 
 /* One record of the task iterator. User space reads it as bytes. */

@@ -79,4 +79,29 @@ static void pace_set(struct drfq_pace *pace, u64 rate)
 		__sync_fetch_and_add(&limits.nr, rate ? 1 : -1);
 }
 
+/* Returns what a group moved ahead of its pace (bytes): that for which its tasks have yet to
+ * wait. What takes over 4 s is left out. */
+static __always_inline u64 pace_ahead(const struct drfq_pace *pace, u64 now)
+{
+	u64 rate = READ_ONCE(pace->ns_per_byte_q32), due = READ_ONCE(pace->due_ns);
+
+	if (!rate || !drfq_before(now, due))
+		return 0;
+	return ((drfq_earlier(due, now + 0xffffffffULL) - now) << 32) / rate;
+}
+
+/* Reckons for each group what it has moved and waited for. A request of a disk is charged as
+ * a whole when it begins, so what was charged grows in steps where the pace does not. */
+static __always_inline void paces_read(void)
+{
+	u64 now = scx_bpf_now();
+
+	for (u32 i = 1; i < DRFQ_PACES; i++) {
+		struct drfq_pace *pace = &paces[i];
+		u64 ahead = pace_ahead(pace, now), bytes = READ_ONCE(pace->bytes);
+
+		WRITE_ONCE(pace->paid_bytes, bytes - (ahead < bytes ? ahead : bytes));
+	}
+}
+
 #endif /* DRFQ_PACE_BPF_H */

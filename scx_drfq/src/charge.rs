@@ -168,6 +168,14 @@ pub fn set_pace(program: BorrowedFd, index: u32, ns_per_byte_q32: u64) -> io::Re
     )
 }
 
+/// Updates what each group paid for, through the program drfq_read_paces.
+///
+/// # Errors
+/// The kernel refused.
+pub fn read_paces(program: BorrowedFd) -> io::Result<()> {
+    call(program, ()).map(drop)
+}
+
 /// Puts the task `pid` into the group `index` through the program drfq_set_pace_group; 0:
 /// into none. Returns whether the task exists.
 ///
@@ -179,9 +187,14 @@ pub fn set_pace_group(program: BorrowedFd, pid: u32, index: u32) -> io::Result<b
 
 /// Runs a SYSCALL program about one task or cgroup. Returns whether it exists.
 fn call<Argument>(program: BorrowedFd, mut argument: Argument) -> io::Result<bool> {
+    // The kernel refuses the address of nothing.
+    let address = match size_of::<Argument>() {
+        0 => ptr::null_mut(),
+        _ => ptr::from_mut(&mut argument).cast(),
+    };
     let mut opts = bpf_test_run_opts {
         sz: size_of::<bpf_test_run_opts>() as _,
-        ctx_in: ptr::from_mut(&mut argument).cast(),
+        ctx_in: address,
         ctx_size_in: size_of::<Argument>() as _,
         ..Default::default()
     };

@@ -91,7 +91,9 @@ pub struct Window<'a> {
     pub set_cgroup_weight: BorrowedFd<'a>,
     /// The groups that may have a pace, which BPF programs change at any time.
     pub paces: &'a [drfq_pace],
-    /// Programs that set the pace of a group, and put a task into one.
+    /// Programs that update what groups paid for, set the pace of a group, and put a task into
+    /// one.
+    pub read_paces: BorrowedFd<'a>,
     pub set_pace: BorrowedFd<'a>,
     pub set_pace_group: BorrowedFd<'a>,
 }
@@ -226,6 +228,7 @@ impl<'a> Scheduler<'a> {
             set_task_weight: self.skel.progs.drfq_set_task_weight.as_fd(),
             set_cgroup_weight: self.skel.progs.drfq_set_cgroup_weight.as_fd(),
             paces: &paces.context("no table of paces")?.paces,
+            read_paces: self.skel.progs.drfq_read_paces.as_fd(),
             set_pace: self.skel.progs.drfq_set_pace.as_fd(),
             set_pace_group: self.skel.progs.drfq_set_pace_group.as_fd(),
         })

@@ -36,6 +36,16 @@ pub trait Scheduler {
     /// that have ended included.
     fn bytes(&self, index: u32) -> u64;
 
+    /// Updates `paid`.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn read_paces(&self) -> Result<(), String>;
+
+    /// The same as `bytes`, at the last `read_paces`, without what the group had moved ahead
+    /// of its pace.
+    fn paid(&self, index: u32) -> u64;
+
     /// Puts a thread into a group; 0: into none. One that has ended is no error.
     ///
     /// # Errors
@@ -60,6 +70,16 @@ impl Scheduler for Window<'_> {
             .map_or(0, |pace| volatile(&pace.bytes))
     }
 
+    fn read_paces(&self) -> Result<(), String> {
+        charge::read_paces(self.read_paces).map_err(|error| format!("cannot read paces: {error}"))
+    }
+
+    fn paid(&self, index: u32) -> u64 {
+        self.paces
+            .get(index as usize)
+            .map_or(0, |pace| volatile(&pace.paid_bytes))
+    }
+
     fn set_group(&self, tid: u32, index: u32) -> Result<(), String> {
         let set = charge::set_pace_group(self.set_pace_group, tid, index);
         set.map(drop)
@@ -80,24 +100,33 @@ struct Group {
     tids: BTreeSet<u32>,
     /// What its index had when it was first monitored (bytes).
     first_bytes: u64,
-    /// The same at the begin of the period; none: in its first one.
-    last_bytes: Option<u64>,
+    /// What it had paid for and been charged at the begin of the period (bytes); none: in its
+    /// first one.
+    last: Option<(u64, u64)>,
     bytes_per_s: f64,
     /// What it moved lately without a pace (bytes per second); none: it was not read yet.
     free: Option<f64>,
     ns_per_byte_q32: u64,
+    /// The slowest pace that it had in this period; 0: none.
+    slowest_q32: u64,
+    /// What its paces kept it from in the last period (bytes per second).
+    withheld: f64,
 }
 
 impl Group {
-    /// What its pace keeps it from (bytes per second).
-    fn withheld(&self) -> f64 {
-        let limited = self.ns_per_byte_q32 > 0
-            && self.bytes_per_s * self.ns_per_byte_q32 as f64 >= LIMITED * 1e9 * 2f64.powi(32);
-        if limited {
-            (self.free.unwrap_or(0.0) - self.bytes_per_s).max(0.0)
-        } else {
-            0.0
+    /// Takes in what it paid for and what it was charged in the period that ends.
+    fn measure(&mut self, bytes_per_s: f64, charged: f64) {
+        self.bytes_per_s = bytes_per_s;
+        let slowest = std::mem::take(&mut self.slowest_q32) as f64;
+        if slowest == 0.0 {
+            // Where a pace has ended, what was ahead of it counts as paid for at once.
+            let free = self.free.unwrap_or(charged);
+            // A group that begins moves more and more.
+            self.free = Some(charged.max(free + NEWEST * (charged - free)));
         }
+        let limited = slowest > 0.0 && bytes_per_s * slowest >= LIMITED * 1e9 * 2f64.powi(32);
+        let more = self.free.unwrap_or(0.0) - bytes_per_s;
+        self.withheld = if limited { more.max(0.0) } else { 0.0 };
     }
 }
 
@@ -146,18 +175,16 @@ impl<S: Scheduler> Paces<S> {
         };
         self.rest = sum(&|task| task.pace == 0) as f64 / seconds;
         for group in self.groups.values_mut() {
-            let bytes = self.scheduler.bytes(group.index);
-            let moved = match group.last_bytes.replace(bytes) {
-                Some(before) => bytes.saturating_sub(before),
+            let now = (
+                self.scheduler.paid(group.index),
+                self.scheduler.bytes(group.index),
+            );
+            let (paid, charged) = match group.last.replace(now) {
+                Some(then) => (now.0.saturating_sub(then.0), now.1.saturating_sub(then.1)),
                 // A group that is new has no count of its own of the last period.
-                None => sum(&|task| group.tids.contains(&task.pid)),
+                None => [sum(&|task| group.tids.contains(&task.pid)); 2].into(),
             };
-            group.bytes_per_s = moved as f64 / seconds;
-            let free = group.free.unwrap_or(group.bytes_per_s);
-            let newest = free + NEWEST * (group.bytes_per_s - free);
-            if group.ns_per_byte_q32 == 0 {
-                group.free = Some(newest);
-            }
+            group.measure(paid as f64 / seconds, charged as f64 / seconds);
         }
     }
 
@@ -167,6 +194,7 @@ impl<S: Scheduler> Paces<S> {
             return;
         };
         let pace = ns_per_byte_q32(group.free.unwrap_or(0.0), setting);
+        group.slowest_q32 = group.slowest_q32.max(pace);
         if pace == group.ns_per_byte_q32 {
             return;
         }
@@ -195,6 +223,9 @@ impl<S: Scheduler> Throttle for Paces<S> {
             Ok(tasks) => tasks,
             Err(reason) => return self.fail(reason),
         };
+        if let Err(reason) = self.scheduler.read_paces() {
+            return self.fail(reason);
+        }
         let now = (self.clock)();
         let charged = tasks.iter().map(|task| (task.pid, task.bytes)).collect();
         let before = self.charged.replace((now, charged));
@@ -259,13 +290,12 @@ impl<S: Scheduler> Throttle for Paces<S> {
     }
 
     fn withheld(&self) -> Vec<f64> {
-        vec![self.groups.values().map(Group::withheld).sum()]
+        vec![self.groups.values().map(|group| group.withheld).sum()]
     }
 
     fn bytes(&self, id: GroupId) -> u64 {
-        let group = self.groups.get(&id);
-        let moved = |group: &Group| Some(group.last_bytes? - group.first_bytes);
-        group.and_then(moved).unwrap_or(0)
+        let moved = |group: &Group| Some(group.last?.1 - group.first_bytes);
+        self.groups.get(&id).and_then(moved).unwrap_or(0)
     }
 
     fn apply(&mut self, classes: &[Class], slot: usize) {
@@ -302,5 +332,7 @@ impl<S: Scheduler> Drop for Paces<S> {
     }
 }
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

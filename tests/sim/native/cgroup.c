@@ -70,6 +70,12 @@ void machine_pace_group(struct machine *m, struct task_struct *p, u32 index)
 	scheduler_pace_group(p, index);
 }
 
+u64 machine_pace_paid(struct machine *m, u32 index)
+{
+	machine_use(m, m->now_ns, 0);
+	return scheduler_pace_paid(index);
+}
+
 void cgroups_free(struct machine *m)
 {
 	for (u32 i = 0; i < m->nr_groups; i++) {

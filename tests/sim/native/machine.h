@@ -97,6 +97,8 @@ void machine_rule_task(struct machine *m, struct task_struct *p, u32 weight);
 /* The agent sets the pace of a group (32.32 fixed point; 0: none), and puts a task into one. */
 void machine_pace(struct machine *m, u32 index, u64 ns_per_byte_q32);
 void machine_pace_group(struct machine *m, struct task_struct *p, u32 index);
+/* The agent asks what a group has paid for (bytes). */
+u64 machine_pace_paid(struct machine *m, u32 index);
 /* A task in any state moves to another group. */
 void machine_cgroup_move(struct machine *m, u64 now_ns, struct task_struct *p, struct cgroup *to);
 

@@ -205,6 +205,12 @@ void scheduler_pace_group(struct task_struct *p, u32 index)
 	drfq_set_pace_group(&arg);
 }
 
+u64 scheduler_pace_paid(u32 index)
+{
+	drfq_read_paces(NULL);
+	return paces[index].paid_bytes;
+}
+
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes)
 {
 	struct drfq_traffic_arg arg = {.pid = (u32)p->pid, .bytes = bytes};

@@ -8,6 +8,7 @@ unsafe extern "C" {
     fn machine_rule_task(m: *mut Machine, p: *mut Task, weight: u32);
     fn machine_pace(m: *mut Machine, index: u32, ns_per_byte_q32: u64);
     fn machine_pace_group(m: *mut Machine, p: *mut Task, index: u32);
+    fn machine_pace_paid(m: *mut Machine, index: u32) -> u64;
 }
 
 impl Kernel {
@@ -38,5 +39,13 @@ impl Kernel {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
         self.with(|m| unsafe { machine_pace_group(m, p, index) });
+    }
+
+    /// What the tasks of the group `index` moved, without what was ahead of its pace (bytes).
+    pub fn pace_paid(&mut self, index: u32) -> u64 {
+        let mut paid = 0;
+        // SAFETY: the machine lives.
+        self.with(|m| paid = unsafe { machine_pace_paid(m, index) });
+        paid
     }
 }

@@ -54,6 +54,35 @@ fn a_reader_of_a_disk_keeps_its_pace_on_an_idle_machine() {
 }
 
 #[test]
+fn what_a_reader_paid_for_grows_as_evenly_as_its_pace() {
+    // At the lowest pace, a request of 10 MB takes 160 ms.
+    for part in [2, 4, 16] {
+        let mut sim = machine(2, vec![disk()], 1, MEM / part);
+        let mut paid = Vec::new();
+        for period in 10..60 {
+            sim.run_until(period * SEC / 10);
+            sim.act(|kernel, _| paid.push(kernel.pace_paid(1)));
+        }
+        for (before, after) in paid.iter().zip(&paid[1..]) {
+            let error = (after - before) as f64 / (MEM / part / 10) as f64 - 1.0;
+            // A wait may end 5 ms late.
+            assert!(error.abs() < 0.06, "1/{part}: {error:.3} in {paid:?}");
+        }
+    }
+}
+
+#[test]
+fn a_group_below_its_pace_has_paid_for_all() {
+    let mut sim = machine(2, vec![disk()], 1, 2 * MEM);
+    let report = sim.run_until(2 * SEC);
+    let moved = report.tasks[0].bytes + report.tasks[0].dma_bytes;
+    sim.act(|kernel, _| {
+        let paid = kernel.pace_paid(1);
+        assert!(paid <= moved && paid > moved * 9 / 10, "{paid} of {moved}");
+    });
+}
+
+#[test]
 fn a_task_that_copies_keeps_its_pace_and_others_run_as_before() {
     let mut specs = vec![TaskSpec::new("copier", Trace::memory_hog(MEM * 9 / 10))];
     specs.extend(hogs(&[weight_one(); 2]));
