@@ -4,7 +4,7 @@
 //! Traffic is compared with a capacity. Where the capacity is not known, it is the
 //! best traffic measured. That best sinks slowly towards the traffic of a busy
 //! memory, because the traffic that memory can reach depends on the mix of reads,
-//! writes and random accesses.
+//! writes and random accesses. What throttles withhold counts as traffic there.
 
 use crate::drf::Domain;
 
@@ -53,7 +53,7 @@ impl Saturation {
         let bytes_per_s = positive(domain.bytes_per_s);
         // Throttling must not end what it is there for.
         let wanted = bytes_per_s + positive(domain.withheld);
-        let best_bytes_per_s = self.next_best(bytes_per_s, positive(period_s));
+        let best_bytes_per_s = self.next_best(bytes_per_s, wanted, positive(period_s));
         let capacity = domain.capacity.map(positive).filter(|&known| known > 0.0);
         let full = capacity.unwrap_or(best_bytes_per_s);
         let low_periods = if wanted < LEAVE * full {
@@ -71,7 +71,8 @@ impl Saturation {
         }
     }
 
-    fn next_best(&self, bytes_per_s: f64, period_s: f64) -> f64 {
+    /// `wanted`: the traffic and what throttles withhold. The best sinks no farther.
+    fn next_best(&self, bytes_per_s: f64, wanted: f64, period_s: f64) -> f64 {
         // Two periods must agree, so that one wrong reading does not count.
         let confirmed = bytes_per_s.min(self.last_bytes_per_s);
         if confirmed >= self.best_bytes_per_s {
@@ -81,7 +82,8 @@ impl Saturation {
             return self.best_bytes_per_s;
         }
         let kept = (-period_s / SINK_S).exp();
-        let sunk = bytes_per_s + (self.best_bytes_per_s - bytes_per_s) * kept;
+        let lowest = wanted.min(self.best_bytes_per_s);
+        let sunk = lowest + (self.best_bytes_per_s - lowest) * kept;
         sunk.max(confirmed)
     }
 }
@@ -153,6 +155,18 @@ mod tests {
             state = next(state, 0.0, 0.0, None);
         }
         assert!(!state.is_saturated() && state.best_bytes_per_s() > 0.69);
+    }
+
+    #[test]
+    fn the_best_traffic_sinks_no_farther_than_to_what_throttled_groups_want() {
+        for (withheld, best) in [(0.0, 0.715), (0.1, 0.81), (0.3, 1.0), (0.9, 1.0)] {
+            let mut state = after(&[1.0, 1.0], None);
+            for _ in 0..1800 {
+                state = next(state, 0.7, withheld, None);
+            }
+            let error = state.best_bytes_per_s() - best;
+            assert!(error.abs() < 0.005, "{withheld}: {state:?}");
+        }
     }
 
     #[test]
