@@ -89,6 +89,43 @@ fn only_a_throttled_group_has_a_class() {
 }
 
 #[test]
+fn groups_that_are_all_throttled_rise_into_the_room_that_they_leave() {
+    let mut snapshot = hogs();
+    snapshot.groups[1].weight = 1.0;
+    let claimer = Group {
+        id: 3,
+        weight: 8.0,
+        ..snapshot.groups[0].clone()
+    };
+    snapshot.groups.push(claimer);
+    let mut state = State::default();
+    let mut next = |parts: &[f64], withheld: f64| {
+        snapshot.groups.truncate(parts.len());
+        for (group, part) in snapshot.groups.iter_mut().zip(parts) {
+            group.bytes_per_s = vec![part * 1e9];
+        }
+        snapshot.domains[0].bytes_per_s = parts.iter().sum::<f64>() * 1e9;
+        snapshot.domains[0].withheld = withheld * 1e9;
+        let planned;
+        (planned, state) = plan(&snapshot, &state);
+        let hogs = planned.groups.iter().take(2).map(|g| g.fractions[0]);
+        hogs.fold(0.0, f64::max)
+    };
+    let mut fraction = 1.0;
+    for _ in 0..3 {
+        fraction = next(&[0.4 * fraction, 0.4 * fraction, 0.2], 0.0);
+    }
+    assert!(fraction < 0.5, "{fraction}");
+    // The third group ends. What the others want fills memory, and what they move does not.
+    let periods = (1..100).find(|_| {
+        let moved = 0.5 * fraction;
+        fraction = next(&[moved; 2], 1.0 - 2.0 * moved);
+        fraction >= 0.9
+    });
+    assert!(periods.is_some_and(|periods| periods <= 8), "{periods:?}");
+}
+
+#[test]
 fn a_group_keeps_its_class_while_others_come_and_go() {
     let mut snapshot = hogs();
     let (_, mut state) = plan(&snapshot, &State::default());

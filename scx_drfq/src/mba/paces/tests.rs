@@ -206,3 +206,44 @@ fn a_reader_that_begins_slowly_gets_its_part_later() {
         assert!(error.abs() < 0.05, "{weight}:1: {got:?}");
     }
 }
+
+#[test]
+fn what_groups_moved_first_does_not_decide_what_they_get() {
+    for (tasks, fair) in [
+        (
+            &[(0.9e9, 1), (0.9e9, 1), (0.1e9, 1)][..],
+            &[0.45, 0.45, 0.1][..],
+        ),
+        (&[(0.9e9, 2), (0.9e9, 1), (0.1e9, 1)], &[0.6, 0.3, 0.1]),
+        (
+            &[(0.9e9, 1), (0.9e9, 1), (0.9e9, 1), (0.1e9, 1)],
+            &[0.3, 0.3, 0.3, 0.1],
+        ),
+        (&[(0.9e9, 1), (0.6e9, 1), (0.2e9, 1)], &[0.4, 0.4, 0.2]),
+    ] {
+        for first in [0.0, 0.2, 1.0] {
+            let mut machine = Machine::new(&steady(tasks));
+            let scale = |machine: &mut Machine, by: f64| {
+                let inner = &mut *machine.fake.0.lock().unwrap();
+                for (task, (rate, _)) in inner.tasks.iter_mut().zip(tasks) {
+                    task.want = Steady(rate * by);
+                }
+            };
+            // The groups are found while they move little, and then move so much for a period.
+            scale(&mut machine, 0.01);
+            machine.run(9);
+            scale(&mut machine, first);
+            machine.run(1);
+            scale(&mut machine, 1.0);
+            // Five seconds of the first ten.
+            let early: f64 = machine.run(50).iter().sum();
+            assert!(early > 0.85e9, "{tasks:?}, {first}: {early}");
+            machine.run(150);
+            let got = machine.run(100);
+            for (got_one, fair) in got.iter().zip(fair) {
+                let error = got_one / 1e9 / fair - 1.0;
+                assert!(error.abs() < 0.12, "{tasks:?}, {first}: {got:?}");
+            }
+        }
+    }
+}

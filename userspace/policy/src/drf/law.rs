@@ -64,7 +64,7 @@ const RETEST_MAX_S: f64 = 32.0;
 const SQUEEZE: f64 = 0.1;
 
 /// Rise of all fractions in one period when no group is deprived: while memory is
-/// full, and while it is not.
+/// full, and at most while it is not.
 const RISE_FULL: f64 = 1.02;
 const RISE: f64 = 1.25;
 
@@ -248,7 +248,14 @@ pub fn step(
         }
     }
     if lacking < SMALL * total {
-        rise_together(records, total, if full { RISE_FULL } else { RISE });
+        // What throttles withhold leaves room, too, which a rise of all alike may fill.
+        let room = FULL * memory.full / mean.max(f64::MIN_POSITIVE);
+        let most = if full {
+            room.clamp(RISE_FULL, RISE)
+        } else {
+            RISE
+        };
+        rise_together(records, total, most);
     }
     parts
 }
@@ -298,7 +305,9 @@ fn correct(input: &Input, record: &mut Record, response: &Response, part: f64, l
     } else {
         f64::INFINITY
     };
-    if record.is_throttled() || ratio < 1.0 - RICH {
+    // What noise hides may be all that a light group lacks.
+    let rich = if lacking > 0.0 { 0.0 } else { RICH };
+    if record.is_throttled() || ratio < 1.0 - rich {
         let squeeze = if ratio < 1.0 {
             1.0 - lacking.min(SQUEEZE)
         } else {
