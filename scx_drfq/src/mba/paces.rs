@@ -16,7 +16,7 @@ use crate::{bpf_intf::DRFQ_PACES, bpf_memory::volatile, charge, loader::Window, 
 
 /// The level that does not throttle (%), and the distance of levels.
 const WHOLE: u32 = 100;
-const STEP: u32 = 5;
+const STEP: u32 = 1;
 
 /// Weight of the newest reading in the rate of a group that has no pace.
 const NEWEST: f64 = 0.5;
