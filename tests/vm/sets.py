@@ -87,6 +87,25 @@ def dominant(load, rule, cpu_share, truth):
     return max(cpu_share, memory_share)
 
 
+def alone(rule, looks):
+    """The dominant share of the only process, in each window."""
+    out = []
+    for (before, _), (look, truth) in zip(looks, looks[1:]):
+        (now,), (then,) = look["loads"], before["loads"]
+        cpu_share = (now["cpu_ns"] - then["cpu_ns"]) / (look["ns"] - before["ns"]) / CPUS
+        out.append(dominant(now, rule, cpu_share, truth))
+    return out
+
+
+def max_min(weights, demands):
+    """Weighted max-min shares of two processes that take at most `demands` of m, as if neither slowed the other."""
+    parts = [weight / sum(weights) for weight in weights]
+    return [
+        min(demands[i], max(parts[i], 1 - demands[1 - i]))  # what the other one does not take counts, too
+        for i in (0, 1)
+    ]
+
+
 def errors(rule, weights, looks):
     """Error of the ratio of dominant shares, foreground to background, in each window (%)."""
     out = []
@@ -145,11 +164,20 @@ def timed_rows(sets, directory, provenance):
 
 
 def share_rows(sets, directory, provenance):
-    out = []
+    out, demands = [], {}
     for boot, title in BOOTS.items():
         for (number, rule, weights), looks in runs(directory, boot):
             description = sets[number]
             if description["foreground"] in TIMED:
+                continue
+            about = {"case": f"{number}: {description['title']}", "variant": f"{title}{RULES[rule]}", **provenance}
+            if 0 in weights:
+                name = looks[0][0]["loads"][0]["name"]
+                share = alone(rule, looks)
+                demands[boot, number, weights[1]] = statistics.median(share)
+                print(f"set {number}, {about['variant']}: {name} alone takes {statistics.median(share):.3f} of m")
+                percent = [100 * one for one in share]
+                out.append(median_row(percent, **about, what=f"{name} alone", unit="% of m"))
                 continue
             found = errors(rule, weights, looks)
             error = [one[0] for one in found]
@@ -160,9 +188,15 @@ def share_rows(sets, directory, provenance):
                 f"(n = {len(error)}, {min(error):+.2f} to {max(error):+.2f}), dominant shares {shares[0]:.3f}, "
                 f"{shares[1]:.3f}"
             )
-            about = {"case": f"{number}: {description['title']}", "variant": name, "unit": "%", **provenance}
-            about["what"] = f"error at {weights[0]}:{weights[1]}"
-            out.append(median_row(error, **about, expected="0"))
+            what = f"error at {weights[0]}:{weights[1]}"
+            out.append(median_row(error, **about, what=what, unit="%", expected="0"))
+            wanted = [demands.get((boot, number, i)) for i in (0, 1)]
+            if None not in wanted:
+                fair = max_min(weights, wanted)
+                print(
+                    f"  by weights {weights[0] / weights[1]:.2f}, by max-min of what each takes alone "
+                    f"{fair[0] / fair[1]:.2f} ({fair[0]:.3f}, {fair[1]:.3f}), measured {shares[0] / shares[1]:.2f}"
+                )
     return out
 
 

@@ -12,10 +12,14 @@ the PATH. SETS is tools/sets.toml. PLAN is what schedules:
 Each line of JSON belongs to a line of the machine's ground truth, which tells what moved since the line before. A set
 whose foreground process runs for a fixed amount of work has two lines, one at the begin of the measured part and one
 at its end. The others have one for each end of a window.
+
+The environment variable DRFQ_RULES has the rules of scx_drfq that are run (default: all). A process whose weight is 0
+does not run.
 """
 
 import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -120,12 +124,12 @@ def run_set(row, description, weights, fio_options):
     name, behind = description["foreground"], description.get("background", [])
     pinned = name not in FIXED_WORK and "sjeng" not in behind
     loads = []
-    for other in behind:
+    for other in behind if weights[1] else []:
         options = fio_options if other == "fio" else ()
         loads.append(Load(other, weights[1], pinned=pinned, options=options))
     for load in loads:
         wait(f"{load.name} runs", load.runs, load.process.pid)
-    front = Load(name, weights[0], pinned=pinned)
+    front = Load(name, weights[0], pinned=pinned) if weights[0] else loads.pop()
     loads.insert(0, front)
     if name in FIXED_WORK:
         assert front.read() == {"ready": True}
@@ -134,7 +138,7 @@ def run_set(row, description, weights, fio_options):
         loads.pop(0)
         look(row | {"measured_ns": done["measured_ns"]}, loads)
     else:
-        wait(f"{name} runs", front.runs, front.process.pid)
+        wait(f"{front.name} runs", front.runs, front.process.pid)
         time.sleep(0.6)
         for _ in range(WINDOWS + 1):
             look(row, loads)
@@ -146,9 +150,14 @@ def run_set(row, description, weights, fio_options):
 def runs(plan, description):
     """(rule, weights) of each run."""
     own = plan in ("commodity", "controller")
+    shared = "hold" if plan == "commodity" else "default"
+    # What each process moves alone tells what it can take of its part.
+    if own and len(description["weights"]) > 1 and description["foreground"] not in FIXED_WORK:
+        yield shared, [1, 0]
+        yield shared, [0, 1]
     for weights in description["weights"]:
         if own:
-            yield ("hold" if plan == "commodity" else "default"), weights
+            yield shared, weights
         # Weights do not change what EEVDF does with one task on a CPU.
         if weights == [1, 1]:
             yield ("thesis" if own else ""), weights
@@ -166,10 +175,11 @@ def main():
     HUGE_PAGES.write_text("never", encoding="ascii")
     mount()
     agent, agent_rule = None, ""
-    todo = []
+    todo, rules = [], os.environ.get("DRFQ_RULES", "").split()
     for word in chosen:
         number, _, rate = word.partition("=")
-        todo += [(rule, number, weights, rate) for rule, weights in runs(plan, sets[number])]
+        found = [run for run in runs(plan, sets[number]) if not rules or run[0] in rules]
+        todo += [(rule, number, weights, rate) for rule, weights in found]
     # One agent for all runs of a rule.
     for rule, number, weights, rate in sorted(todo, key=lambda run: run[0]):
         if rule != agent_rule:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Sets 2 to 11 of the thesis with real programs on the machine disk: under EEVDF, with fio limited to its fair share,
-# and under scx_drfq with and without a controller that it drives. $DRFQ_SETS has the sets (default: all), and
-# $DRFQ_BOOTS the boots. With --resume, boots that have run are not repeated.
+# and under scx_drfq with and without a controller that it drives. $DRFQ_SETS has the sets (default: all),
+# $DRFQ_BOOTS the boots, and $DRFQ_RULES the rules of scx_drfq. With --resume, boots that have run are not repeated.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for program in mbw fio /usr/games/sjeng; do
@@ -19,8 +19,8 @@ boot() {
 	[[ ! -e $out/$name.done ]] || return 0
 	say "$name: sets $*"
 	vm --kernel newest --machine "$machine" --machine-stats "$out/$name.truth" --machine-interval 1000000000 -- \
-		env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/sets.py tools/sets.toml "$plan" \
-		"$bin/scx_drfq" "$bin/drfq-load" "$@" > "$out/$name.json"
+		env "PATH=$cache/machine/guest:$PATH" "DRFQ_RULES=${DRFQ_RULES-}" python3 -B tests/vm/guest/sets.py \
+		tools/sets.toml "$plan" "$bin/scx_drfq" "$bin/drfq-load" "$@" > "$out/$name.json"
 	touch "$out/$name.done"
 }
 
