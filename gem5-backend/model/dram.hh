@@ -23,22 +23,22 @@ class Dram {
   };
 
   explicit Dram(const Timing &t)
-      : t_(t), banks_(t.banks * t.ranks), groups_(t.groups * t.ranks), ranks_(t.ranks) {
+      : t_(t), banks_(t.banks * t.ranks), refresh_due_(t.ranks, t.refi), windows_(t.ranks) {
+    // Where a rank is one bank group, the rank keeps the distances of both.
+    grouped_ = t.groups > 1;
+    limits_.resize(t.ranks + (grouped_ ? t.groups * t.ranks : 0));
     for (unsigned i = 0; i < banks_.size(); i++) {
       const unsigned rank = i / t.banks;
       banks_[i].rank = static_cast<std::uint16_t>(rank);
-      banks_[i].group = static_cast<std::uint16_t>(rank * t.groups + i % t.groups);
+      banks_[i].group =
+          static_cast<std::uint16_t>(grouped_ ? t.ranks + rank * t.groups + i % t.groups : rank);
     }
-    for (Rank &r : ranks_) r.refresh_due = t.refi;
     next_refresh_ = t.refi;
-    const Ps read_to_write = t.cl + t.burst + t.rtw - t.cwl, write_to_data_end = t.cwl + t.burst;
-    in_group_[0][0] = t.ccd_l, in_group_[0][1] = read_to_write;
-    in_group_[1][0] = write_to_data_end + t.wtr_l, in_group_[1][1] = t.ccd_l_wr;
-    in_rank_[0][0] = t.burst, in_rank_[0][1] = read_to_write;
-    in_rank_[1][0] = write_to_data_end + t.wtr, in_rank_[1][1] = t.burst;
-    // Between ranks only the data bus sets a distance.
-    far_[0][0] = far_[1][1] = t.burst + t.cs;
-    far_[0][1] = gap(t.cl, t.cwl), far_[1][0] = gap(t.cwl, t.cl);
+    close_after_ = t.page == PagePolicy::closed ? 0
+                   : t.accesses_per_row != 0    ? t.accesses_per_row
+                                                : ~0u;
+    latency_[0] = t.cl + t.burst, latency_[1] = t.cwl + t.burst;
+    set_distances();
   }
 
   const Timing &timing() const { return t_; }
@@ -46,14 +46,19 @@ class Dram {
   std::uint64_t refreshes() const { return refreshes_; }
   std::uint64_t activates() const { return activates_; }
 
+  /// From a burst's column command to that of the next one in its row and direction.
+  Ps next_in_row(Dir d) const {
+    return std::max(in_rank_[index(d)][index(d)], in_group_[index(d)][index(d)]);
+  }
+
   /// Starts the refreshes that are due; returns whether any was. Call before looking at the banks.
   bool refresh(Ps now) {
     now_ = now;
     if (now < next_refresh_) return false;
     next_refresh_ = kNever;
     for (unsigned i = 0; i < t_.ranks; i++) {
-      while (ranks_[i].refresh_due <= now) refresh_rank(i, now);
-      next_refresh_ = std::min(next_refresh_, ranks_[i].refresh_due);
+      while (refresh_due_[i] <= now) refresh_rank(i, now);
+      next_refresh_ = std::min(next_refresh_, refresh_due_[i]);
     }
     return true;
   }
@@ -61,21 +66,21 @@ class Dram {
   /// When the next rank that is being refreshed is available again; kNever: none is.
   Ps available_at() const {
     Ps at = kNever;
-    for (const Rank &r : ranks_)
-      if (r.busy_until > now_) at = std::min(at, r.busy_until);
+    for (unsigned i = 0; i < t_.ranks; i++)
+      if (limits_[i].busy_until > now_) at = std::min(at, limits_[i].busy_until);
     return at;
   }
 
   // The View of core/pick.hh, without its heads. The present is the time of the last
   // refresh() call.
-  bool ready(const Entry &e) const { return rank_of(e.bank).busy_until <= now_; }
+  bool ready(const Entry &e) const { return limits_[banks_[e.bank].rank].busy_until <= now_; }
   bool row_hit(const Entry &e) const { return banks_[e.bank].row == e.row; }
   Ps row_to_column() const { return t_.rcd; }
-  Ps column_at(const Entry &e, Dir d) const { return column_at(e.bank, d); }
+  Ps column_at(const Entry &e, Dir d) const { return column_at(banks_[e.bank], d); }
   Ps activate_at(const Entry &e) const {
     const Bank &b = banks_[e.bank];
-    const Ps precharged = b.row == kClosed ? 0 : std::max(b.precharge_at, now_) + t_.rp;
-    return std::max({precharged, act_at(e.bank), now_});
+    const Ps precharged = b.row == kClosed ? now_ : std::max(b.precharge_at, now_) + t_.rp;
+    return std::max(precharged, act_at(b));
   }
 
   /// Whether f can be served now without delaying e. e waits for another bank, in the same
@@ -101,11 +106,12 @@ class Dram {
     Burst out;
     Bank &b = banks_[e.bank];
     out.row_hit = b.row == e.row;
-    if (!out.row_hit) open_row(e.bank, e.row);
-    out.column = std::max({column_at(e.bank, d), bus_free, now_});
-    out.data_end = out.column + (d == Dir::read ? t_.cl : t_.cwl) + t_.burst;
-    constrain_columns(e.bank, d, out.column);
-    const Ps recovered = d == Dir::read ? out.column + t_.rtp : out.data_end + t_.wr;
+    if (!out.row_hit) open_row(&b, e.row);
+    const Ps column = std::max(std::max(bus_free, now_), column_at(b, d));
+    out.column = column;
+    out.data_end = column + latency_[index(d)];
+    constrain_columns(b, d, column);
+    const Ps recovered = d == Dir::read ? column + t_.rtp : out.data_end + t_.wr;
     b.precharge_at = std::max(b.precharge_at, recovered);
     b.accesses++;
     return out;
@@ -116,9 +122,8 @@ class Dram {
   /// another row of the bank.
   bool settle(unsigned bank, bool hit, bool conflict) {
     Bank &b = banks_[bank];
-    const bool close = t_.page == PagePolicy::closed ||
-                       (t_.accesses_per_row != 0 && b.accesses >= t_.accesses_per_row) ||
-                       (t_.page == PagePolicy::open_adaptive && conflict && !hit);
+    const bool close =
+        b.accesses >= close_after_ || (conflict && !hit && t_.page == PagePolicy::open_adaptive);
     if (close) precharge(&b, std::max(b.precharge_at, now_));
     return close;
   }
@@ -127,36 +132,49 @@ class Dram {
   static constexpr std::uint32_t kClosed = ~std::uint32_t{0};
 
   struct Bank {
+    Ps act_at = 0, precharge_at = 0, column_at = 0;
     std::uint32_t row = kClosed;
     unsigned accesses = 0;
-    Ps act_at = 0, precharge_at = 0, column_at = 0;
-    std::uint16_t group = 0, rank = 0;
+    std::uint16_t group = 0, rank = 0;  // in limits_
   };
-  struct Group {
-    Ps act_at = 0;
+  /// The earliest commands of a rank, or of a bank group.
+  struct Limits {
     Ps column_at[2] = {0, 0};
+    Ps act_at = 0;
+    Ps busy_until = 0;  // ranks: the end of a refresh
   };
-  struct Rank {
-    Ps act_at = 0;
-    Ps column_at[2] = {0, 0};
-    Ps refresh_due = 0, busy_until = 0;
-    std::array<Ps, 16> window{};  // the last activates, a ring
+  /// The last activates of a rank, a ring.
+  struct Window {
+    std::array<Ps, 16> at{};
     unsigned next = 0;
     unsigned seen = 0;
   };
 
-  const Rank &rank_of(unsigned bank) const { return ranks_[banks_[bank].rank]; }
-  Rank &rank_of(unsigned bank) { return ranks_[banks_[bank].rank]; }
-  const Group &group_of(unsigned bank) const { return groups_[banks_[bank].group]; }
-  Group &group_of(unsigned bank) { return groups_[banks_[bank].group]; }
-
-  Ps column_at(unsigned bank, Dir d) const {
-    return std::max({banks_[bank].column_at, group_of(bank).column_at[index(d)],
-                     rank_of(bank).column_at[index(d)]});
+  void set_distances() {
+    const Ps read_to_write = t_.cl + t_.burst + t_.rtw - t_.cwl;
+    const Ps write_to_data_end = t_.cwl + t_.burst;
+    in_group_[0][0] = t_.ccd_l, in_group_[0][1] = read_to_write;
+    in_group_[1][0] = write_to_data_end + t_.wtr_l, in_group_[1][1] = t_.ccd_l_wr;
+    in_rank_[0][0] = t_.burst, in_rank_[0][1] = read_to_write;
+    in_rank_[1][0] = write_to_data_end + t_.wtr, in_rank_[1][1] = t_.burst;
+    // Between ranks only the data bus sets a distance.
+    far_[0][0] = far_[1][1] = t_.burst + t_.cs;
+    far_[0][1] = gap(t_.cl, t_.cwl), far_[1][0] = gap(t_.cwl, t_.cl);
+    act_in_rank_ = grouped_ ? t_.rrd : std::max(t_.rrd, t_.rrd_l);
+    if (grouped_) return;
+    for (unsigned from = 0; from < 2; from++)
+      for (unsigned to = 0; to < 2; to++)
+        in_rank_[from][to] = std::max(in_rank_[from][to], in_group_[from][to]);
   }
 
-  Ps act_at(unsigned bank) const {
-    return std::max({banks_[bank].act_at, group_of(bank).act_at, rank_of(bank).act_at});
+  Ps column_at(const Bank &b, Dir d) const {
+    const Ps at = std::max(b.column_at, limits_[b.rank].column_at[index(d)]);
+    return grouped_ ? std::max(at, limits_[b.group].column_at[index(d)]) : at;
+  }
+
+  Ps act_at(const Bank &b) const {
+    const Ps at = std::max(b.act_at, limits_[b.rank].act_at);
+    return grouped_ ? std::max(at, limits_[b.group].act_at) : at;
   }
 
   /// When an entry's column command can come if it is next, whatever the data bus does.
@@ -167,11 +185,11 @@ class Dram {
 
   /// When f's rank (or its bank group) allows another activate if f's row is opened first.
   Ps activate_after(const Entry &f, bool same_group) const {
-    const Rank &r = rank_of(f.bank);
+    const Window &w = windows_[banks_[f.bank].rank];
     const unsigned limit = t_.activation_limit;
     const Ps at = activate_at(f), next = at + (same_group ? t_.rrd_l : t_.rrd);
-    if (limit == 0 || r.seen + 1 < limit) return next;
-    const Ps oldest = limit == 1 ? at : r.window[(r.next + 1) % limit];
+    if (limit == 0 || w.seen + 1 < limit) return next;
+    const Ps oldest = limit == 1 ? at : w.at[(w.next + 1) % limit];
     return std::max(next, oldest + t_.faw);
   }
 
@@ -181,37 +199,44 @@ class Dram {
     b->act_at = std::max(b->act_at, at + t_.rp);
   }
 
-  void open_row(unsigned bank, std::uint32_t row) {
-    Bank &b = banks_[bank];
-    Rank &r = rank_of(bank);
-    if (b.row != kClosed) precharge(&b, std::max(b.precharge_at, now_));
-    const Ps at = std::max(act_at(bank), now_);
+  void open_row(Bank *b, std::uint32_t row) {
+    if (b->row != kClosed) precharge(b, std::max(b->precharge_at, now_));
+    const Ps at = std::max(act_at(*b), now_);
     activates_++;
-    b.row = row;
-    b.accesses = 0;
-    b.precharge_at = at + t_.ras;
-    b.column_at = std::max(b.column_at, at + t_.rcd);
-    group_of(bank).act_at = std::max(group_of(bank).act_at, at + t_.rrd_l);
-    r.act_at = std::max(r.act_at, at + t_.rrd);
-    if (t_.activation_limit == 0) return;
-    r.window[r.next] = at;
-    r.next = (r.next + 1) % t_.activation_limit;
-    if (r.seen < t_.activation_limit) r.seen++;
-    // The window opens again when its oldest activate has left it.
-    if (r.seen == t_.activation_limit) r.act_at = std::max(r.act_at, r.window[r.next] + t_.faw);
+    b->row = row;
+    b->accesses = 0;
+    b->precharge_at = at + t_.ras;
+    b->column_at = std::max(b->column_at, at + t_.rcd);
+    Limits &rank = limits_[b->rank];
+    rank.act_at = std::max(rank.act_at, at + act_in_rank_);
+    if (grouped_) {
+      Limits &group = limits_[b->group];
+      group.act_at = std::max(group.act_at, at + t_.rrd_l);
+    }
+    if (t_.activation_limit != 0) activated(b->rank, at);
   }
 
-  void constrain_columns(unsigned bank, Dir d, Ps at) {
+  /// The window opens again when its oldest activate has left it.
+  void activated(unsigned rank, Ps at) {
+    Window &w = windows_[rank];
+    w.at[w.next] = at;
+    if (++w.next == t_.activation_limit) w.next = 0;
+    if (w.seen < t_.activation_limit) w.seen++;
+    Ps &act_at = limits_[rank].act_at;
+    if (w.seen == t_.activation_limit) act_at = std::max(act_at, w.at[w.next] + t_.faw);
+  }
+
+  void constrain_columns(const Bank &b, Dir d, Ps at) {
     const unsigned done = index(d);
-    const auto both = [at](Ps(&column_at)[2], const Ps(&after)[2]) {
-      column_at[0] = std::max(column_at[0], at + after[0]);
-      column_at[1] = std::max(column_at[1], at + after[1]);
+    const auto both = [at](Limits *l, const Ps(&after)[2]) {
+      l->column_at[0] = std::max(l->column_at[0], at + after[0]);
+      l->column_at[1] = std::max(l->column_at[1], at + after[1]);
     };
-    Rank &own = rank_of(bank);
-    both(group_of(bank).column_at, in_group_[done]);
-    both(own.column_at, in_rank_[done]);
-    for (Rank &r : ranks_)
-      if (&r != &own) both(r.column_at, far_[done]);
+    both(&limits_[b.rank], in_rank_[done]);
+    if (grouped_) both(&limits_[b.group], in_group_[done]);
+    if (t_.ranks == 1) return;
+    for (unsigned i = 0; i < t_.ranks; i++)
+      if (i != b.rank) both(&limits_[i], far_[done]);
   }
 
   /// Least time from a column command with latency first to another rank's with latency
@@ -222,14 +247,14 @@ class Dram {
   }
 
   void refresh_rank(unsigned rank, Ps now) {
-    Rank &r = ranks_[rank];
+    Ps &due = refresh_due_[rank], &busy_until = limits_[rank].busy_until;
     // After a long idle time only the last refresh matters; the others are over.
-    if (now - r.refresh_due > 2 * t_.refi) {
-      const Ps skipped = (now - r.refresh_due) / t_.refi - 1;
+    if (now - due > 2 * t_.refi) {
+      const Ps skipped = (now - due) / t_.refi - 1;
       refreshes_ += skipped;
-      r.refresh_due += skipped * t_.refi;
+      due += skipped * t_.refi;
     }
-    Ps start = std::max(r.refresh_due, r.busy_until);
+    Ps start = std::max(due, busy_until);
     bool open = false;
     for (unsigned i = 0; i < t_.banks; i++) {
       Bank &b = banks_[rank * t_.banks + i];
@@ -243,20 +268,24 @@ class Dram {
       idle = std::max(idle, b.act_at);
       b.row = kClosed;
     }
-    const Ps done = idle + t_.rfc;
-    for (unsigned i = 0; i < t_.banks; i++) banks_[rank * t_.banks + i].act_at = done;
-    r.busy_until = done;
-    r.refresh_due += t_.refi;
+    busy_until = idle + t_.rfc;
+    for (unsigned i = 0; i < t_.banks; i++) banks_[rank * t_.banks + i].act_at = busy_until;
+    due += t_.refi;
     refreshes_++;
   }
 
   Timing t_;
   std::vector<Bank> banks_;
-  std::vector<Group> groups_;
-  std::vector<Rank> ranks_;
+  std::vector<Limits> limits_;  // of ranks, then of bank groups
+  bool grouped_;                // whether a rank has several bank groups
+  unsigned close_after_;        // so many bursts of a row
   // Least time from a column command to the next one, by direction of both. The next one is in
   // the same bank group, in the same rank, or in another rank.
   Ps in_group_[2][2], in_rank_[2][2], far_[2][2];
+  Ps act_in_rank_;               // from an activate to the next one in the rank
+  Ps latency_[2];                // from a column command to the end of its data
+  std::vector<Ps> refresh_due_;  // by rank
+  std::vector<Window> windows_;  // by rank
   Ps now_ = 0;
   Ps next_refresh_;
   std::uint64_t refreshes_ = 0;
