@@ -58,13 +58,18 @@ struct Choice {
   bool found = false;
   bool aged = false;  ///< by the aging bound, not by the policy
   Dir dir = Dir::read;
-  unsigned place = 0;  ///< in the queue of dir
+  unsigned place = 0;   ///< in the queue of dir
+  bool picked = false;  ///< by the policy's pick alone; see Controller::repeats()
 };
 
 class Controller {
  public:
   explicit Controller(const ControllerOptions &o)
-      : options_(o), regs_(o.cores), queues_{Queue(o.read_entries), Queue(o.write_entries)} {}
+      : options_(o),
+        lvtf_(o.policy == Policy::lvtf),
+        shares_(lvtf_ && o.admission == AdmissionRule::share),
+        regs_(o.cores),
+        queues_{Queue(o.read_entries), Queue(o.write_entries)} {}
 
   const ControllerOptions &options() const { return options_; }
   RegisterFile &registers() { return regs_; }
@@ -79,46 +84,48 @@ class Controller {
     Verdict v;
     v.attribution = attribute(regs_, a.label, lately_.get());
     if (v.attribution.known && v.attribution.pid != 0) lately_.came(v.attribution.vtime);
-    if (shares()) owners_.arrived(v.attribution.pid, v.attribution.vtime);
+    if (shares_) owners_.arrived(v.attribution.pid, v.attribution.vtime);
     v.admission = decide(a, v.attribution);
     if (v.admission == Admission::accepted)
       regs_.count(v.attribution.pid, a.bytes);
-    else if (shares())
+    else if (shares_)
       owe(a, v.attribution);
     return v;
   }
 
-  /// Queues one burst of an accepted packet, with the virtual time that
-  /// it had on arrival. Returns its slot in the queue.
+  /// Queues bursts of an accepted packet, neighbours in one row, with the virtual time that
+  /// it had on arrival. Returns their slot in the queue.
   Queue::Slot enqueue(Dir d, const Attribution &attribution, Ps now, std::uint16_t bank,
-                      std::uint32_t row, std::uint16_t handle) {
+                      std::uint32_t row, std::uint16_t handle, unsigned bursts = 1) {
     Entry e;
-    e.vtime = options_.policy == Policy::lvtf ? attribution.vtime : 0;
-    e.seq = next_seq_++;
+    e.vtime = lvtf_ ? attribution.vtime : 0;
+    e.seq = next_seq_;
+    next_seq_ += bursts;
     e.arrival = now;
     e.bank = bank;
     e.row = row;
     e.handle = handle;
     e.pid = static_cast<std::uint16_t>(attribution.pid);
-    if (shares()) owners_.queued(attribution.pid, d);
-    if (now < oldest_bound_) oldest_bound_ = now;
+    e.bursts = static_cast<std::uint16_t>(bursts);
+    if (shares_) owners_.queued(attribution.pid, d, bursts);
+    if (options_.aging != 0) overdue_after_ = std::min(overdue_after_, now + options_.aging);
     return queues_[index(d)].insert(e);
   }
 
   /// Whether a direction refuses every packet of no fewer bursts and no lower a virtual time. False
   /// also where that depends on the owner (admission by shares).
   bool refuses_all(Dir d, unsigned in_flight, unsigned bursts, VTime lowest) const {
-    if (shares()) return false;
+    if (shares_) return false;
     return decide({{}, d, 0, bursts, in_flight}, {0, lowest, true}) != Admission::accepted;
   }
 
   /// Direction of the next burst. drain: the host empties the write queue.
   Dir choose_direction(bool drain = false) const {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);
-    if (options_.policy == Policy::lvtf && !(r.empty() && w.empty()))
+    if (lvtf_ && !(r.empty() && w.empty()))
       return lower_of(r, lowest(Dir::read), w, lowest(Dir::write), dir_, run_, options_.tie_bursts);
     if (drain && r.empty() && !w.empty()) return Dir::write;
-    return options_.drain.next(r, w, decided_);
+    return options_.drain.next(r, w, lvtf_ ? options_.drain.after(r, w, dir_, run_) : decided_);
   }
 
   /// The next burst, if one can be served. bus_free: when the data bus is next free;
@@ -126,37 +133,52 @@ class Controller {
   template <class View>
   Choice choose(const View &view, Ps now, Ps bus_free, const Ps (&turnaround)[2],
                 bool drain = false) {
-    Choice c = overdue(view, now);
-    if (c.found) return c;
+    Choice c;
+    if (is_overdue(now)) {
+      c = overdue(view, now);
+      if (c.found) return c;
+    }
     c.dir = choose_direction(drain);
     const Queue &q = queue(c.dir);
     const Ps turn = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
     const Ps min_col = bus_free + turn > now ? bus_free + turn : now;
-    const bool lvtf = options_.policy == Policy::lvtf, owed = owed_[index(c.dir)].bursts != 0;
-    c.place =
-        lvtf && !options_.prepare && !owed
-            ? pick_first_ready(q, c.dir, view)
-            : pick_frfcfs(q, c.dir, view, min_col, now, owed ? Among::all : Among::lowest_vtime);
-    c.found = c.place < q.size();
-    if (c.found && !owed && lvtf && options_.fill)
-      c.place = fill(q, queue(other(c.dir)), c, view, min_col);
+    const bool owed = owed_[index(c.dir)].bursts != 0;
+    c.place = first_ready() && !owed ? pick_first_ready(q, c.dir, view)
+                                     : pick_frfcfs(q, c.dir, view, min_col, now,
+                                                   owed ? Among::all : Among::lowest_vtime);
+    c.found = c.place < q.entries();
+    c.picked = !owed;
+    if (!c.found || owed || !lvtf_ || !options_.fill) return c;
+    const unsigned filled = fill(q, queue(other(c.dir)), c, view, min_col);
+    c.picked = filled == c.place;
+    c.place = filled;
     return c;
   }
 
-  /// Takes the chosen entry out of its queue and turns the bus if needed.
+  /// Whether choose() would take the next burst of the entry that choice c took. Since then, no
+  /// entry came before that one, and no row opened or closed but its own. alone(): whether no other
+  /// bank has a row hit in its direction, and its bursts leave no gap on the bus.
+  template <class F>
+  bool repeats(const Choice &c, Ps now, bool drain, F alone) const {
+    return c.picked && owed_[index(c.dir)].bursts == 0 && !is_overdue(now) &&
+           choose_direction(drain) == c.dir && (first_ready() || alone());
+  }
+
+  /// Takes the chosen entry's first burst out of its queue and turns the bus if needed. Returns
+  /// the entry as it was.
   Entry serve(const Choice &c) {
     if (c.dir != dir_) {
       dir_ = c.dir;
       run_ = 0;
     }
-    if (run_ < ~0u) run_++;
+    run_ += run_ != ~0u;
     const Entry e = queues_[index(c.dir)].remove(c.place);
-    if (shares()) {
+    if (shares_) {
       owners_.served(e.pid, c.dir);
       unsigned &owed = owed_[index(c.dir)].bursts;
       owed = queue(c.dir).empty() || owed == 0 ? 0 : owed - 1;
     }
-    decided_ = options_.drain.after(queue(Dir::read), queue(Dir::write), dir_, run_);
+    if (!lvtf_) decided_ = options_.drain.after(queue(Dir::read), queue(Dir::write), dir_, run_);
     return e;
   }
 
@@ -167,10 +189,6 @@ class Controller {
     unsigned bursts = 0;
     VTime vtime = 0;  ///< of the refused packet
   };
-
-  bool shares() const {
-    return options_.policy == Policy::lvtf && options_.admission == AdmissionRule::share;
-  }
 
   void owe(const Arrival &a, const Attribution &by) {
     const Queue &q = queue(a.dir);
@@ -201,35 +219,41 @@ class Controller {
     if (a.bursts == 0) return Admission::accepted;
     const Queue &q = queue(a.dir);
     const unsigned in_flight = a.dir == Dir::read ? a.in_flight : 0;
-    if (shares()) return admit_share(q, owners_, a.dir, in_flight, a.bursts, by.pid, by.vtime);
-    if (options_.policy == Policy::lvtf) return admit(q, in_flight, a.bursts, by.vtime);
+    if (shares_) return admit_share(q, owners_, a.dir, in_flight, a.bursts, by.pid, by.vtime);
+    if (lvtf_) return admit(q, in_flight, a.bursts, by.vtime);
     return has_room(q, in_flight, a.bursts) ? Admission::accepted : Admission::full;
   }
+
+  /// Whether the thesis' rule picks.
+  bool first_ready() const { return lvtf_ && !options_.prepare; }
+
+  /// Whether an entry may have waited longer than the aging bound.
+  bool is_overdue(Ps now) const { return now > overdue_after_ && lvtf_; }
 
   /// The entry that waited longer than the aging bound, if there is one.
   template <class View>
   Choice overdue(const View &view, Ps now) {
     Choice c;
-    if (options_.policy != Policy::lvtf || options_.aging == 0) return c;
-    if (oldest_bound_ == kNever || now - oldest_bound_ <= options_.aging) return c;
-    // oldest_bound_ only says that nothing is older; look again.
-    oldest_bound_ = kNever;
+    // overdue_after_ only says that nothing is older; look again.
+    overdue_after_ = kNever;
     for (Dir d : {Dir::read, Dir::write}) {
       const Queue &q = queue(d);
       if (q.empty()) continue;
       const unsigned place = q.oldest();
-      if (q.at(place).arrival >= oldest_bound_) continue;
-      oldest_bound_ = q.at(place).arrival;
+      const Ps after = q.at(place).arrival + options_.aging;
+      if (after >= overdue_after_) continue;
+      overdue_after_ = after;
       c.dir = d;
       c.place = place;
     }
-    c.found = oldest_bound_ != kNever && now - oldest_bound_ > options_.aging &&
-              view.ready(queue(c.dir).at(c.place));
+    c.found = now > overdue_after_ && view.ready(queue(c.dir).at(c.place));
     c.aged = c.found;
     return c;
   }
 
   ControllerOptions options_;
+  bool lvtf_;
+  bool shares_;  // admission by shares
   RegisterFile regs_;
   Queue queues_[2];
   Owners owners_;  // with admission by shares only
@@ -238,8 +262,8 @@ class Controller {
   unsigned run_ = 0;
   Dir decided_ = Dir::read;  // frfcfs: after the last burst
   std::uint64_t next_seq_ = 0;
-  LowestLately lately_;       // of owners whose virtual time is known
-  Ps oldest_bound_ = kNever;  // no queued entry arrived before this
+  LowestLately lately_;        // of owners whose virtual time is known
+  Ps overdue_after_ = kNever;  // until then, no entry has waited longer than the aging bound
 };
 
 }  // namespace drfq

@@ -37,10 +37,10 @@ class Owners {
     active_[place_[pid]].epochs = 2;
   }
 
-  /// One burst of an owner was queued.
-  void queued(Pid pid, Dir d) {
+  /// Bursts of an owner were queued.
+  void queued(Pid pid, Dir d, unsigned bursts = 1) {
     Use &u = active_[place_[pid]].use[index(d)];
-    u.held++;
+    u.held += bursts;
     u.want = std::max(u.want, 2 * u.held);
   }
 

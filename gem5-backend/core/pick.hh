@@ -7,11 +7,12 @@
 //   Ps column_at(const Entry &, Dir)   earliest column command its bank allows
 //   Ps activate_at(const Entry &)      earliest activate of its row, precharge included
 //   Ps row_to_column()                 tRCD
-//   BankHeads heads(const Queue &, Dir, unsigned bank)
+//   void each_hit(const Queue &, Dir, F)   calls F with the first hit of each bank: its slot
+//   void each_miss(const Queue &, Dir, F)  the same of the first miss
 //   static constexpr bool kTellsFit    whether it has the next function, which `fill` needs
 //   bool fits_before(const Entry &f, const Entry &e, Dir, Ps min_col_at)
 //                                      f can be served now and e is not later for it
-// PlainView is for a host that has neither of the last two.
+// PlainView is for a host that has none of the last four.
 // The row hits of one bank differ only in their order, and so do its misses. A rule
 // therefore looks at the first hit and the first miss of each bank.
 #ifndef DRFQ_PICK_HH
@@ -47,26 +48,38 @@ BankHeads search_heads(const Queue &q, unsigned bank, const View &view) {
 template <class View>
 struct PlainView {
   static constexpr bool kTellsFit = false;
-  BankHeads heads(const Queue &q, Dir, unsigned bank) const {
-    return search_heads(q, bank, static_cast<const View &>(*this));
+  template <class F>
+  void each_hit(const Queue &q, Dir, F f) const {
+    each(q, &BankHeads::hit, f);
+  }
+  template <class F>
+  void each_miss(const Queue &q, Dir, F f) const {
+    each(q, &BankHeads::miss, f);
+  }
+
+ private:
+  template <class F>
+  void each(const Queue &q, Queue::Slot BankHeads::*head, F f) const {
+    q.banks().each([&](unsigned bank) {
+      const Queue::Slot s = search_heads(q, bank, static_cast<const View &>(*this)).*head;
+      if (s != Queue::kNone) f(s);
+    });
   }
 };
 
 /// First-ready, lowest-virtual-time-first (thesis 4.4): the first row hit in
 /// queue order, else the first entry that is ready. Place in the queue, or
-/// q.size() when nothing is ready.
+/// q.entries() when nothing is ready.
 template <class View>
 unsigned pick_first_ready(const Queue &q, Dir dir, const View &view) {
   if (!q.empty() && view.row_hit(q.head()) && view.ready(q.head())) return 0;
   Queue::Slot hit = Queue::kNone;
-  q.each_bank([&](unsigned bank) {
-    const Queue::Slot s = view.heads(q, dir, bank).hit;
-    if (s == Queue::kNone || !view.ready(q.in(s))) return;
-    if (hit == Queue::kNone || before(q.in(s), q.in(hit))) hit = s;
+  view.each_hit(q, dir, [&](Queue::Slot s) {
+    if ((hit == Queue::kNone || before(q.in(s), q.in(hit))) && view.ready(q.in(s))) hit = s;
   });
   if (hit != Queue::kNone) return q.place_of(hit);
   unsigned first = 0;
-  while (first < q.size() && !view.ready(q.at(first))) first++;
+  while (first < q.entries() && !view.ready(q.at(first))) first++;
   return first;
 }
 
@@ -119,19 +132,18 @@ class EarliestBanks {
   const Entry *oldest_ = nullptr, *newest_ = nullptr;
 };
 
-/// The entry in a slot. Null without a slot, or when the entry does not count.
-inline const Entry *counted(const Queue &q, Queue::Slot slot, Among among) {
-  if (slot == Queue::kNone) return nullptr;
-  return among == Among::all || q.in(slot).vtime == q.head().vtime ? &q.in(slot) : nullptr;
+/// Whether a pick may take an entry.
+inline bool counts(const Queue &q, const Entry &e, Among among) {
+  return among == Among::all || e.vtime == q.head().vtime;
 }
 
 template <class View>
 Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at, Among among) {
   Hits h;
-  q.each_bank([&](unsigned bank) {
-    const Entry *e = counted(q, view.heads(q, dir, bank).hit, among);
-    if (e == nullptr || !view.ready(*e)) return;
-    keep_older(view.column_at(*e, dir) <= min_col_at ? &h.seamless : &h.late, *e);
+  view.each_hit(q, dir, [&](Queue::Slot s) {
+    const Entry &e = q.in(s);
+    if (!counts(q, e, among) || !view.ready(e)) return;
+    keep_older(view.column_at(e, dir) <= min_col_at ? &h.seamless : &h.late, e);
   });
   return h;
 }
@@ -140,10 +152,10 @@ template <class View>
 EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now,
                              Among among) {
   EarliestBanks earliest(min_col_at, now, view.row_to_column());
-  q.each_bank([&](unsigned bank) {
-    const Entry *e = counted(q, view.heads(q, dir, bank).miss, among);
-    if (e == nullptr || !view.ready(*e)) return;
-    earliest.consider(*e, view.activate_at(*e), view.column_at(*e, dir));
+  view.each_miss(q, dir, [&](Queue::Slot s) {
+    const Entry &e = q.in(s);
+    if (!counts(q, e, among) || !view.ready(e)) return;
+    earliest.consider(e, view.activate_at(e), view.column_at(e, dir));
   });
   return earliest;
 }
@@ -154,7 +166,7 @@ EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_c
 /// that continues the data bus without a gap; else a row miss whose bank can be
 /// prepared behind the current bursts; else the oldest row hit; else the oldest
 /// entry of the banks that are ready earliest. min_col_at: when the bus is next free.
-/// Place in the queue, or q.size().
+/// Place in the queue, or q.entries().
 template <class View>
 unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now,
                      Among among = Among::lowest_vtime) {
@@ -170,7 +182,7 @@ unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, P
     const bool open_row = hits.late == nullptr || earliest.hidden();
     chosen = open_row && earliest.oldest() != nullptr ? earliest.oldest() : hits.late;
   }
-  return chosen != nullptr ? q.place_of(q.slot_of(*chosen)) : q.size();
+  return chosen != nullptr ? q.place_of(q.slot_of(*chosen)) : q.entries();
 }
 
 /// Picks the burst that the data bus carries while the chosen entry's row opens: the first
@@ -184,17 +196,15 @@ unsigned fill_gap(const Queue &q, const Queue &ahead, unsigned chosen, Dir dir, 
   const Entry &e = q.at(chosen);
   const Entry *best = nullptr;
   const auto consider = [&](const Entry &f) {
-    if (best != nullptr && before(*best, f)) return;
+    if (f.bank == e.bank || (best != nullptr && before(*best, f))) return;
     if (view.ready(f) && view.fits_before(f, e, dir, min_col_at)) best = &f;
   };
-  q.each_bank([&](unsigned bank) {
-    if (bank == e.bank) return;
-    const BankHeads h = view.heads(q, dir, bank);
-    if (h.hit != Queue::kNone) consider(q.in(h.hit));
-    if (h.miss == Queue::kNone || h.miss != q.first_of(bank)) return;
-    const Queue::Slot rival = ahead.first_of(bank);
-    if (rival == Queue::kNone || ahead.in(rival).vtime >= q.in(h.miss).vtime)
-      consider(q.in(h.miss));
+  view.each_hit(q, dir, [&](Queue::Slot s) { consider(q.in(s)); });
+  view.each_miss(q, dir, [&](Queue::Slot s) {
+    const Entry &f = q.in(s);
+    if (s != q.first_of(f.bank)) return;
+    const Queue::Slot rival = ahead.first_of(f.bank);
+    if (rival == Queue::kNone || ahead.in(rival).vtime >= f.vtime) consider(f);
   });
   return best != nullptr ? q.place_of(q.slot_of(*best)) : chosen;
 }

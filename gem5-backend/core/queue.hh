@@ -9,19 +9,22 @@
 #include <cstdint>
 #include <cstring>
 
+#include "bank_set.hh"
 #include "units.hh"
 
 namespace drfq {
 
-/// One burst that waits for the data bus.
+/// Bursts of one packet that wait for the data bus and differ only in their seq: neighbours in
+/// one row. Nothing can come between them, so one entry is enough.
 struct Entry {
   VTime vtime = 0;        ///< latched at arrival
-  std::uint64_t seq = 0;  ///< order of arrival at the controller, both queues
+  std::uint64_t seq = 0;  ///< of its first burst: order of arrival at the controller, both queues
   Ps arrival = 0;
   std::uint32_t row = 0;
   std::uint16_t bank = 0;    ///< flat index over ranks and banks
   std::uint16_t handle = 0;  ///< the host's own reference
   std::uint16_t pid = 0;     ///< of the owner
+  std::uint16_t bursts = 1;  ///< that wait
 };
 
 /// Whether a is served before b when nothing else tells them apart.
@@ -29,19 +32,16 @@ inline bool before(const Entry &a, const Entry &b) {
   return a.vtime != b.vtime ? a.vtime < b.vtime : a.seq < b.seq;
 }
 
-/// The most banks (over all ranks) that a queue tells apart.
-inline constexpr unsigned kBanksMax = 256;
-
 class Queue {
  public:
-  /// The most entries any queue may be configured to hold.
+  /// The most bursts any queue may be configured to hold.
   static constexpr unsigned kMax = 256;
 
   /// Where an entry stays while it waits; its place changes, its slot does not.
   using Slot = std::uint16_t;
   static constexpr Slot kNone = 0xffff;
 
-  /// capacity: entries, 1..kMax (clamped). The thesis and gem5 here: 128.
+  /// capacity: bursts, 1..kMax (clamped). The thesis and gem5 here: 128.
   explicit Queue(unsigned capacity)
       : capacity_(capacity < 1      ? 1
                   : capacity > kMax ? kMax
@@ -52,100 +52,108 @@ class Queue {
   }
 
   unsigned capacity() const { return capacity_; }
-  unsigned size() const { return size_; }
+  unsigned size() const { return size_; }  ///< bursts
   bool empty() const { return size_ == 0; }
+  unsigned entries() const { return end_ - begin_; }
 
-  /// Entry at a place in service order; 0 is the head.
-  const Entry &at(unsigned place) const { return slots_[order_[place]]; }
+  /// Entry at a place in service order, 0..entries()-1; 0 is the head.
+  const Entry &at(unsigned place) const { return slots_[slot_at(place)]; }
   const Entry &head() const { return at(0); }
 
-  Slot slot_at(unsigned place) const { return order_[place]; }
+  Slot slot_at(unsigned place) const { return order_[begin_ + place]; }
   const Entry &in(Slot slot) const { return slots_[slot]; }
   /// e: one of this queue's.
   Slot slot_of(const Entry &e) const { return static_cast<Slot>(&e - slots_.data()); }
   unsigned place_of(Slot slot) const {
-    const void *found = std::memchr(order_.data(), slot, size_);
+    const std::uint8_t *const head = &order_[begin_];
+    if (*head == slot) return 0;
+    const void *found = std::memchr(head, slot, entries());
     assert(found != nullptr);
-    return static_cast<unsigned>(static_cast<const std::uint8_t *>(found) - order_.data());
+    return static_cast<unsigned>(static_cast<const std::uint8_t *>(found) - head);
   }
 
   /// A bank's entries in service order: the first, and the one after a slot; kNone at the end.
   Slot first_of(unsigned bank) const { return first_[bank]; }
   Slot next_of(Slot slot) const { return next_[slot]; }
 
-  /// Calls f with every bank that entries wait for.
-  template <class F>
-  void each_bank(F f) const {
-    for (unsigned w = 0; w < words_; w++)
-      for (std::uint64_t left = banks_[w]; left != 0; left &= left - 1)
-        f(w * 64 + static_cast<unsigned>(__builtin_ctzll(left)));
-  }
+  /// The banks that entries wait for.
+  const BankSet &banks() const { return banks_; }
 
   /// Puts an entry in its place and returns its slot. The caller has made sure there is room.
   Slot insert(const Entry &e) {
-    assert(size_ < capacity_ && e.bank < kBanksMax);
-    unsigned lo = 0, hi = size_;
-    // Arrivals carry the highest seq, so most belong at the tail.
-    if (size_ == 0 || !before(e, at(size_ - 1))) lo = hi;
-    while (lo < hi) {
-      const unsigned mid = (lo + hi) / 2;
-      if (before(e, at(mid)))
-        hi = mid;
-      else
-        lo = mid + 1;
-    }
-    const std::uint8_t slot = free_[kMax - 1 - size_];
+    assert(size_ + e.bursts <= capacity_ && e.bursts != 0 && e.bank < kBanksMax);
+    if (end_ == order_.size()) to_front();
+    const unsigned place = place_for(e);
+    const std::uint8_t slot = free_[kMax - 1 - entries()];
     slots_[slot] = e;
-    std::memmove(&order_[lo + 1], &order_[lo], size_ - lo);
-    order_[lo] = slot;
-    size_++;
-    link(lo);
+    if (place != end_) std::memmove(&order_[place + 1], &order_[place], end_ - place);
+    order_[place] = slot;
+    end_++;
+    size_ += e.bursts;
+    link(slot);
     return slot;
   }
 
-  /// Removes and returns the entry at a place.
+  /// Takes the first burst of the entry at a place; the last one takes the entry. Returns the
+  /// entry as it was.
   Entry remove(unsigned place) {
-    assert(place < size_);
-    const std::uint8_t slot = order_[place];
-    std::memmove(&order_[place], &order_[place + 1], size_ - place - 1);
+    assert(place < entries());
+    const std::uint8_t slot = order_[begin_ + place];
+    Entry &e = slots_[slot];
+    const Entry was = e;
     size_--;
-    free_[kMax - 1 - size_] = slot;
+    e.seq++;
+    if (--e.bursts != 0) return was;
+    // Most are near the head.
+    if (place != 0) std::memmove(&order_[begin_ + 1], &order_[begin_], place);
+    begin_++;
+    free_[kMax - 1 - entries()] = slot;
     unlink(slot);
-    return slots_[slot];
+    return was;
   }
 
   /// Place of the entry that arrived first, whatever its virtual time.
   unsigned oldest() const {
     unsigned best = 0;
-    for (unsigned i = 1; i < size_; i++)
+    for (unsigned i = 1; i < entries(); i++)
       if (at(i).seq < at(best).seq) best = i;
     return best;
   }
 
  private:
-  void link(unsigned place) {
-    const Slot slot = order_[place];
+  /// Index into order_ of a new entry.
+  unsigned place_for(const Entry &e) const {
+    unsigned lo = begin_, hi = end_;
+    // Arrivals carry the highest seq, so most belong at the tail.
+    if (lo == hi || !before(e, slots_[order_[hi - 1]])) return hi;
+    while (lo < hi) {
+      const unsigned mid = (lo + hi) / 2;
+      if (before(e, slots_[order_[mid]]))
+        hi = mid;
+      else
+        lo = mid + 1;
+    }
+    return lo;
+  }
+
+  void to_front() {
+    std::memmove(&order_[0], &order_[begin_], entries());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+
+  void link(Slot slot) {
     const Entry &e = slots_[slot];
-    const Slot behind = same_bank_before(place);
-    const Slot ahead = behind != kNone ? next_[behind] : first_[e.bank];
+    Slot behind = last_[e.bank], ahead = kNone;
+    while (behind != kNone && before(e, slots_[behind])) {
+      ahead = behind;
+      behind = prev_[behind];
+    }
     prev_[slot] = behind;
     next_[slot] = ahead;
     (behind != kNone ? next_[behind] : first_[e.bank]) = slot;
     (ahead != kNone ? prev_[ahead] : last_[e.bank]) = slot;
-    const unsigned word = e.bank / 64u;
-    banks_[word] |= std::uint64_t{1} << e.bank % 64;
-    if (word >= words_) words_ = word + 1;
-  }
-
-  /// The last entry of a new entry's bank before its place.
-  Slot same_bank_before(unsigned place) const {
-    const Entry &e = at(place);
-    const Slot first = first_[e.bank], last = last_[e.bank];
-    if (last == kNone || !before(e, slots_[last])) return last;
-    if (before(e, slots_[first])) return kNone;
-    unsigned i = place - 1;
-    while (at(i).bank != e.bank) i--;
-    return order_[i];
+    banks_.add(e.bank);
   }
 
   void unlink(Slot slot) {
@@ -153,18 +161,18 @@ class Queue {
     const Slot behind = prev_[slot], ahead = next_[slot];
     (behind != kNone ? next_[behind] : first_[bank]) = ahead;
     (ahead != kNone ? prev_[ahead] : last_[bank]) = behind;
-    if (first_[bank] == kNone) banks_[bank / 64] &= ~(std::uint64_t{1} << bank % 64);
+    if (first_[bank] == kNone) banks_.remove(bank);
   }
 
   unsigned capacity_;
-  unsigned size_ = 0;
+  unsigned size_ = 0;             // bursts
+  unsigned begin_ = 0, end_ = 0;  // of order_, what is in use
   std::array<Entry, kMax> slots_;
-  std::array<std::uint8_t, kMax + 1> order_{};         // places to slots
-  std::array<std::uint8_t, kMax> free_;                // used from the end, size_ are taken
-  std::array<Slot, kMax> next_{}, prev_{};             // of the same bank
-  std::array<Slot, kBanksMax> first_, last_;           // by bank
-  std::array<std::uint64_t, kBanksMax / 64> banks_{};  // with entries, a bit each
-  unsigned words_ = 0;                                 // of banks_, ever used
+  std::array<std::uint8_t, 2 * kMax> order_{};  // places to slots
+  std::array<std::uint8_t, kMax> free_;         // used from the end, entries() are taken
+  std::array<Slot, kMax> next_{}, prev_{};      // of the same bank
+  std::array<Slot, kBanksMax> first_, last_;    // by bank
+  BankSet banks_;                               // with entries
 };
 
 }  // namespace drfq

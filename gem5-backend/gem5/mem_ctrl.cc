@@ -261,7 +261,7 @@ unsigned DrfqMemCtrl::placeOf(const MemPacket *mem_pkt, Dir dir) const {
     s.activate_at.push_back(view.activate_at(b));
   }
   for (Dir dir : {Dir::read, Dir::write})
-    for (unsigned i = 0; i < core.queue(dir).size(); i++)
+    for (unsigned i = 0; i < core.queue(dir).entries(); i++)
       if (const ::drfq::Entry &e = core.queue(dir).at(i); !view.ready(e)) s.busy.insert(e.bank);
   return s;
 }

@@ -179,9 +179,9 @@ class Replay {
     Choice then = got;
     then.dir = dir;
     const Queue &q = controller_.queue(dir);
-    for (then.place = 0; then.place < q.size(); then.place++)
+    for (then.place = 0; then.place < q.entries(); then.place++)
       if (q.at(then.place).seq == static_cast<std::uint64_t>(v[6])) break;
-    if (then.place == q.size()) l.fail("the burst that was served does not wait");
+    if (then.place == q.entries()) l.fail("the burst that was served does not wait");
     controller_.serve(then);
   }
 

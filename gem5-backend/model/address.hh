@@ -29,9 +29,13 @@ class AddressDecoder {
     bank_at_ = column_bits + group_bits_;
     rank_at_ = column_bits + rank_shift_;
     row_at_ = rank_at_ + log2(t.ranks);
+    in_row_ = low_groups && group_bits_ != 0 ? 0 : (std::uint64_t{1} << column_bits) - 1;
   }
 
   std::uint64_t burst_of(std::uint64_t address) const { return address >> burst_; }
+
+  /// Whether a burst has the place of the one before it. May be false although it has.
+  bool same_place_as_previous(std::uint64_t burst) const { return (burst & in_row_) != 0; }
 
   Place decode(std::uint64_t burst) const {
     const auto field = [burst](unsigned at, std::uint32_t mask) {
@@ -52,6 +56,7 @@ class AddressDecoder {
 
   unsigned burst_, group_bits_, rank_shift_;
   unsigned group_at_, bank_at_, rank_at_, row_at_;  // lowest bit of each field of a burst address
+  std::uint64_t in_row_;  // the low bits that tell the bursts of a row apart
   std::uint32_t group_mask_, bank_mask_, rank_mask_, row_mask_;
 };
 

@@ -18,7 +18,7 @@ class Channel {
   /// A burst that was served.
   struct Served {
     Choice choice;
-    Entry entry;
+    Entry entry;  ///< as it was before
     Dram::Burst burst;
     bool turned = false;  ///< the data bus changed its direction
   };
@@ -27,6 +27,8 @@ class Channel {
       : dram_(t), controller_(o), rows_{RowHeads(dram_.banks()), RowHeads(dram_.banks())} {
     turnaround_[index(Dir::read)] = std::min(t.wtr, t.cs);
     turnaround_[index(Dir::write)] = std::min(t.rtw, t.cs);
+    lead_ = t.rp + t.rcd;
+    for (Dir d : {Dir::read, Dir::write}) seamless_ = seamless_ && dram_.next_in_row(d) == t.burst;
   }
 
   Controller &controller() { return controller_; }
@@ -40,17 +42,20 @@ class Channel {
   /// The earliest time of the next decision.
   Ps next_request() const { return next_request_; }
 
-  /// Queues one burst of an accepted packet.
+  /// Queues bursts of an accepted packet, neighbours in one row.
   void enqueue(Dir d, const Attribution &attribution, Ps now, const Place &place,
-               std::uint16_t handle) {
+               std::uint16_t handle, unsigned bursts) {
     const Queue::Slot slot =
-        controller_.enqueue(d, attribution, now, place.bank, place.row, handle);
-    rows_[index(d)].added(controller_.queue(d), slot, dram_.is_open(place.bank, place.row));
+        controller_.enqueue(d, attribution, now, place.bank, place.row, handle, bursts);
+    const Queue &q = controller_.queue(d);
+    rows_[index(d)].added(q, slot, dram_.is_open(place.bank, place.row));
+    if (d == choice_.dir && again_ && before(q.in(slot), q.in(slot_))) again_ = false;
   }
 
   /// Starts the refreshes that are due. Call before serve().
   void refresh(Ps now) {
     if (!dram_.refresh(now)) return;
+    again_ = false;
     for (unsigned b = 0; b < dram_.banks(); b++)
       if (!dram_.is_open(b)) row_closed(b);
   }
@@ -58,20 +63,26 @@ class Channel {
   /// Chooses the data bus's next burst and issues it; false when none can be served now. drain:
   /// the host empties the write queue.
   bool serve(Ps now, bool drain, Served *out) {
-    const Choice c = controller_.choose(View{dram_, rows_}, now, bus_free_, turnaround_, drain);
-    if (!c.found) return false;
-    out->choice = c;
-    out->turned = c.dir != controller_.direction();
-    const Queue &q = controller_.queue(c.dir);
-    rows_[index(c.dir)].removing(q, q.slot_at(c.place));
-    out->entry = controller_.serve(c);
-    out->burst = dram_.issue(out->entry, c.dir, bus_free_);
-    keep_rows(out->entry, c.dir, out->burst.row_hit);
-    const Timing &t = dram_.timing();
-    bus_free_ = out->burst.column + t.burst;
+    if (!again_ || !controller_.repeats(choice_, now, drain, [this] { return is_alone(); })) {
+      again_ = false;
+      choice_ = controller_.choose(View{dram_, rows_}, now, bus_free_, turnaround_, drain);
+      if (!choice_.found) return false;
+      slot_ = controller_.queue(choice_.dir).slot_at(choice_.place);
+    }
+    const Dir d = choice_.dir;
+    const Queue &q = controller_.queue(d);
+    const Entry e = q.in(slot_);
+    if (e.bursts == 1) rows_[index(d)].removing(q, slot_);
+    out->turned = d != controller_.direction();
+    controller_.serve(choice_);
+    const Dram::Burst burst = dram_.issue(e, d, bus_free_);
+    keep_rows(e, d, burst.row_hit);
+    bus_free_ = burst.column + dram_.timing().burst;
     // Decide again just early enough to open a row behind this burst.
-    const Ps lead = t.rp + t.rcd;
-    next_request_ = std::max(bus_free_ > lead ? bus_free_ - lead : 0, now);
+    next_request_ = std::max(bus_free_ > lead_ ? bus_free_ - lead_ : 0, now);
+    out->choice = choice_;
+    out->entry = e;
+    out->burst = burst;
     return true;
   }
 
@@ -89,18 +100,32 @@ class Channel {
     bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at) const {
       return dram.fits_before(f, e, d, min_col_at);
     }
-    const BankHeads &heads(const Queue &q, Dir d, unsigned bank) const {
-      return rows[index(d)].of(q, bank);
+    template <class F>
+    void each_hit(const Queue &q, Dir d, F f) const {
+      rows[index(d)].each_hit(q, f);
+    }
+    template <class F>
+    void each_miss(const Queue &q, Dir d, F f) const {
+      rows[index(d)].each_miss(q, f);
     }
   };
 
   /// Updates the row heads after a burst, and applies the page policy to its bank.
   void keep_rows(const Entry &e, Dir d, bool hit) {
     if (!hit)
-      for (RowHeads &r : rows_) r.opened(e.bank, e.row);
-    const BankHeads &mine = rows_[index(d)].of(controller_.queue(d), e.bank);
-    if (dram_.settle(e.bank, mine.hit != Queue::kNone, mine.miss != Queue::kNone))
-      row_closed(e.bank);
+      for (Dir q : {Dir::read, Dir::write})
+        rows_[index(q)].opened(controller_.queue(q), e.bank, e.row);
+    const Queue &q = controller_.queue(d);
+    const BankHeads &mine = rows_[index(d)].of(q, e.bank);
+    const bool close = dram_.settle(e.bank, mine.hit != Queue::kNone, mine.miss != Queue::kNone);
+    if (close) row_closed(e.bank);
+    again_ = e.bursts != 1 && !close;
+  }
+
+  /// See Controller::repeats().
+  bool is_alone() {
+    const Queue &q = controller_.queue(choice_.dir);
+    return seamless_ && rows_[index(choice_.dir)].only_hits_of(q, q.in(slot_).bank);
   }
 
   void row_closed(unsigned bank) {
@@ -111,6 +136,12 @@ class Channel {
   Controller controller_;
   RowHeads rows_[2];
   Ps turnaround_[2];
+  Ps lead_;               ///< from a request to a column command in a row that is not open
+  bool seamless_ = true;  ///< bursts of one row leave no gap on the bus
+  // What was served last. Its entry's next burst follows it while nothing can come between.
+  Choice choice_;
+  Queue::Slot slot_ = 0;
+  bool again_ = false;   ///< its entry waits for its open row
   Ps bus_free_ = 0;      ///< earliest column command for the data bus
   Ps next_request_ = 0;  ///< earliest decision
 };

@@ -127,10 +127,10 @@ class Memory {
   static constexpr std::uint32_t kNoPort = ~std::uint32_t{0};
   static constexpr unsigned kSlots = 4 * Queue::kMax;
 
-  /// A read packet until it is answered, or one burst of a write until it is served.
+  /// A read packet until it is answered, or an entry of the write queue until it is served.
   struct Slot {
     Completion done;
-    std::uint64_t burst = 0;  ///< writes: address of the burst that waits
+    std::uint64_t burst = 0;  ///< writes: address of the first burst that waits
     unsigned left = 0;        ///< reads: bursts that are not on the bus yet
   };
 
@@ -193,7 +193,7 @@ class Memory {
     a.bytes = p.bytes;
     a.bursts = static_cast<unsigned>(last - first + 1);
     a.in_flight = data_.size();
-    if (acks_.size() == kAcks || used_ + a.bursts + 1 > kSlots) return Admission::full;
+    if (acks_.size() == kAcks || held() + a.bursts + 1 > kSlots) return Admission::full;
     const Verdict v = controller().arrive(a);
     if (v.admission != Admission::accepted) return v.admission;
     holder_ = kNoPort;
@@ -208,43 +208,62 @@ class Memory {
     return Admission::accepted;
   }
 
+  /// Reads that are not answered and bursts of writes that are not served.
+  unsigned held() const {
+    const Queue &writes = controller().queue(Dir::write);
+    return used_ + writes.size() - writes.entries();
+  }
+
   void accept_write(const Attribution &attribution, const Completion &done, std::uint64_t first,
                     std::uint64_t last) {
-    for (std::uint64_t b = first; b <= last; b++) {
-      // A write merges into a burst that already waits at its address and takes its place.
-      if (waiting_writes_.holds(b)) {
-        stats_.merged++;
-        continue;
-      }
+    // A write merges into a burst that already waits at its address and takes its place.
+    stats_.merged += each_run(first, last, [&](std::uint64_t from, unsigned bursts) {
       const std::uint16_t handle = acquire();
-      slots_[handle].burst = b;
-      waiting_writes_.add(b);
-      enqueue(Dir::write, attribution, b, handle);
-    }
+      slots_[handle].burst = from;
+      for (unsigned i = 0; i < bursts; i++) waiting_writes_.add(from + i);
+      enqueue(Dir::write, attribution, from, bursts, handle);
+    });
     acks_.push(now_ + timing().frontend, done);
   }
 
   void accept_read(const Attribution &attribution, const Completion &done, std::uint64_t first,
                    std::uint64_t last) {
     const std::uint16_t handle = acquire();
-    unsigned queued = 0;
-    for (std::uint64_t b = first; b <= last; b++) {
-      if (waiting_writes_.holds(b)) {
-        stats_.forwarded++;
-        continue;
-      }
-      enqueue(Dir::read, attribution, b, handle);
-      queued++;
-    }
+    const unsigned forwarded = each_run(first, last, [&](std::uint64_t from, unsigned bursts) {
+      enqueue(Dir::read, attribution, from, bursts, handle);
+    });
+    stats_.forwarded += forwarded;
     slots_[handle].done = done;
-    slots_[handle].left = queued;
-    if (queued != 0) return;
+    slots_[handle].left = static_cast<unsigned>(last - first + 1) - forwarded;
+    if (slots_[handle].left != 0) return;
     release(handle);
     acks_.push(now_ + timing().frontend, done);
   }
 
-  void enqueue(Dir d, const Attribution &attribution, std::uint64_t burst, std::uint16_t handle) {
-    channel_.enqueue(d, attribution, now_, decoder_.decode(burst), handle);
+  /// Calls f with each run of bursts that have one place and do not wait in the write queue: the
+  /// first and their number. Returns how many wait there.
+  template <class F>
+  unsigned each_run(std::uint64_t first, std::uint64_t last, F f) {
+    unsigned waiting = 0;
+    for (std::uint64_t b = first; b <= last;) {
+      if (waiting_writes_.holds(b)) {
+        waiting++;
+        b++;
+        continue;
+      }
+      unsigned bursts = 1;
+      while (b + bursts <= last && decoder_.same_place_as_previous(b + bursts) &&
+             !waiting_writes_.holds(b + bursts))
+        bursts++;
+      f(b, bursts);
+      b += bursts;
+    }
+    return waiting;
+  }
+
+  void enqueue(Dir d, const Attribution &attribution, std::uint64_t burst, unsigned bursts,
+               std::uint16_t handle) {
+    channel_.enqueue(d, attribution, now_, decoder_.decode(burst), handle, bursts);
   }
 
   void wake(Ps at) {
@@ -275,8 +294,8 @@ class Memory {
     stats_.wait[index(d)].add(s.burst.column - e.arrival);
     if (observer_ != nullptr) observer_->issued(now_, e, s.choice, s.burst);
     if (d == Dir::write) {
-      waiting_writes_.remove(slots_[e.handle].burst);
-      release(e.handle);
+      waiting_writes_.remove(slots_[e.handle].burst++);
+      if (e.bursts == 1) release(e.handle);
       offer_room(Dir::write);
       return;
     }

@@ -11,72 +11,119 @@
 
 namespace drfq {
 
-/// The heads of one queue. After a bank's row has opened, of() searches for the bank's heads.
+/// The heads of one queue. After a bank's row has opened, the bank's heads are searched for when
+/// they are asked for.
 class RowHeads {
  public:
   using Slot = Queue::Slot;
 
   explicit RowHeads(unsigned banks) : banks_(banks) {}
 
+  /// Calls f with each bank's first hit, in any order.
+  template <class F>
+  void each_hit(const Queue &q, F f) {
+    look_at_stale(q);
+    hits_.each([&](unsigned bank) { f(banks_[bank].heads.hit); });
+  }
+
+  /// The same of the first misses.
+  template <class F>
+  void each_miss(const Queue &q, F f) {
+    look_at_stale(q);
+    misses_.each([&](unsigned bank) { f(banks_[bank].heads.miss); });
+  }
+
   const BankHeads &of(const Queue &q, unsigned bank) {
-    Bank &b = banks_[bank];
-    if (b.stale) look(q, bank);
-    return b.heads;
+    if (stale_.holds(bank)) look(q, bank);
+    return banks_[bank].heads;
+  }
+
+  /// Whether no other bank has a hit.
+  bool only_hits_of(const Queue &q, unsigned bank) {
+    bool only = true;
+    each_hit(q, [&](Slot s) { only = only && q.in(s).bank == bank; });
+    return only;
   }
 
   /// An entry was queued. hit: its row is open.
   void added(const Queue &q, Slot slot, bool hit) {
-    Bank &b = banks_[q.in(slot).bank];
-    if (b.stale) return;
-    Slot &first = hit ? b.heads.hit : b.heads.miss;
-    if (first == Queue::kNone || before(q.in(slot), q.in(first))) first = slot;
+    const unsigned bank = q.in(slot).bank;
+    if (stale_.holds(bank)) return;
+    BankHeads &h = banks_[bank].heads;
+    Slot &first = hit ? h.hit : h.miss;
+    if (first != Queue::kNone && !before(q.in(slot), q.in(first))) return;
+    if (first == Queue::kNone) (hit ? hits_ : misses_).add(bank);
+    first = slot;
   }
 
   /// An entry is about to leave its queue.
   void removing(const Queue &q, Slot slot) {
-    Bank &b = banks_[q.in(slot).bank];
-    if (b.stale) return;
+    const unsigned bank = q.in(slot).bank;
+    if (stale_.holds(bank)) return;
+    Bank &b = banks_[bank];
     Slot s = q.next_of(slot);
     if (b.heads.hit == slot) {
       while (s != Queue::kNone && q.in(s).row != b.row) s = q.next_of(s);
       b.heads.hit = s;
+      if (s == Queue::kNone) hits_.remove(bank);
     } else if (b.heads.miss == slot) {
       // Without a hit all others are misses, too.
       if (b.heads.hit != Queue::kNone)
         while (s != Queue::kNone && q.in(s).row == b.row) s = q.next_of(s);
       b.heads.miss = s;
+      if (s == Queue::kNone) misses_.remove(bank);
     }
   }
 
   void closed(const Queue &q, unsigned bank) {
-    banks_[bank].heads = {Queue::kNone, q.first_of(bank)};
-    banks_[bank].stale = false;
+    stale_.remove(bank);
+    set(bank, {Queue::kNone, q.first_of(bank)});
   }
 
-  void opened(unsigned bank, std::uint32_t row) {
+  void opened(const Queue &q, unsigned bank, std::uint32_t row) {
     banks_[bank].row = row;
-    banks_[bank].stale = true;
+    if (q.first_of(bank) != Queue::kNone)
+      stale_.add(bank);
+    else
+      set(bank, {});
   }
 
  private:
   struct Bank {
     BankHeads heads;
     std::uint32_t row = 0;  // the open row; has no meaning while the bank is closed
-    bool stale = false;
   };
 
+  void set(unsigned bank, const BankHeads &heads) {
+    banks_[bank].heads = heads;
+    const auto keep = [bank](BankSet *set, Slot head) {
+      if (head != Queue::kNone)
+        set->add(bank);
+      else
+        set->remove(bank);
+    };
+    keep(&hits_, heads.hit);
+    keep(&misses_, heads.miss);
+  }
+
+  void look_at_stale(const Queue &q) {
+    stale_.each([&](unsigned bank) { look(q, bank); });
+  }
+
   void look(const Queue &q, unsigned bank) {
-    Bank &b = banks_[bank];
-    b.stale = false;
-    b.heads = {};
+    const std::uint32_t row = banks_[bank].row;
+    stale_.remove(bank);
+    BankHeads heads;
     for (Slot s = q.first_of(bank); s != Queue::kNone; s = q.next_of(s)) {
-      Slot &first = q.in(s).row == b.row ? b.heads.hit : b.heads.miss;
+      Slot &first = q.in(s).row == row ? heads.hit : heads.miss;
       if (first == Queue::kNone) first = s;
-      if (b.heads.hit != Queue::kNone && b.heads.miss != Queue::kNone) break;
+      if (heads.hit != Queue::kNone && heads.miss != Queue::kNone) break;
     }
+    set(bank, heads);
   }
 
   std::vector<Bank> banks_;
+  BankSet hits_, misses_, stale_;
 };
 
 }  // namespace drfq

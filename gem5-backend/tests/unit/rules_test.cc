@@ -28,7 +28,7 @@ Queue filled(unsigned capacity, unsigned n, VTime vtime) {
 }
 
 /// Banks whose open rows a test sets.
-struct FakeBanks {
+struct FakeBanks : PlainView<FakeBanks> {
   std::uint32_t row[8] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u};
   bool busy[8] = {};
   Ps column[8] = {};
@@ -41,7 +41,6 @@ struct FakeBanks {
   Ps row_to_column() const { return 15000; }
   static constexpr bool kTellsFit = true;
   bool fits_before(const Entry &f, const Entry &, Dir, Ps) const { return fits[f.bank]; }
-  BankHeads heads(const Queue &q, Dir, unsigned bank) const { return search_heads(q, bank, *this); }
 };
 
 TEST(QueueOrder, EntriesAreInOrderOfVirtualTimeThenArrival) {
