@@ -23,6 +23,12 @@ class BankSet {
 
   bool holds(unsigned bank) const { return (bits_[bank / 64] >> bank % 64 & 1) != 0; }
 
+  bool empty() const {
+    std::uint64_t any = 0;
+    for (std::uint64_t word : bits_) any |= word;
+    return any == 0;
+  }
+
   /// Calls f with every member.
   template <class F>
   void each(F f) const {

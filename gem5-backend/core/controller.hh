@@ -167,19 +167,26 @@ class Controller {
   /// Takes the chosen entry's first burst out of its queue and turns the bus if needed. Returns
   /// the entry as it was.
   Entry serve(const Choice &c) {
+    const Entry e = queue(c.dir).at(c.place);
+    take(c);
+    return e;
+  }
+
+  /// The same; returns what is left of the entry. It stays readable until the next enqueue().
+  const Entry &take(const Choice &c) {
     if (c.dir != dir_) {
       dir_ = c.dir;
       run_ = 0;
     }
     run_ += run_ != ~0u;
-    const Entry e = queues_[index(c.dir)].remove(c.place);
+    const Entry &left = queues_[index(c.dir)].remove(c.place);
     if (shares_) {
-      owners_.served(e.pid, c.dir);
+      owners_.served(left.pid, c.dir);
       unsigned &owed = owed_[index(c.dir)].bursts;
       owed = queue(c.dir).empty() || owed == 0 ? 0 : owed - 1;
     }
     if (!lvtf_) decided_ = options_.drain.after(queue(Dir::read), queue(Dir::write), dir_, run_);
-    return e;
+    return left;
   }
 
  private:

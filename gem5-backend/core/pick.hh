@@ -9,10 +9,12 @@
 //   Ps row_to_column()                 tRCD
 //   void each_hit(const Queue &, Dir, F)   calls F with the first hit of each bank: its slot
 //   void each_miss(const Queue &, Dir, F)  the same of the first miss
-//   static constexpr bool kTellsFit    whether it has the next function, which `fill` needs
-//   bool fits_before(const Entry &f, const Entry &e, Dir, Ps min_col_at)
-//                                      f can be served now and e is not later for it
-// PlainView is for a host that has none of the last four.
+//   static constexpr bool kTellsFit    whether it has the next three, which `fill` needs
+//   Ps served_at(const Entry &, Dir, Ps min_col_at)   its column command if it is next
+//   Ps shortest_gap()                  least time between two column commands
+//   bool fits_before(const Entry &f, const Entry &e, Dir, Ps min_col_at, Ps e_at)
+//                                      f can be served now and e, served at e_at, is not later
+// PlainView is for a host that has none of those from each_hit on.
 // The row hits of one bank differ only in their order, and so do its misses. A rule
 // therefore looks at the first hit and the first miss of each bank.
 #ifndef DRFQ_PICK_HH
@@ -88,74 +90,67 @@ enum class Among : std::uint8_t { lowest_vtime, all };
 
 namespace detail {
 
-/// The oldest row hits among the entries that count.
+/// The oldest row hits among the entries that count. Slots; Queue::kNone: there is none.
 struct Hits {
-  const Entry *seamless = nullptr;  ///< that leave no gap on the bus
-  const Entry *late = nullptr;      ///< that leave one
+  Queue::Slot seamless = Queue::kNone;  ///< that leave no gap on the bus
+  Queue::Slot late = Queue::kNone;      ///< that leave one
 };
 
-inline void keep_older(const Entry **kept, const Entry &e) {
-  if (*kept == nullptr || e.seq < (*kept)->seq) *kept = &e;
-}
-
-/// Finds the banks whose next activate costs least. consider() takes each bank once.
+/// Finds the oldest miss of the banks whose next activate costs least.
 class EarliestBanks {
  public:
-  EarliestBanks(Ps min_col_at, Ps now, Ps row_to_column)
-      : min_col_at_(min_col_at),
-        row_to_column_(row_to_column),
-        hidden_before_(std::max(min_col_at > row_to_column ? min_col_at - row_to_column : 0, now)) {
+  EarliestBanks(Ps min_col_at, Ps row_to_column)
+      : min_col_at_(min_col_at), row_to_column_(row_to_column) {}
+
+  /// slot, seq: the oldest miss of a bank; act: its activate; column: what the bank allows besides.
+  void consider(Queue::Slot slot, std::uint64_t seq, Ps act, Ps column) {
+    // All that leave no gap on the bus cost the same, and less than any other.
+    const bool seamless = std::max(column, act + row_to_column_) <= min_col_at_;
+    const Ps cost = seamless ? 0 : act + 1;
+    const bool first = cost < cost_ || (cost == cost_ && seq < seq_);
+    cost_ = first ? cost : cost_;
+    seq_ = first ? seq : seq_;
+    slot_ = first ? slot : slot_;
   }
 
-  /// e: the oldest miss of its bank; act: its activate; column: what the bank allows besides.
-  void consider(const Entry &e, Ps act, Ps column) {
-    const bool fits = std::max(column, act + row_to_column_) <= min_col_at_;
-    if (!fits && (seamless_ || act > act_)) return;
-    if (!seamless_ && (fits || act < act_)) oldest_ = newest_ = nullptr;
-    seamless_ = seamless_ || fits;
-    act_ = act;
-    keep_older(&oldest_, e);
-    // Among several banks, the one whose oldest miss is the newest decides whether the activate
-    // is hidden, because gem5 looks at that bank last.
-    if (newest_ != nullptr && e.seq < newest_->seq) return;
-    newest_ = &e;
-    hidden_ = act <= hidden_before_;
+  Queue::Slot oldest() const { return slot_; }
+  /// Whether the row opens while the bus is in use.
+  bool hidden(Ps now) const {
+    const Ps before = min_col_at_ > row_to_column_ ? min_col_at_ - row_to_column_ : 0;
+    return cost_ == 0 || cost_ - 1 <= std::max(before, now);
   }
-
-  const Entry *oldest() const { return oldest_; }
-  bool hidden() const { return hidden_; }
 
  private:
-  Ps min_col_at_, row_to_column_, hidden_before_;
-  Ps act_ = kNever;
-  bool seamless_ = false, hidden_ = false;
-  const Entry *oldest_ = nullptr, *newest_ = nullptr;
+  Ps min_col_at_, row_to_column_;
+  Ps cost_ = kNever;
+  std::uint64_t seq_ = 0;
+  Queue::Slot slot_ = Queue::kNone;
 };
 
-/// Whether a pick may take an entry.
-inline bool counts(const Queue &q, const Entry &e, Among among) {
-  return among == Among::all || e.vtime == q.head().vtime;
+/// The highest virtual time that a pick may take; none is below the head's.
+inline VTime most_vtime(const Queue &q, Among among) {
+  return among == Among::all ? ~VTime{0} : q.head().vtime;
 }
 
 template <class View>
-Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at, Among among) {
+Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at, VTime most) {
   Hits h;
   view.each_hit(q, dir, [&](Queue::Slot s) {
     const Entry &e = q.in(s);
-    if (!counts(q, e, among) || !view.ready(e)) return;
-    keep_older(view.column_at(e, dir) <= min_col_at ? &h.seamless : &h.late, e);
+    if (e.vtime > most || !view.ready(e)) return;
+    Queue::Slot &kept = view.column_at(e, dir) <= min_col_at ? h.seamless : h.late;
+    if (kept == Queue::kNone || e.seq < q.in(kept).seq) kept = s;
   });
   return h;
 }
 
 template <class View>
-EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at, Ps now,
-                             Among among) {
-  EarliestBanks earliest(min_col_at, now, view.row_to_column());
+EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at, VTime most) {
+  EarliestBanks earliest(min_col_at, view.row_to_column());
   view.each_miss(q, dir, [&](Queue::Slot s) {
     const Entry &e = q.in(s);
-    if (!counts(q, e, among) || !view.ready(e)) return;
-    earliest.consider(e, view.activate_at(e), view.column_at(e, dir));
+    if (e.vtime > most || !view.ready(e)) return;
+    earliest.consider(s, e.seq, view.activate_at(e), view.column_at(e, dir));
   });
   return earliest;
 }
@@ -175,14 +170,15 @@ unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, P
   if (among == Among::lowest_vtime && view.row_hit(head) &&
       view.column_at(head, dir) <= min_col_at && view.ready(head))
     return 0;
-  const detail::Hits hits = detail::oldest_hits(q, dir, view, min_col_at, among);
-  const Entry *chosen = hits.seamless;
-  if (chosen == nullptr) {
-    const auto earliest = detail::earliest_banks(q, dir, view, min_col_at, now, among);
-    const bool open_row = hits.late == nullptr || earliest.hidden();
-    chosen = open_row && earliest.oldest() != nullptr ? earliest.oldest() : hits.late;
+  const VTime most = detail::most_vtime(q, among);
+  const detail::Hits hits = detail::oldest_hits(q, dir, view, min_col_at, most);
+  Queue::Slot chosen = hits.seamless;
+  if (chosen == Queue::kNone) {
+    const auto earliest = detail::earliest_banks(q, dir, view, min_col_at, most);
+    const bool open_row = hits.late == Queue::kNone || earliest.hidden(now);
+    chosen = open_row && earliest.oldest() != Queue::kNone ? earliest.oldest() : hits.late;
   }
-  return chosen != nullptr ? q.place_of(q.slot_of(*chosen)) : q.entries();
+  return chosen != Queue::kNone ? q.place_of(chosen) : q.entries();
 }
 
 /// Picks the burst that the data bus carries while the chosen entry's row opens: the first
@@ -194,10 +190,12 @@ template <class View>
 unsigned fill_gap(const Queue &q, const Queue &ahead, unsigned chosen, Dir dir, const View &view,
                   Ps min_col_at) {
   const Entry &e = q.at(chosen);
+  const Ps e_at = view.served_at(e, dir, min_col_at);
+  if (e_at < min_col_at + view.shortest_gap()) return chosen;
   const Entry *best = nullptr;
   const auto consider = [&](const Entry &f) {
     if (f.bank == e.bank || (best != nullptr && before(*best, f))) return;
-    if (view.ready(f) && view.fits_before(f, e, dir, min_col_at)) best = &f;
+    if (view.ready(f) && view.fits_before(f, e, dir, min_col_at, e_at)) best = &f;
   };
   view.each_hit(q, dir, [&](Queue::Slot s) { consider(q.in(s)); });
   view.each_miss(q, dir, [&](Queue::Slot s) {

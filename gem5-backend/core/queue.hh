@@ -94,22 +94,21 @@ class Queue {
     return slot;
   }
 
-  /// Takes the first burst of the entry at a place; the last one takes the entry. Returns the
-  /// entry as it was.
-  Entry remove(unsigned place) {
+  /// Takes the first burst of the entry at a place; the last one takes the entry. Returns what is
+  /// left of the entry, which stays in its slot until the next insert().
+  const Entry &remove(unsigned place) {
     assert(place < entries());
     const std::uint8_t slot = order_[begin_ + place];
     Entry &e = slots_[slot];
-    const Entry was = e;
     size_--;
     e.seq++;
-    if (--e.bursts != 0) return was;
+    if (--e.bursts != 0) return e;
     // Most are near the head.
     if (place != 0) std::memmove(&order_[begin_ + 1], &order_[begin_], place);
     begin_++;
     free_[kMax - 1 - entries()] = slot;
     unlink(slot);
-    return was;
+    return e;
   }
 
   /// Place of the entry that arrived first, whatever its virtual time.

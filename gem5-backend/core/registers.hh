@@ -86,8 +86,8 @@ class RegisterFile {
   VTime vtime_pid(Pid pid) const { return vtime_pid_[pid]; }
   VTime vtime_core(std::uint32_t core) const { return vtime_core_[core]; }
   /// Whether a virtual time was written since the start.
-  bool knows_pid(Pid pid) const { return known_pid_[pid]; }
-  bool knows_core(std::uint32_t core) const { return known_core_[core]; }
+  bool knows_pid(Pid pid) const { return known_pid_[pid] != 0; }
+  bool knows_core(std::uint32_t core) const { return known_core_[core] != 0; }
   Pid pid_core(std::uint32_t core) const { return pid_core_[core]; }
   /// How often a virtual time was written.
   std::uint64_t vtime_writes() const { return writes_; }
@@ -122,8 +122,9 @@ class RegisterFile {
   std::vector<std::uint64_t> traffic_;
   std::vector<VTime> vtime_pid_;
   std::vector<VTime> vtime_core_;
-  std::vector<bool> known_pid_;
-  std::vector<bool> known_core_;
+  // Not vector<bool>: each packet asks.
+  std::vector<std::uint8_t> known_pid_;
+  std::vector<std::uint8_t> known_core_;
   std::vector<Pid> pid_core_;
   std::uint64_t writes_ = 0;
 };

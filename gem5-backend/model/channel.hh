@@ -17,10 +17,9 @@ class Channel {
  public:
   /// A burst that was served.
   struct Served {
-    Choice choice;
-    Entry entry;  ///< as it was before
+    const Entry *left;  ///< of its entry; valid until a burst is queued
     Dram::Burst burst;
-    bool turned = false;  ///< the data bus changed its direction
+    bool turned;  ///< the data bus changed its direction
   };
 
   Channel(const ControllerOptions &o, const Timing &t)
@@ -71,20 +70,21 @@ class Channel {
     }
     const Dir d = choice_.dir;
     const Queue &q = controller_.queue(d);
-    const Entry e = q.in(slot_);
-    if (e.bursts == 1) rows_[index(d)].removing(q, slot_);
+    if (q.in(slot_).bursts == 1) rows_[index(d)].removing(q, slot_);
     out->turned = d != controller_.direction();
-    controller_.serve(choice_);
+    const Entry &e = controller_.take(choice_);
     const Dram::Burst burst = dram_.issue(e, d, bus_free_);
     keep_rows(e, d, burst.row_hit);
     bus_free_ = burst.column + dram_.timing().burst;
     // Decide again just early enough to open a row behind this burst.
     next_request_ = std::max(bus_free_ > lead_ ? bus_free_ - lead_ : 0, now);
-    out->choice = choice_;
-    out->entry = e;
+    out->left = &e;
     out->burst = burst;
     return true;
   }
+
+  /// How the last burst was chosen.
+  const Choice &choice() const { return choice_; }
 
  private:
   /// The View of core/pick.hh.
@@ -97,8 +97,12 @@ class Channel {
     Ps column_at(const Entry &e, Dir d) const { return dram.column_at(e, d); }
     Ps activate_at(const Entry &e) const { return dram.activate_at(e); }
     Ps row_to_column() const { return dram.row_to_column(); }
-    bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at) const {
-      return dram.fits_before(f, e, d, min_col_at);
+    Ps served_at(const Entry &e, Dir d, Ps min_col_at) const {
+      return dram.served_at(e, d, min_col_at);
+    }
+    Ps shortest_gap() const { return dram.shortest_gap(); }
+    bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at, Ps e_at) const {
+      return dram.fits_before(f, e, d, min_col_at, e_at);
     }
     template <class F>
     void each_hit(const Queue &q, Dir d, F f) const {
@@ -119,7 +123,7 @@ class Channel {
     const BankHeads &mine = rows_[index(d)].of(q, e.bank);
     const bool close = dram_.settle(e.bank, mine.hit != Queue::kNone, mine.miss != Queue::kNone);
     if (close) row_closed(e.bank);
-    again_ = e.bursts != 1 && !close;
+    again_ = e.bursts != 0 && !close;
   }
 
   /// See Controller::repeats().

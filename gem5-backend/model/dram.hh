@@ -73,25 +73,31 @@ class Dram {
 
   // The View of core/pick.hh, without its heads. The present is the time of the last
   // refresh() call.
-  bool ready(const Entry &e) const { return limits_[banks_[e.bank].rank].busy_until <= now_; }
+  bool ready(const Entry &e) const {
+    return all_ready_at_ <= now_ || limits_[banks_[e.bank].rank].busy_until <= now_;
+  }
   bool row_hit(const Entry &e) const { return banks_[e.bank].row == e.row; }
   Ps row_to_column() const { return t_.rcd; }
   Ps column_at(const Entry &e, Dir d) const { return column_at(banks_[e.bank], d); }
   Ps activate_at(const Entry &e) const {
     const Bank &b = banks_[e.bank];
-    const Ps precharged = b.row == kClosed ? now_ : std::max(b.precharge_at, now_) + t_.rp;
-    return std::max(precharged, act_at(b));
+    const Ps at = std::max(act_at(b), now_);
+    return b.row == kClosed ? at : std::max(at, std::max(b.precharge_at, now_) + t_.rp);
   }
+  /// When an entry's column command can come if it is next.
+  Ps served_at(const Entry &e, Dir d, Ps min_col_at) const {
+    return std::max(served_at(e, d), min_col_at);
+  }
+  Ps shortest_gap() const { return t_.burst; }
 
   /// Whether f can be served now without delaying e. e waits for another bank, in the same
-  /// direction.
-  bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at) const {
+  /// direction, and is served at a time.
+  bool fits_before(const Entry &f, const Entry &e, Dir d, Ps min_col_at, Ps e_at) const {
     const Bank &mine = banks_[f.bank], &its = banks_[e.bank];
     const bool same_group = mine.group == its.group, same_rank = mine.rank == its.rank;
     const unsigned i = index(d);
     const Ps gap = std::max((same_rank ? in_rank_ : far_)[i][i], same_group ? in_group_[i][i] : 0);
-    if (std::max(served_at(f, d), min_col_at) + gap > std::max(served_at(e, d), min_col_at))
-      return false;
+    if (served_at(f, d, min_col_at) + gap > e_at) return false;
     return row_hit(f) || row_hit(e) || !same_rank ||
            activate_after(f, same_group) <= activate_at(e);
   }
@@ -269,6 +275,7 @@ class Dram {
       b.row = kClosed;
     }
     busy_until = idle + t_.rfc;
+    all_ready_at_ = std::max(all_ready_at_, busy_until);
     for (unsigned i = 0; i < t_.banks; i++) banks_[rank * t_.banks + i].act_at = busy_until;
     due += t_.refi;
     refreshes_++;
@@ -288,6 +295,7 @@ class Dram {
   std::vector<Window> windows_;  // by rank
   Ps now_ = 0;
   Ps next_refresh_;
+  Ps all_ready_at_ = 0;  // the end of the last refresh that began
   std::uint64_t refreshes_ = 0;
   std::uint64_t activates_ = 0;
 };

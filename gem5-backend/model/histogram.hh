@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <numeric>
 
 #include "core/units.hh"
 
@@ -14,18 +15,20 @@ class Histogram {
  public:
   void add(Ps value) {
     counts_[bucket(value)]++;
-    count_++;
     if (value > max_) max_ = value;
   }
 
-  std::uint64_t count() const { return count_; }
+  std::uint64_t count() const {
+    return std::accumulate(counts_.begin(), counts_.end(), std::uint64_t{0});
+  }
   Ps max() const { return max_; }
 
   /// Upper edge of the bucket that holds the given percentile (0..100), at most
   /// 6.25 % above the exact value; 0 when empty.
   Ps percentile(double p) const {
-    if (count_ == 0) return 0;
-    const double want = p / 100.0 * static_cast<double>(count_);
+    const std::uint64_t all = count();
+    if (all == 0) return 0;
+    const double want = p / 100.0 * static_cast<double>(all);
     std::uint64_t seen = 0;
     for (unsigned i = 0; i < counts_.size(); i++) {
       seen += counts_[i];
@@ -41,9 +44,8 @@ class Histogram {
   static constexpr unsigned kSub = 16;
 
   static unsigned bucket(Ps v) {
-    if (v < kSub) return static_cast<unsigned>(v);
-    const unsigned top = 63 - static_cast<unsigned>(__builtin_clzll(v));
-    return (top - 3) * kSub + static_cast<unsigned>((v >> (top - 4)) & (kSub - 1));
+    const unsigned shift = 59 - static_cast<unsigned>(__builtin_clzll(v | kSub));
+    return shift * kSub + static_cast<unsigned>(v >> shift);
   }
 
   static Ps edge(unsigned i) {
@@ -53,7 +55,6 @@ class Histogram {
   }
 
   std::array<std::uint64_t, 61 * kSub> counts_{};
-  std::uint64_t count_ = 0;
   Ps max_ = 0;
 };
 

@@ -108,18 +108,15 @@ class Memory {
                     std::min(acks_.front_time(), decide_at_));
   }
 
-  /// Runs the next event alone. There must be one.
-  void run_next() {
-    now_ = std::max(now_, next_event());
+  /// Runs the next event, which is at a time, alone.
+  void run_next(Ps at) {
+    now_ = std::max(now_, at);
     step();
   }
 
   /// Runs everything up to and including time to.
   void advance(Ps to) {
-    for (Ps t = next_event(); t <= to && t != kNever; t = next_event()) {
-      now_ = std::max(now_, t);
-      step();
-    }
+    for (Ps t = next_event(); t <= to && t != kNever; t = next_event()) run_next(t);
     if (to > now_) now_ = to;
   }
 
@@ -285,24 +282,31 @@ class Memory {
   }
 
   void served(const Channel::Served &s) {
-    const Entry &e = s.entry;
-    const Dir d = s.choice.dir;
+    const Dir d = channel_.choice().dir;
+    const std::uint16_t handle = s.left->handle;
     stats_.turnarounds += s.turned;
     stats_.bursts[index(d)]++;
     stats_.row_hits[index(d)] += s.burst.row_hit;
-    stats_.aged += s.choice.aged;
-    stats_.wait[index(d)].add(s.burst.column - e.arrival);
-    if (observer_ != nullptr) observer_->issued(now_, e, s.choice, s.burst);
+    stats_.aged += channel_.choice().aged;
+    stats_.wait[index(d)].add(s.burst.column - s.left->arrival);
+    if (observer_ != nullptr) tell(s);
+    Slot &slot = slots_[handle];
     if (d == Dir::write) {
-      waiting_writes_.remove(slots_[e.handle].burst++);
-      if (e.bursts == 1) release(e.handle);
+      waiting_writes_.remove(slot.burst++);
+      if (s.left->bursts == 0) release(handle);
       offer_room(Dir::write);
       return;
     }
-    const Timing &t = timing();
     data_.push(s.burst.data_end, 0);
-    if (--slots_[e.handle].left == 0)
-      replies_.push(s.burst.data_end + t.frontend + t.backend, e.handle);
+    if (--slot.left == 0)
+      replies_.push(s.burst.data_end + timing().frontend + timing().backend, handle);
+  }
+
+  void tell(const Channel::Served &s) {
+    Entry was = *s.left;
+    was.seq--;
+    was.bursts++;
+    observer_->issued(now_, was, channel_.choice(), s.burst);
   }
 
   std::uint16_t acquire() { return free_[used_++]; }

@@ -76,16 +76,15 @@ class RowHeads {
   }
 
   void closed(const Queue &q, unsigned bank) {
+    const Slot first = q.first_of(bank);
+    if (first == Queue::kNone && !stale_.holds(bank)) return;
     stale_.remove(bank);
-    set(bank, {Queue::kNone, q.first_of(bank)});
+    set(bank, {Queue::kNone, first});
   }
 
   void opened(const Queue &q, unsigned bank, std::uint32_t row) {
     banks_[bank].row = row;
-    if (q.first_of(bank) != Queue::kNone)
-      stale_.add(bank);
-    else
-      set(bank, {});
+    if (q.first_of(bank) != Queue::kNone) stale_.add(bank);
   }
 
  private:
@@ -107,10 +106,10 @@ class RowHeads {
   }
 
   void look_at_stale(const Queue &q) {
-    stale_.each([&](unsigned bank) { look(q, bank); });
+    if (!stale_.empty()) stale_.each([&](unsigned bank) { look(q, bank); });
   }
 
-  void look(const Queue &q, unsigned bank) {
+  [[gnu::noinline]] void look(const Queue &q, unsigned bank) {
     const std::uint32_t row = banks_[bank].row;
     stale_.remove(bank);
     BankHeads heads;

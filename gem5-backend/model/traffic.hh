@@ -63,11 +63,13 @@ class Traffic final : private Listener {
     for (;;) {
       // Memory goes first on a tie, so that an answer can free a line.
       const Ps at = first_.next(), memory_at = memory_.next_event();
-      if (std::min(at, memory_at) > to || std::min(at, memory_at) == kNever) break;
-      if (memory_at <= at)
-        memory_.run_next();
-      else
+      if (memory_at <= at) {
+        if (memory_at > to || memory_at == kNever) break;
+        memory_.run_next(memory_at);
+      } else {
+        if (at > to) break;
         issue(first_.first(), at);
+      }
     }
     memory_.advance(to);
   }

@@ -15,14 +15,19 @@ class WriteIndex {
  public:
   WriteIndex() { table_.fill(kNone); }
 
-  bool holds(std::uint64_t burst) const { return table_[find(burst)] == burst; }
+  bool holds(std::uint64_t burst) const { return members_ != 0 && table_[find(burst)] == burst; }
 
-  void add(std::uint64_t burst) { table_[find(burst)] = burst; }
+  /// burst: not a member yet.
+  void add(std::uint64_t burst) {
+    table_[find(burst)] = burst;
+    members_++;
+  }
 
   void remove(std::uint64_t burst) {
     unsigned hole = find(burst);
     if (table_[hole] != burst) return;
     table_[hole] = kNone;
+    members_--;
     // Close the gap, or members behind it could not be found any more.
     for (unsigned i = (hole + 1) % kSize; table_[i] != kNone; i = (i + 1) % kSize) {
       const unsigned home = hash(table_[i]);
@@ -48,6 +53,7 @@ class WriteIndex {
   }
 
   std::array<std::uint64_t, kSize> table_;
+  unsigned members_ = 0;
 };
 
 }  // namespace drfq

@@ -40,7 +40,9 @@ struct FakeBanks : PlainView<FakeBanks> {
   Ps activate_at(const Entry &e) const { return activate[e.bank]; }
   Ps row_to_column() const { return 15000; }
   static constexpr bool kTellsFit = true;
-  bool fits_before(const Entry &f, const Entry &, Dir, Ps) const { return fits[f.bank]; }
+  Ps served_at(const Entry &, Dir, Ps min_col_at) const { return min_col_at; }
+  Ps shortest_gap() const { return 0; }
+  bool fits_before(const Entry &f, const Entry &, Dir, Ps, Ps) const { return fits[f.bank]; }
 };
 
 TEST(QueueOrder, EntriesAreInOrderOfVirtualTimeThenArrival) {
@@ -51,7 +53,8 @@ TEST(QueueOrder, EntriesAreInOrderOfVirtualTimeThenArrival) {
     for (std::uint64_t seq = 0; seq < 400; seq++) {
       if (q.size() == 128 || (q.size() > 0 && rng() % 3 == 0)) {
         const unsigned place = rng() % q.size();
-        EXPECT_EQ(q.remove(place).seq, model[place].seq);
+        EXPECT_EQ(q.at(place).seq, model[place].seq);
+        q.remove(place);
         model.erase(model.begin() + place);
       } else {
         const Entry e = entry(rng() % 5, seq);
