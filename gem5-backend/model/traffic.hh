@@ -32,8 +32,7 @@ class Traffic final : private Listener {
   std::size_t add(const AgentOptions &o) {
     agents_.emplace_back(o, static_cast<std::uint32_t>(agents_.size()));
     first_.add();
-    for (Refused &r : refused_) r.waiters.reserve(agents_.size());
-    retry_.reserve(agents_.size());
+    for (Refused &r : refused_) r.waiters.reserve(2 * agents_.size());
     schedule(agents_.size() - 1);
     return agents_.size() - 1;
   }
@@ -77,16 +76,22 @@ class Traffic final : private Listener {
  private:
   /// An agent whose packet was refused, and what is known of the packet.
   struct Waiter {
-    std::size_t agent;
-    unsigned bursts;
+    std::uint32_t agent;
+    std::uint32_t bursts;
     VTime vtime;  ///< the lowest that it can have
+
+    void lower_to(const Waiter &w) {
+      bursts = std::min(bursts, w.bursts);
+      vtime = std::min(vtime, w.vtime);
+    }
   };
+  static constexpr Waiter kNone = {0, ~0u, ~VTime{0}};
 
   /// Those of one direction, oldest first.
   struct Refused {
     std::vector<Waiter> waiters;
-    unsigned bursts = ~0u;           ///< the fewest
-    VTime vtime = ~VTime{0};         ///< the lowest
+    std::size_t first = 0;           ///< those before it are gone
+    Waiter least = kNone;            ///< the fewest bursts and the lowest virtual time
     std::uint64_t vtime_writes = 0;  ///< of the registers, when the first came
   };
 
@@ -115,14 +120,19 @@ class Traffic final : private Listener {
 
   Waiter waiter(std::size_t i) const {
     const Packet &p = agents_[i].pending();
-    return {i, memory_.bursts_of(p), memory_.lowest_vtime(p)};
+    return {static_cast<std::uint32_t>(i), memory_.bursts_of(p), memory_.lowest_vtime(p)};
   }
 
   void keep(Refused *r, const Waiter &w) {
-    if (r->waiters.empty()) *r = {std::move(r->waiters), ~0u, ~VTime{0}, vtime_writes()};
+    if (r->first == r->waiters.size()) {
+      *r = {std::move(r->waiters), 0, kNone, vtime_writes()};
+      r->waiters.clear();
+    } else if (r->waiters.size() == r->waiters.capacity()) {
+      r->waiters.erase(r->waiters.begin(), r->waiters.begin() + static_cast<long>(r->first));
+      r->first = 0;
+    }
     r->waiters.push_back(w);
-    r->bursts = std::min(r->bursts, w.bursts);
-    r->vtime = std::min(r->vtime, w.vtime);
+    r->least.lower_to(w);
   }
 
   void completed(const Completion &c) override {
@@ -139,36 +149,51 @@ class Traffic final : private Listener {
   /// Whether none of these can be accepted.
   bool hopeless(Dir d, const Refused &r) const {
     return ports_ == Ports::multi && r.vtime_writes == vtime_writes() &&
-           memory_.refuses_all(d, r.bursts, r.vtime);
+           memory_.refuses_all(d, r.least.bursts, r.least.vtime);
   }
 
   /// Sends refused packets again. With hundreds of agents nearly all are refused again, so a packet
   /// is not sent if one was refused and this one cannot be accepted either.
   void retry(Dir d, Ps at) {
     Refused &r = refused_by(d);
-    const Refused before = {{}, r.bursts, r.vtime, r.vtime_writes};
-    retry_.swap(r.waiters);
-    r.waiters.clear();
-    const bool known = ports_ == Ports::multi && before.vtime_writes == vtime_writes();
-    bool refused = false;
-    for (const Waiter *w = retry_.data(), *end = w + retry_.size(); w != end; w++) {
-      if (refused && known && memory_.refuses_all(d, w->bursts, w->vtime)) {
-        keep(&r, *w);
-        continue;
+    const Waiter before = r.least;
+    const bool known = ports_ == Ports::multi && r.vtime_writes == vtime_writes();
+    const auto begin = r.waiters.begin() + static_cast<long>(r.first), end = r.waiters.end();
+    auto kept = begin;        // the end of those that are refused again
+    Waiter least = kNone;     // of those
+    Waiter hopeless = kNone;  // one that cannot be accepted now
+    for (auto w = begin; w != end; ++w) {
+      if (kept == begin || !known || !cannot(d, *w, &hopeless)) {
+        if (send(w->agent, at)) {
+          schedule(w->agent);
+          hopeless = kNone;
+          continue;
+        }
+        *w = waiter(w->agent);
+        if (known && memory_.refuses_all(d, before.bursts, before.vtime)) {
+          least.lower_to(before);
+          r.first =
+              static_cast<std::size_t>(std::move_backward(begin, kept, w) - r.waiters.begin());
+          kept = end;
+          break;
+        }
       }
-      if (send(w->agent, at)) {
-        schedule(w->agent);
-        continue;
-      }
-      refused = true;
-      keep(&r, waiter(w->agent));
-      if (!hopeless(d, before)) continue;
-      r.waiters.insert(r.waiters.end(), w + 1, end);
-      r.bursts = std::min(r.bursts, before.bursts);
-      r.vtime = std::min(r.vtime, before.vtime);
-      break;
+      least.lower_to(*w);
+      if (kept != w) *kept = *w;
+      ++kept;
     }
-    retry_.clear();
+    r.waiters.erase(kept, end);
+    r.least = least;
+    r.vtime_writes = vtime_writes();
+  }
+
+  /// Whether a waiter's packet would be refused. hopeless: the last of which this is known since a
+  /// packet was accepted; it answers for those of no fewer bursts and no lower a virtual time.
+  bool cannot(Dir d, const Waiter &w, Waiter *hopeless) const {
+    if (w.bursts >= hopeless->bursts && w.vtime >= hopeless->vtime) return true;
+    if (!memory_.refuses_all(d, w.bursts, w.vtime)) return false;
+    *hopeless = w;
+    return true;
   }
 
   Memory memory_;
@@ -177,7 +202,6 @@ class Traffic final : private Listener {
   FirstAgent first_;
   std::uint64_t turns_ = 0;
   Refused refused_[2];
-  std::vector<Waiter> retry_;
 };
 
 }  // namespace drfq
