@@ -97,19 +97,13 @@ class Controller {
   /// it had on arrival. Returns their slot in the queue.
   Queue::Slot enqueue(Dir d, const Attribution &attribution, Ps now, std::uint16_t bank,
                       std::uint32_t row, std::uint16_t handle, unsigned bursts = 1) {
-    Entry e;
-    e.vtime = lvtf_ ? attribution.vtime : 0;
-    e.seq = next_seq_;
+    const std::uint64_t seq = next_seq_;
     next_seq_ += bursts;
-    e.arrival = now;
-    e.bank = bank;
-    e.row = row;
-    e.handle = handle;
-    e.pid = static_cast<std::uint16_t>(attribution.pid);
-    e.bursts = static_cast<std::uint16_t>(bursts);
     if (shares_) owners_.queued(attribution.pid, d, bursts);
     if (options_.aging != 0) overdue_after_ = std::min(overdue_after_, now + options_.aging);
-    return queues_[index(d)].insert(e);
+    return queues_[index(d)].insert({lvtf_ ? attribution.vtime : 0, seq, now, row, bank, handle,
+                                     static_cast<std::uint16_t>(attribution.pid),
+                                     static_cast<std::uint16_t>(bursts)});
   }
 
   /// Whether a direction refuses every packet of no fewer bursts and no lower a virtual time. False
@@ -131,13 +125,11 @@ class Controller {
   /// The next burst, if one can be served. bus_free: when the data bus is next free;
   /// turnaround: what a change to each direction adds (both for frfcfs only).
   template <class View>
-  Choice choose(const View &view, Ps now, Ps bus_free, const Ps (&turnaround)[2],
-                bool drain = false) {
-    Choice c;
-    if (is_overdue(now)) {
-      c = overdue(view, now);
-      if (c.found) return c;
-    }
+  const Choice &choose(const View &view, Ps now, Ps bus_free, const Ps (&turnaround)[2],
+                       bool drain = false) {
+    Choice &c = choice_;
+    c.aged = is_overdue(now) && overdue(view, now);
+    if (c.aged) return c;
     c.dir = choose_direction(drain);
     const Queue &q = queue(c.dir);
     const Ps turn = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
@@ -155,13 +147,17 @@ class Controller {
     return c;
   }
 
-  /// Whether choose() would take the next burst of the entry that choice c took. Since then, no
+  /// What choose() returned last.
+  const Choice &choice() const { return choice_; }
+
+  /// Whether choose() would take the next burst of the entry that it took last. Since then, no
   /// entry came before that one, and no row opened or closed but its own. alone(): whether no other
   /// bank has a row hit in its direction, and its bursts leave no gap on the bus.
   template <class F>
-  bool repeats(const Choice &c, Ps now, bool drain, F alone) const {
-    return c.picked && owed_[index(c.dir)].bursts == 0 && !is_overdue(now) &&
-           choose_direction(drain) == c.dir && (first_ready() || alone());
+  bool repeats(Ps now, bool drain, F alone) const {
+    const Dir d = choice_.dir;
+    return choice_.picked && owed_[index(d)].bursts == 0 && !is_overdue(now) &&
+           choose_direction(drain) == d && (first_ready() || alone());
   }
 
   /// Takes the chosen entry's first burst out of its queue and turns the bus if needed. Returns
@@ -237,10 +233,10 @@ class Controller {
   /// Whether an entry may have waited longer than the aging bound.
   bool is_overdue(Ps now) const { return now > overdue_after_ && lvtf_; }
 
-  /// The entry that waited longer than the aging bound, if there is one.
+  /// Chooses the entry that waited longer than the aging bound, if there is one.
   template <class View>
-  Choice overdue(const View &view, Ps now) {
-    Choice c;
+  bool overdue(const View &view, Ps now) {
+    Choice &c = choice_;
     // overdue_after_ only says that nothing is older; look again.
     overdue_after_ = kNever;
     for (Dir d : {Dir::read, Dir::write}) {
@@ -254,8 +250,8 @@ class Controller {
       c.place = place;
     }
     c.found = now > overdue_after_ && view.ready(queue(c.dir).at(c.place));
-    c.aged = c.found;
-    return c;
+    c.picked = false;
+    return c.found;
   }
 
   ControllerOptions options_;
@@ -269,7 +265,8 @@ class Controller {
   unsigned run_ = 0;
   Dir decided_ = Dir::read;  // frfcfs: after the last burst
   std::uint64_t next_seq_ = 0;
-  LowestLately lately_;        // of owners whose virtual time is known
+  LowestLately lately_;  // of owners whose virtual time is known
+  Choice choice_;
   Ps overdue_after_ = kNever;  // until then, no entry has waited longer than the aging bound
 };
 

@@ -48,7 +48,7 @@ class Channel {
         controller_.enqueue(d, attribution, now, place.bank, place.row, handle, bursts);
     const Queue &q = controller_.queue(d);
     rows_[index(d)].added(q, slot, dram_.is_open(place.bank, place.row));
-    if (d == choice_.dir && again_ && before(q.in(slot), q.in(slot_))) again_ = false;
+    if (again_ && d == choice().dir && before(q.in(slot), q.in(slot_))) again_ = false;
   }
 
   /// Starts the refreshes that are due. Call before serve().
@@ -62,17 +62,17 @@ class Channel {
   /// Chooses the data bus's next burst and issues it; false when none can be served now. drain:
   /// the host empties the write queue.
   bool serve(Ps now, bool drain, Served *out) {
-    if (!again_ || !controller_.repeats(choice_, now, drain, [this] { return is_alone(); })) {
+    if (!again_ || !controller_.repeats(now, drain, [this] { return is_alone(); })) {
       again_ = false;
-      choice_ = controller_.choose(View{dram_, rows_}, now, bus_free_, turnaround_, drain);
-      if (!choice_.found) return false;
-      slot_ = controller_.queue(choice_.dir).slot_at(choice_.place);
+      controller_.choose(View{dram_, rows_}, now, bus_free_, turnaround_, drain);
+      if (!choice().found) return false;
+      slot_ = controller_.queue(choice().dir).slot_at(choice().place);
     }
-    const Dir d = choice_.dir;
+    const Dir d = choice().dir;
     const Queue &q = controller_.queue(d);
     if (q.in(slot_).bursts == 1) rows_[index(d)].removing(q, slot_);
     out->turned = d != controller_.direction();
-    const Entry &e = controller_.take(choice_);
+    const Entry &e = controller_.take(choice());
     const Dram::Burst burst = dram_.issue(e, d, bus_free_);
     keep_rows(e, d, burst.row_hit);
     bus_free_ = burst.column + dram_.timing().burst;
@@ -84,7 +84,7 @@ class Channel {
   }
 
   /// How the last burst was chosen.
-  const Choice &choice() const { return choice_; }
+  const Choice &choice() const { return controller_.choice(); }
 
  private:
   /// The View of core/pick.hh.
@@ -128,8 +128,8 @@ class Channel {
 
   /// See Controller::repeats().
   bool is_alone() {
-    const Queue &q = controller_.queue(choice_.dir);
-    return seamless_ && rows_[index(choice_.dir)].only_hits_of(q, q.in(slot_).bank);
+    const Queue &q = controller_.queue(choice().dir);
+    return seamless_ && rows_[index(choice().dir)].only_hits_of(q, q.in(slot_).bank);
   }
 
   void row_closed(unsigned bank) {
@@ -142,8 +142,7 @@ class Channel {
   Ps turnaround_[2];
   Ps lead_;               ///< from a request to a column command in a row that is not open
   bool seamless_ = true;  ///< bursts of one row leave no gap on the bus
-  // What was served last. Its entry's next burst follows it while nothing can come between.
-  Choice choice_;
+  // The entry that was served last. Its next burst follows while nothing can come between.
   Queue::Slot slot_ = 0;
   bool again_ = false;   ///< its entry waits for its open row
   Ps bus_free_ = 0;      ///< earliest column command for the data bus

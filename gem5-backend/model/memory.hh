@@ -126,9 +126,11 @@ class Memory {
 
   /// A read packet until it is answered, or an entry of the write queue until it is served.
   struct Slot {
-    Completion done;
-    std::uint64_t burst = 0;  ///< writes: address of the first burst that waits
+    std::uint64_t cookie = 0;
+    Ps accepted = 0;
+    std::uint32_t port = 0;
     unsigned left = 0;        ///< reads: bursts that are not on the bus yet
+    std::uint64_t burst = 0;  ///< writes: address of the first burst that waits
   };
 
   const Timing &timing() const { return channel_.dram().timing(); }
@@ -145,13 +147,15 @@ class Memory {
       offer_room(Dir::read);
     } else if (replies_.front_time() <= now_) {
       const std::uint16_t handle = replies_.pop();
-      const Completion done = finish(&slots_[handle].done);
+      const Slot &slot = slots_[handle];
+      const Completion done{slot.cookie, slot.port, Dir::read, slot.accepted, now_};
       release(handle);
       if (listener_ != nullptr) listener_->completed(done);
     } else if (acks_.front_time() <= now_) {
       Completion done = acks_.pop();
       const bool was_full = acks_.size() + 1 == kAcks;
-      if (listener_ != nullptr) listener_->completed(finish(&done));
+      done.at = now_;
+      if (listener_ != nullptr) listener_->completed(done);
       if (was_full) {
         offer_room(Dir::read);
         offer_room(Dir::write);
@@ -159,11 +163,6 @@ class Memory {
     } else {
       decide();
     }
-  }
-
-  const Completion &finish(Completion *c) {
-    c->at = now_;
-    return *c;
   }
 
   void offer_room(Dir d) {
@@ -196,11 +195,10 @@ class Memory {
     holder_ = kNoPort;
     stats_.packets[index(p.dir)]++;
     stats_.bytes[index(p.dir)][v.attribution.pid] += p.bytes;
-    const Completion done{p.cookie, p.port, p.dir, now_, 0};
     if (p.dir == Dir::write)
-      accept_write(v.attribution, done, first, last);
+      accept_write(v.attribution, p, first, last);
     else
-      accept_read(v.attribution, done, first, last);
+      accept_read(v.attribution, p, first, last);
     wake(now_);
     return Admission::accepted;
   }
@@ -211,7 +209,7 @@ class Memory {
     return used_ + writes.size() - writes.entries();
   }
 
-  void accept_write(const Attribution &attribution, const Completion &done, std::uint64_t first,
+  void accept_write(const Attribution &attribution, const Packet &p, std::uint64_t first,
                     std::uint64_t last) {
     // A write merges into a burst that already waits at its address and takes its place.
     stats_.merged += each_run(first, last, [&](std::uint64_t from, unsigned bursts) {
@@ -220,21 +218,32 @@ class Memory {
       for (unsigned i = 0; i < bursts; i++) waiting_writes_.add(from + i);
       enqueue(Dir::write, attribution, from, bursts, handle);
     });
-    acks_.push(now_ + timing().frontend, done);
+    acknowledge(p);
   }
 
-  void accept_read(const Attribution &attribution, const Completion &done, std::uint64_t first,
+  void accept_read(const Attribution &attribution, const Packet &p, std::uint64_t first,
                    std::uint64_t last) {
     const std::uint16_t handle = acquire();
     const unsigned forwarded = each_run(first, last, [&](std::uint64_t from, unsigned bursts) {
       enqueue(Dir::read, attribution, from, bursts, handle);
     });
     stats_.forwarded += forwarded;
-    slots_[handle].done = done;
-    slots_[handle].left = static_cast<unsigned>(last - first + 1) - forwarded;
-    if (slots_[handle].left != 0) return;
-    release(handle);
-    acks_.push(now_ + timing().frontend, done);
+    const unsigned left = static_cast<unsigned>(last - first + 1) - forwarded;
+    if (left == 0) {
+      release(handle);
+      acknowledge(p);
+      return;
+    }
+    Slot &slot = slots_[handle];
+    slot.cookie = p.cookie;
+    slot.accepted = now_;
+    slot.port = p.port;
+    slot.left = left;
+  }
+
+  /// Answers a packet that waits for no read.
+  void acknowledge(const Packet &p) {
+    acks_.push(now_ + timing().frontend, {p.cookie, p.port, p.dir, now_, 0});
   }
 
   /// Calls f with each run of bursts that have one place and do not wait in the write queue: the

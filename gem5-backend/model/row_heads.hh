@@ -79,7 +79,7 @@ class RowHeads {
     const Slot first = q.first_of(bank);
     if (first == Queue::kNone && !stale_.holds(bank)) return;
     stale_.remove(bank);
-    set(bank, {Queue::kNone, first});
+    set(bank, Queue::kNone, first);
   }
 
   void opened(const Queue &q, unsigned bank, std::uint32_t row) {
@@ -93,16 +93,17 @@ class RowHeads {
     std::uint32_t row = 0;  // the open row; has no meaning while the bank is closed
   };
 
-  void set(unsigned bank, const BankHeads &heads) {
-    banks_[bank].heads = heads;
+  void set(unsigned bank, Slot hit, Slot miss) {
+    banks_[bank].heads.hit = hit;
+    banks_[bank].heads.miss = miss;
     const auto keep = [bank](BankSet *set, Slot head) {
       if (head != Queue::kNone)
         set->add(bank);
       else
         set->remove(bank);
     };
-    keep(&hits_, heads.hit);
-    keep(&misses_, heads.miss);
+    keep(&hits_, hit);
+    keep(&misses_, miss);
   }
 
   void look_at_stale(const Queue &q) {
@@ -112,13 +113,14 @@ class RowHeads {
   [[gnu::noinline]] void look(const Queue &q, unsigned bank) {
     const std::uint32_t row = banks_[bank].row;
     stale_.remove(bank);
-    BankHeads heads;
+    Slot hit = Queue::kNone, miss = Queue::kNone;
     for (Slot s = q.first_of(bank); s != Queue::kNone; s = q.next_of(s)) {
-      Slot &first = q.in(s).row == row ? heads.hit : heads.miss;
-      if (first == Queue::kNone) first = s;
-      if (heads.hit != Queue::kNone && heads.miss != Queue::kNone) break;
+      const bool hits = q.in(s).row == row;
+      if (hits && hit == Queue::kNone) hit = s;
+      if (!hits && miss == Queue::kNone) miss = s;
+      if (hit != Queue::kNone && miss != Queue::kNone) break;
     }
-    set(bank, heads);
+    set(bank, hit, miss);
   }
 
   std::vector<Bank> banks_;
