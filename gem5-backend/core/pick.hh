@@ -7,6 +7,7 @@
 //   Ps column_at(const Entry &, Dir)   earliest column command its bank allows
 //   Ps activate_at(const Entry &)      earliest activate of its row, precharge included
 //   Ps row_to_column()                 tRCD
+//   Ps no_activate_before()            a time that no activate precedes; PlainView has one
 //   void each_hit(const Queue &, Dir, F)   calls F with the first hit of each bank: its slot
 //   void each_miss(const Queue &, Dir, F)  the same of the first miss
 //   static constexpr bool kTellsFit    whether it has the next three, which `fill` needs
@@ -50,6 +51,7 @@ BankHeads search_heads(const Queue &q, unsigned bank, const View &view) {
 template <class View>
 struct PlainView {
   static constexpr bool kTellsFit = false;
+  Ps no_activate_before() const { return 0; }
   template <class F>
   void each_hit(const Queue &q, Dir, F f) const {
     each(q, &BankHeads::hit, f);
@@ -102,11 +104,15 @@ class EarliestBanks {
   EarliestBanks(Ps min_col_at, Ps row_to_column)
       : min_col_at_(min_col_at), row_to_column_(row_to_column) {}
 
+  /// Whether no bank's next activate costs less. least: no activate is earlier.
+  bool is_least(Ps act, Ps column, Ps least) const {
+    return is_seamless(act, column) || (act == least && act + row_to_column_ > min_col_at_);
+  }
+
   /// slot, seq: the oldest miss of a bank; act: its activate; column: what the bank allows besides.
   void consider(Queue::Slot slot, std::uint64_t seq, Ps act, Ps column) {
     // All that leave no gap on the bus cost the same, and less than any other.
-    const bool seamless = std::max(column, act + row_to_column_) <= min_col_at_;
-    const Ps cost = seamless ? 0 : act + 1;
+    const Ps cost = is_seamless(act, column) ? 0 : act + 1;
     const bool first = cost < cost_ || (cost == cost_ && seq < seq_);
     cost_ = first ? cost : cost_;
     seq_ = first ? seq : seq_;
@@ -121,6 +127,10 @@ class EarliestBanks {
   }
 
  private:
+  bool is_seamless(Ps act, Ps column) const {
+    return std::max(column, act + row_to_column_) <= min_col_at_;
+  }
+
   Ps min_col_at_, row_to_column_;
   Ps cost_ = kNever;
   std::uint64_t seq_ = 0;
@@ -133,8 +143,9 @@ inline VTime most_vtime(const Queue &q, Among among) {
 }
 
 template <class View>
-Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at, VTime most) {
+Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at, Among among) {
   Hits h;
+  const VTime most = most_vtime(q, among);
   view.each_hit(q, dir, [&](Queue::Slot s) {
     const Entry &e = q.in(s);
     if (e.vtime > most || !view.ready(e)) return;
@@ -144,9 +155,31 @@ Hits oldest_hits(const Queue &q, Dir dir, const View &view, Ps min_col_at, VTime
   return h;
 }
 
+/// Looks at the first entries of the lowest virtual time, oldest first, for a miss that no other
+/// can precede. `earliest` stays empty when there is none.
 template <class View>
-EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at, VTime most) {
+void look_at_oldest(const Queue &q, Dir dir, const View &view, EarliestBanks *earliest) {
+  constexpr unsigned kLooks = 8;
+  const Ps least = view.no_activate_before();
+  const VTime most = q.head().vtime;
+  for (unsigned place = 0; place < kLooks && place < q.entries(); place++) {
+    const Entry &e = q.at(place);
+    if (e.vtime != most) return;
+    if (view.row_hit(e) || !view.ready(e)) continue;
+    const Ps act = view.activate_at(e), column = view.column_at(e, dir);
+    if (!earliest->is_least(act, column, least)) continue;
+    earliest->consider(q.slot_at(place), e.seq, act, column);
+    return;
+  }
+}
+
+template <class View>
+EarliestBanks earliest_banks(const Queue &q, Dir dir, const View &view, Ps min_col_at,
+                             Among among) {
   EarliestBanks earliest(min_col_at, view.row_to_column());
+  if (among == Among::lowest_vtime) look_at_oldest(q, dir, view, &earliest);
+  if (earliest.oldest() != Queue::kNone) return earliest;
+  const VTime most = most_vtime(q, among);
   view.each_miss(q, dir, [&](Queue::Slot s) {
     const Entry &e = q.in(s);
     if (e.vtime > most || !view.ready(e)) return;
@@ -170,11 +203,10 @@ unsigned pick_frfcfs(const Queue &q, Dir dir, const View &view, Ps min_col_at, P
   if (among == Among::lowest_vtime && view.row_hit(head) &&
       view.column_at(head, dir) <= min_col_at && view.ready(head))
     return 0;
-  const VTime most = detail::most_vtime(q, among);
-  const detail::Hits hits = detail::oldest_hits(q, dir, view, min_col_at, most);
+  const detail::Hits hits = detail::oldest_hits(q, dir, view, min_col_at, among);
   Queue::Slot chosen = hits.seamless;
   if (chosen == Queue::kNone) {
-    const auto earliest = detail::earliest_banks(q, dir, view, min_col_at, most);
+    const auto earliest = detail::earliest_banks(q, dir, view, min_col_at, among);
     const bool open_row = hits.late == Queue::kNone || earliest.hidden(now);
     chosen = open_row && earliest.oldest() != Queue::kNone ? earliest.oldest() : hits.late;
   }

@@ -97,6 +97,7 @@ class Channel {
     Ps column_at(const Entry &e, Dir d) const { return dram.column_at(e, d); }
     Ps activate_at(const Entry &e) const { return dram.activate_at(e); }
     Ps row_to_column() const { return dram.row_to_column(); }
+    Ps no_activate_before() const { return dram.no_activate_before(); }
     Ps served_at(const Entry &e, Dir d, Ps min_col_at) const {
       return dram.served_at(e, d, min_col_at);
     }

@@ -78,6 +78,7 @@ class Dram {
   }
   bool row_hit(const Entry &e) const { return banks_[e.bank].row == e.row; }
   Ps row_to_column() const { return t_.rcd; }
+  Ps no_activate_before() const { return t_.ranks == 1 ? std::max(now_, limits_[0].act_at) : now_; }
   Ps column_at(const Entry &e, Dir d) const { return column_at(banks_[e.bank], d); }
   Ps activate_at(const Entry &e) const {
     const Bank &b = banks_[e.bank];
