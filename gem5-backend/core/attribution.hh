@@ -29,7 +29,8 @@ class LowestLately {
  public:
   void came(VTime vtime) {
     now_ = std::min(now_, vtime);
-    if (++packets_ % 256 != 0) return;
+    if (--left_ != 0) return;
+    left_ = kPackets;
     before_ = now_;
     now_ = kNone;
   }
@@ -41,8 +42,9 @@ class LowestLately {
 
  private:
   static constexpr VTime kNone = ~VTime{0};
+  static constexpr unsigned kPackets = 256;
   VTime now_ = kNone, before_ = kNone;
-  std::uint64_t packets_ = 0;
+  unsigned left_ = kPackets;
 };
 
 /// Which process pays for a packet, and the virtual time that it is served at.

@@ -76,7 +76,7 @@ class Controller {
   const RegisterFile &registers() const { return regs_; }
   const Queue &queue(Dir d) const { return queues_[index(d)]; }
   Dir direction() const { return dir_; }
-  unsigned run() const { return run_; }
+  std::uint64_t run() const { return run_; }
 
   /// Decides on a packet. Bytes are counted on acceptance, because a refused
   /// packet comes again. The caller then enqueues each of its bursts.
@@ -100,7 +100,8 @@ class Controller {
     const std::uint64_t seq = next_seq_;
     next_seq_ += bursts;
     if (shares_) owners_.queued(attribution.pid, d, bursts);
-    if (options_.aging != 0) overdue_after_ = std::min(overdue_after_, now + options_.aging);
+    if (options_.aging != 0 && lvtf_)
+      overdue_after_ = std::min(overdue_after_, now + options_.aging);
     return queues_[index(d)].insert({lvtf_ ? attribution.vtime : 0, seq, now, row, bank, handle,
                                      static_cast<std::uint16_t>(attribution.pid),
                                      static_cast<std::uint16_t>(bursts)});
@@ -116,7 +117,8 @@ class Controller {
   /// Direction of the next burst. drain: the host empties the write queue.
   Dir choose_direction(bool drain = false) const {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);
-    if (lvtf_ && !(r.empty() && w.empty()))
+    if (lvtf_ && w.empty() && !r.empty()) return Dir::read;
+    if (lvtf_ && !w.empty())
       return lower_of(r, lowest(Dir::read), w, lowest(Dir::write), dir_, run_, options_.tie_bursts);
     if (drain && r.empty() && !w.empty()) return Dir::write;
     return options_.drain.next(r, w, lvtf_ ? options_.drain.after(r, w, dir_, run_) : decided_);
@@ -174,7 +176,7 @@ class Controller {
       dir_ = c.dir;
       run_ = 0;
     }
-    run_ += run_ != ~0u;
+    run_++;
     const Entry &left = queues_[index(c.dir)].remove(c.place);
     if (shares_) {
       owners_.served(left.pid, c.dir);
@@ -231,7 +233,7 @@ class Controller {
   bool first_ready() const { return lvtf_ && !options_.prepare; }
 
   /// Whether an entry may have waited longer than the aging bound.
-  bool is_overdue(Ps now) const { return now > overdue_after_ && lvtf_; }
+  bool is_overdue(Ps now) const { return now > overdue_after_; }
 
   /// Chooses the entry that waited longer than the aging bound, if there is one.
   template <class View>
@@ -262,7 +264,7 @@ class Controller {
   Owners owners_;  // with admission by shares only
   Owed owed_[2];
   Dir dir_ = Dir::read;
-  unsigned run_ = 0;
+  std::uint64_t run_ = 0;
   Dir decided_ = Dir::read;  // frfcfs: after the last burst
   std::uint64_t next_seq_ = 0;
   LowestLately lately_;  // of owners whose virtual time is known

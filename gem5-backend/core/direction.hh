@@ -13,7 +13,7 @@ namespace drfq {
 /// tie_run bursts, then goes to the older head. run: bursts served in the
 /// direction now. At least one queue has entries.
 inline Dir lower_of(const Queue &reads, VTime read, const Queue &writes, VTime write, Dir now,
-                    unsigned run, unsigned tie_run) {
+                    std::uint64_t run, unsigned tie_run) {
   if (writes.empty()) return Dir::read;
   if (reads.empty()) return Dir::write;
   if (read != write) return read < write ? Dir::read : Dir::write;
@@ -34,7 +34,7 @@ struct WriteDrain {
 
   /// Direction of the next burst, decided right after a burst was served. served: that
   /// burst's direction; run: bursts served in this direction since the bus turned.
-  Dir after(const Queue &reads, const Queue &writes, Dir served, unsigned run) const {
+  Dir after(const Queue &reads, const Queue &writes, Dir served, std::uint64_t run) const {
     if (served == Dir::read) {
       const bool enough = run >= min_reads || reads.empty();
       return enough && writes.size() > high(writes) ? Dir::write : Dir::read;

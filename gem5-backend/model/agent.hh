@@ -21,8 +21,9 @@ class Agent {
   };
 
   /// number: its port, in its packets.
-  Agent(const AgentOptions &o, std::uint32_t number)
-      : options_(o), generator_(o), next_allowed_(o.start), number_(number) {}
+  Agent(const AgentOptions &o, std::uint32_t number) : generator_(o), number_(number) {
+    replace(o, o.start);
+  }
 
   const Counters &counters() const { return counters_; }
   void clear_counters() { counters_ = Counters(); }
@@ -30,6 +31,7 @@ class Agent {
   /// Other options from now on.
   void replace(const AgentOptions &o, Ps now) {
     options_ = o;
+    options_.outstanding_lines = std::max(1u, o.outstanding_lines);
     generator_ = Generator(o);
     next_allowed_ = now;
   }
@@ -39,8 +41,7 @@ class Agent {
 
   /// When the agent sends its next packet; kNever while it may send none.
   Ps next_issue(Ps now) const {
-    if (waiting_ || paused_ || outstanding_ >= std::max(1u, options_.outstanding_lines))
-      return kNever;
+    if (waiting_ || paused_ || outstanding_ >= options_.outstanding_lines) return kNever;
     return generator_.active_from(std::max(now, next_allowed_));
   }
 

@@ -71,12 +71,14 @@ class Generator {
         random_(o.seed),
         array_lines_(o.array_bytes / kLineBytes ? o.array_bytes / kLineBytes : 1),
         mask_((array_lines_ & (array_lines_ - 1)) == 0 ? array_lines_ - 1 : 0) {
+    always_ = o.enabled && o.start == 0 && o.kind != Kind::cpu && o.kind != Kind::phase;
     // Runs that differ by the seed alone start at different rows and banks.
     if (o.seed != 0) position_ = random_.below(array_lines_);
   }
 
   /// The earliest time, from now on, at which the generator has a packet; kNever: never.
   Ps active_from(Ps now) const {
+    if (always_) return now;
     if (!o_.enabled || o_.kind == Kind::cpu) return kNever;
     if (now < o_.start) return o_.start;
     if (o_.kind != Kind::phase) return now;
@@ -141,7 +143,8 @@ class Generator {
   Random random_;
   std::uint64_t array_lines_;
   std::uint64_t
-      mask_;  // of array_lines_ when that is a power of two above 1, for a division is slow
+      mask_;     // of array_lines_ when that is a power of two above 1, for a division is slow
+  bool always_;  // it has a packet at any time
   std::uint64_t position_ = 0;
   std::uint64_t step_ = 0;
   std::uint64_t sent_ = 0;

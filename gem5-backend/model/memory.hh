@@ -189,7 +189,7 @@ class Memory {
     a.bytes = p.bytes;
     a.bursts = static_cast<unsigned>(last - first + 1);
     a.in_flight = data_.size();
-    if (acks_.size() == kAcks || held() + a.bursts + 1 > kSlots) return Admission::full;
+    if (acks_.size() == kAcks || lacks_slots(a.bursts)) return Admission::full;
     const Verdict v = controller().arrive(a);
     if (v.admission != Admission::accepted) return v.admission;
     holder_ = kNoPort;
@@ -203,10 +203,12 @@ class Memory {
     return Admission::accepted;
   }
 
-  /// Reads that are not answered and bursts of writes that are not served.
-  unsigned held() const {
+  /// Whether reads that are not answered and bursts of writes that are not served leave too few
+  /// slots for a packet.
+  bool lacks_slots(unsigned bursts) const {
     const Queue &writes = controller().queue(Dir::write);
-    return used_ + writes.size() - writes.entries();
+    return used_ >= kSlots - 2 * Queue::kMax &&
+           used_ + writes.size() - writes.entries() + bursts + 1 > kSlots;
   }
 
   void accept_write(const Attribution &attribution, const Packet &p, std::uint64_t first,
