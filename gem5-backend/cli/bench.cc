@@ -4,6 +4,7 @@
 #include <ctime>
 
 #include "cli/commands.hh"
+#include "host/scenario_run.hh"
 #include "model/traffic.hh"
 
 namespace drfq {
@@ -21,6 +22,10 @@ struct Case {
   unsigned outstanding_lines;
   unsigned vtimes = 1;  ///< how many different virtual times the agents have, by turns
 };
+
+void print(const char *what, double bursts, double lines, double ms, double s) {
+  std::printf("| %s | %.2f | %.2f | %.1f |\n", what, bursts / s / 1e6, lines / s / 1e6, ms / s);
+}
 
 void measure(const Case &c, double ms) {
   MemoryOptions o;
@@ -51,9 +56,34 @@ void measure(const Case &c, double ms) {
   t.run_until(kPsPerMs + static_cast<Ps>(ms * 1e9));
   const double s = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   const Stats &st = t.memory().stats();
-  std::printf("| %s | %.2f | %.2f | %.1f |\n", c.what,
-              static_cast<double>(st.bursts[0] + st.bursts[1]) / s / 1e6,
-              static_cast<double>(st.packets[0] + st.packets[1]) / s / 1e6, ms / s);
+  print(c.what, static_cast<double>(st.bursts[0] + st.bursts[1]),
+        static_cast<double>(st.packets[0] + st.packets[1]), ms, s);
+}
+
+/// Two copies of weights 1 and 2 whose registers follow their charges, as in weighted.toml.
+void measure_loop(const char *what, unsigned outstanding_lines, double ms) {
+  Scenario s;
+  s.warmup_ns = 1e6;
+  s.duration_ns = s.window_ns = ms * 1e6;
+  for (unsigned i = 0; i < 2; i++) {
+    AgentSpec a;
+    a.traffic.name = i == 0 ? "a" : "b";
+    a.traffic.label = Label::of_core(i);
+    a.traffic.outstanding_lines = outstanding_lines;
+    a.traffic.base = footprint(a.traffic) * i;
+    a.pid = i + 1;
+    a.weight = i + 1;
+    s.agents.push_back(a);
+  }
+  ModelHost host(s.memory);
+  const std::clock_t start = std::clock();
+  run_on(s, host, nullptr);
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  // The warm-up takes its part of the time, and counts nothing.
+  const double measured = seconds * ms / (ms + s.warmup_ns / 1e6);
+  const Stats &st = host.stats();
+  print(what, static_cast<double>(st.bursts[0] + st.bursts[1]),
+        static_cast<double>(st.packets[0] + st.packets[1]), ms, measured);
 }
 
 }  // namespace
@@ -81,6 +111,9 @@ int command_bench(const BenchOptions &o) {
       {"LPDDR2 frfcfs, 254 copies x 8", lpddr2, Rules::frfcfs, Kind::copy, 254, 8},
   };
   for (const Case &c : cases) measure(c, o.ms);
+  measure_loop("LPDDR2 lvtf charged, 2 copies x 1 of weights 1:2", 1, o.ms);
+  measure_loop("LPDDR2 lvtf charged, 2 copies x 8 of weights 1:2", 8, o.ms);
+  measure_loop("LPDDR2 lvtf charged, 2 copies x 32 of weights 1:2", 32, o.ms);
   return 0;
 }
 
