@@ -69,6 +69,24 @@ TEST(QueueOrder, EntriesAreInOrderOfVirtualTimeThenArrival) {
   }
 }
 
+TEST(QueueOrder, AnEntryOfThreeBurstsStaysUntilTheLastIsTaken) {
+  Queue q(8);
+  Entry e = entry(5, 10, 2);
+  e.bursts = 3;
+  q.insert(e);
+  q.insert(entry(5, 13, 2));
+  EXPECT_EQ(q.size(), 4u);
+  EXPECT_EQ(q.entries(), 2u);
+  for (std::uint64_t seq = 10; seq < 13; seq++) {
+    EXPECT_EQ(q.head().seq, seq);
+    EXPECT_EQ(q.size(), 14 - seq);
+    q.remove(0);
+  }
+  EXPECT_EQ(q.entries(), 1u);
+  EXPECT_EQ(q.first_of(2), q.slot_at(0));
+  EXPECT_EQ(q.head().seq, 13u);
+}
+
 TEST(Admission, FullRefusesWhateverTheVirtualTime) {
   EXPECT_EQ(admit(filled(128, 128, 5), 0, 1, 0), Admission::full);
   EXPECT_EQ(admit(filled(128, 127, 5), 0, 2, 0), Admission::full);
