@@ -13,11 +13,10 @@ inline constexpr unsigned kBanksMax = 256;
 
 class BankSet {
  public:
-  void add(unsigned bank) {
-    const unsigned word = bank / 64;
-    bits_[word] |= std::uint64_t{1} << bank % 64;
-    if (word >= words_) words_ = word + 1;
-  }
+  /// banks: no member is as high.
+  explicit BankSet(unsigned banks) : words_((banks + 63) / 64) {}
+
+  void add(unsigned bank) { bits_[bank / 64] |= std::uint64_t{1} << bank % 64; }
 
   void remove(unsigned bank) { bits_[bank / 64] &= ~(std::uint64_t{1} << bank % 64); }
 
@@ -41,7 +40,7 @@ class BankSet {
 
  private:
   std::array<std::uint64_t, kBanksMax / 64> bits_{};
-  unsigned words_ = 1;  // ever used
+  unsigned words_;
 };
 
 }  // namespace drfq

@@ -171,7 +171,7 @@ class Queue {
   std::array<std::uint8_t, kMax> free_;         // used from the end, entries() are taken
   std::array<Slot, kMax> next_{}, prev_{};      // of the same bank
   std::array<Slot, kBanksMax> first_, last_;    // by bank
-  BankSet banks_;                               // with entries
+  BankSet banks_{kBanksMax};                    // with entries
 };
 
 }  // namespace drfq

@@ -17,7 +17,7 @@ class RowHeads {
  public:
   using Slot = Queue::Slot;
 
-  explicit RowHeads(unsigned banks) : banks_(banks) {}
+  explicit RowHeads(unsigned banks) : banks_(banks), hits_(banks), misses_(banks), stale_(banks) {}
 
   /// Calls f with each bank's first hit, in any order.
   template <class F>
