@@ -8,13 +8,12 @@
  * switch. This switch and the next ones scan V_SCAN_SLOTS slots each, one CPU at a time.
  * So a switch has a bounded number of loads.
  *
- * With b busy CPUs a round starts at most V_SCAN_PARTS / b times in a slice, but
- * V_SCAN_PARTS / 2 times at most and once at least. In that time b CPUs make some b switches
- * for each slice, so the mean of a switch's loads does not grow with the CPUs.
+ * With b busy CPUs a slice has at most V_SCAN_PARTS / b rounds, within limits. b CPUs make
+ * some b switches in a slice, so the mean of a switch's loads does not grow with the CPUs.
  *
- * V is late by a round, the c / V_SCAN_SLOTS switches that it takes, and the packet
- * that it waits for. With n tasks of weight 1, V advances by 1/n of the time, and n is at
- * least b: a later round makes V no less exact.
+ * V is late by the time between two rounds, the c / V_SCAN_SLOTS switches that a round
+ * takes, and the packet that it waits for. With n tasks of weight 1, V advances by 1/n of
+ * the time, and n is at least b. So rounds that are farther apart leave V as exact.
  *
  * ── Cache lines ─────────────────────────────────────────────────────────────
  * Values that one CPU writes while others read them often have a line each. The
@@ -26,8 +25,10 @@
 /* How many slots a switch scans at most. */
 #define V_SCAN_SLOTS 16
 
-/* Rounds are at least as many of these parts of a slice apart as CPUs are busy, or all. */
+/* A slice has so many parts. Rounds are at least as many parts apart as CPUs are busy, at
+ * least V_SCAN_PARTS_MIN and at most all. */
 #define V_SCAN_PARTS 8
+#define V_SCAN_PARTS_MIN 2
 
 #define OWN_LINE __attribute__((aligned(64)))
 
@@ -194,7 +195,7 @@ static __always_inline bool vtime_round_due(u64 now)
 	u64 scaled = (now - READ_ONCE(v_scan.round_at_ns)) * V_SCAN_PARTS;
 
 	/* Most switches need not look at the number of busy CPUs, which others write. */
-	if (scaled < 2 * slice_ns || scaled >= V_SCAN_PARTS * slice_ns)
+	if (scaled < V_SCAN_PARTS_MIN * slice_ns || scaled >= V_SCAN_PARTS * slice_ns)
 		return scaled >= V_SCAN_PARTS * slice_ns;
 	return scaled >= READ_ONCE(busy_cpus.value) * slice_ns;
 }
