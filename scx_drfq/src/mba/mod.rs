@@ -239,7 +239,7 @@ fn mode(config: &Config, guard: &Guard, info: &Info, foreign: usize) -> (bool, S
     let reason = if config.mba == MbaMode::Observe {
         "observe".into()
     } else if foreign > 0 {
-        format!("observe: another program uses resctrl ({foreign} groups)")
+        format!("observe: another program has classes in resctrl: {foreign}")
     } else if guard.kernel_moves_levels {
         "observe: the mount option mba_MBps lets the kernel move the levels".into()
     } else if !throttles(info) {

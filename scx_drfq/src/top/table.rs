@@ -282,7 +282,7 @@ memory  m 40 GB/s; counted: page-faults x 4096 B (a software event as STAND-IN)
         let group =
             "\ngroup       5 GB/s  level  34.2 %  dominant  25.0 %  weight 0.2500  /batch.slice\n";
         assert!(text.contains(group), "{text}");
-        tasks.system.mba.state = "observe: another program uses resctrl".into();
+        tasks.system.mba.state = "observe: another program has classes in resctrl: 1".into();
         assert!(plain(&tasks).contains("; mba observe: 19 GB/s"));
     }
 
