@@ -11,7 +11,7 @@ use drfq_policy::drf::{Class, GroupId, curve::Curve};
 use drfq_resctrl::{
     error::{Error, Kind, Result},
     fs::ResctrlFs,
-    groups::{Ctrl, Groups, Mon, Placed},
+    groups::{Ctrl, Groups, Mon, PREFIX, Placed},
     info::{Assignable, Info, Unit},
     reading::Event,
     schemata::{Domain, Resource},
@@ -50,6 +50,9 @@ pub struct Actuator<F: ResctrlFs> {
     /// Classes by number, made when they are first needed.
     classes: Vec<Option<Rung>>,
     monitored: BTreeMap<GroupId, Monitored>,
+    /// Groups that can be monitored: now, as far as it is known, and at most.
+    room: usize,
+    room_most: usize,
     /// Traffic of the default group without our groups, by domain: its gauge and the
     /// last rate.
     rest: Vec<(Gauge, f64)>,
@@ -69,6 +72,7 @@ impl<F: ResctrlFs> Actuator<F> {
     /// # Errors
     /// As [`Groups::open`].
     pub fn open(fs: F, info: &Info, classes: usize, clock: fn() -> Instant) -> Result<Self> {
+        let (classes, room) = divide_ids(free_ids(&fs, info), classes);
         let (groups, _) = Groups::open(fs)?;
         let bandwidth = info.bandwidth.as_ref();
         let monitoring = info.monitoring.as_ref();
@@ -83,6 +87,8 @@ impl<F: ResctrlFs> Actuator<F> {
             domains,
             classes: (0..classes).map(|_| None).collect(),
             monitored: BTreeMap::new(),
+            room,
+            room_most: room,
             rest: Vec::new(),
             shape: 0,
             rest_of_shape: 0,
@@ -219,6 +225,10 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         self.classes.len()
     }
 
+    fn room(&self) -> usize {
+        self.room
+    }
+
     fn monitor(&mut self, id: GroupId) -> bool {
         match self.groups.create_mon(&Ctrl::DEFAULT, &format!("g{id}")) {
             Ok(mon) => {
@@ -238,6 +248,10 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
                 true
             }
             Err(error) => {
+                if error.kind == Kind::NoIds {
+                    // Other programs took ids, or the caches hold lines of freed ones.
+                    self.room = self.monitored.len();
+                }
                 self.check::<()>(Err(error));
                 false
             }
@@ -285,6 +299,8 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     }
 
     fn audit(&mut self) -> Vec<GroupId> {
+        // Ids may be free again.
+        self.room = self.room_most.min(self.room + 1);
         for number in 0..self.classes.len() {
             self.audit_class(number);
         }
@@ -381,6 +397,34 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     fn fail(&mut self, reason: String) {
         self.failure = Some(reason);
     }
+}
+
+/// The monitoring ids that no group of another program has.
+fn free_ids(fs: &impl ResctrlFs, info: &Info) -> usize {
+    let Some(monitoring) = info.monitoring.as_ref().filter(|found| found.num_rmids > 0) else {
+        return usize::MAX;
+    };
+    let groups = |class: &str| foreign_groups(fs, &format!("{class}mon_groups")).len();
+    let classes = foreign_groups(fs, "");
+    let in_classes: usize = classes.iter().map(|name| groups(&format!("{name}/"))).sum();
+    // The default group has one, too.
+    (monitoring.num_rmids as usize).saturating_sub(1 + groups("") + classes.len() + in_classes)
+}
+
+/// Divides monitoring ids among classes, of which each has one (the kernel's resctrl.rst), and
+/// entities. At least two thirds are for entities: a class that groups share is less exact, and
+/// what is not monitored is not throttled. Returns how many there can be of each.
+fn divide_ids(ids: usize, classes: usize) -> (usize, usize) {
+    let classes = classes.min((ids / 3).max(1));
+    (classes, ids.saturating_sub(classes))
+}
+
+/// The groups of other programs in a directory of resctrl.
+pub fn foreign_groups(fs: &impl ResctrlFs, path: &str) -> Vec<String> {
+    let mut names = fs.list(path).unwrap_or_default();
+    let own = |name: &str| matches!(name, "info" | "mon_groups" | "mon_data");
+    names.retain(|name| !name.starts_with(PREFIX) && !own(name));
+    names
 }
 
 /// Whether a group has gone, by itself or with all of resctrl.

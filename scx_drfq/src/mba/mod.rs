@@ -28,7 +28,7 @@ use drfq_policy::{
     fair_share::Capacity,
 };
 use drfq_resctrl::{
-    fs::{KernelFs, ResctrlFs as _},
+    fs::KernelFs,
     info::{Info, Vendor},
 };
 use drfq_sense::{cpu_model::CpuModel, root};
@@ -113,7 +113,7 @@ impl<'a> Loop<'a> {
         if config.mba == MbaMode::Auto && !throttles(&info) {
             return Err(NO_MBA.into());
         }
-        let foreign = foreign_classes(&files);
+        let foreign = actuator::foreign_groups(&files, "").len();
         let (acts, reason) = mode(config, guard, &info, foreign);
         let classes = if acts {
             (info.num_closids as usize).saturating_sub(1 + foreign)
@@ -214,17 +214,6 @@ pub fn vendor() -> Vendor {
         _ if cfg!(target_arch = "aarch64") => Vendor::Arm,
         _ => Vendor::Intel,
     }
-}
-
-/// Classes that other programs have made.
-fn foreign_classes(files: &KernelFs) -> usize {
-    let names = files.list("").unwrap_or_default();
-    let ours = |name: &&String| name.starts_with(drfq_resctrl::groups::PREFIX);
-    let own = |name: &&String| matches!(name.as_str(), "info" | "mon_groups" | "mon_data");
-    names
-        .iter()
-        .filter(|name| !ours(name) && !own(name))
-        .count()
 }
 
 const NO_MBA: &str = "resctrl does not throttle memory traffic (MBA)";
@@ -370,7 +359,8 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             &self.hierarchy,
         );
         let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
-        let chosen = entities::choose(&usages, &monitored, GROUPS_MAX);
+        let room = self.throttle.room().min(GROUPS_MAX);
+        let chosen = entities::choose(&usages, &monitored, room);
         for key in monitored.difference(&chosen) {
             if let Some(member) = self.members.remove(key) {
                 self.throttle.forget(member.id);

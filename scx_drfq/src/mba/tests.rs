@@ -5,6 +5,7 @@ use std::{cell::Cell, sync::LazyLock};
 
 use drfq_resctrl::{
     fake::{FakeKernel, Shape},
+    fs::ResctrlFs as _,
     reading::{Event, Reading},
 };
 
@@ -41,6 +42,8 @@ struct Machine<'a> {
     running: Running<'a, Cgroups>,
     report: Mutex<Mba>,
     hogs: u32,
+    /// The first hogs have a hundredth of a CPU.
+    light: u32,
     moved: BTreeMap<u32, u64>,
     cpu_ns: u64,
 }
@@ -54,8 +57,10 @@ fn shape(closids: u32, rmids: u32) -> Shape {
         ..Shape::default()
     };
     for (path, text) in &mut shape.files {
-        if path == "info/MB/num_closids" {
-            *text = format!("{closids}\n");
+        match path.as_str() {
+            "info/MB/num_closids" => *text = format!("{closids}\n"),
+            "info/L3_MON/num_rmids" => *text = format!("{rmids}\n"),
+            _ => {}
         }
     }
     shape
@@ -85,6 +90,7 @@ impl<'a> Machine<'a> {
             running: Running::new(ready, Cgroups),
             report: Mutex::default(),
             hogs,
+            light: 0,
             moved: BTreeMap::new(),
             cpu_ns: 0,
         }
@@ -132,7 +138,7 @@ impl<'a> Machine<'a> {
             comm: format!("hog{pid}"),
             weight: 1 << 20,
             state: TaskState::Running,
-            cpu_ns: self.cpu_ns,
+            cpu_ns: self.cpu_ns / if pid <= self.light { 100 } else { 1 },
             ..TaskSample::default()
         };
         let tasks = (1..=self.hogs).map(task).collect();
@@ -229,15 +235,58 @@ fn with_few_classes_the_groups_climb_a_ladder() {
     assert_eq!(machine.report.lock().unwrap().errors, 0);
 }
 
+/// What the loop monitors.
+fn monitored(machine: &Machine) -> Vec<String> {
+    let report = machine.report.lock().unwrap();
+    let mut names: Vec<String> = report.groups.iter().map(|g| g.name.clone()).collect();
+    names.sort();
+    names
+}
+
 #[test]
-fn what_has_no_monitoring_id_is_left_alone() {
-    let kernel = FakeKernel::new(shape(8, 3));
+fn a_class_gets_one_of_few_monitoring_ids() {
+    // The default group has an id, and a class has one.
+    let kernel = FakeKernel::new(shape(8, 4));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    let got = machine.run(4);
+    assert_eq!(monitored(&machine), ["/1", "/2"]);
+    let report = machine.report.lock().unwrap();
+    assert_eq!((report.acting, report.errors), (1, 0), "{}", report.state);
+    assert!(got[0] < 0.6 * got[1], "{got:?}");
+}
+
+#[test]
+fn heavy_entities_take_the_monitoring_ids_of_light_ones() {
+    let kernel = FakeKernel::new(shape(8, 4));
     let mut machine = Machine::new(&kernel, 4);
     machine.run(4);
-    assert_eq!(machine.report.lock().unwrap().groups.len(), 2);
-    assert!(machine.report.lock().unwrap().errors > 0);
+    assert_eq!(monitored(&machine), ["/1", "/2"]);
+    machine.light = 2;
+    machine.cpu_ns *= 100;
+    machine.run(4);
+    assert_eq!(monitored(&machine), ["/3", "/4"]);
+}
+
+#[test]
+fn monitoring_ids_that_other_programs_give_back_are_used() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    for number in 0..30 {
+        kernel.mkdir(&format!("mon_groups/theirs{number}")).unwrap();
+    }
+    machine.run(4);
+    assert_eq!(monitored(&machine).len(), 1);
     let state = machine.report.lock().unwrap().state.clone();
     assert!(state.contains("last failure"), "{state}");
+    for number in 0..30 {
+        kernel.rmdir(&format!("mon_groups/theirs{number}")).unwrap();
+    }
+    for _ in 0..4 {
+        machine.running.audit();
+        machine.run(4);
+    }
+    assert_eq!(monitored(&machine).len(), 4);
 }
 
 #[test]

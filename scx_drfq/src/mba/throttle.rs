@@ -26,6 +26,11 @@ pub trait Throttle {
     /// Classes that can be used.
     fn nr_classes(&self) -> usize;
 
+    /// The most entities that can be monitored at once.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
     /// Starts to monitor an entity. Returns whether it could.
     fn monitor(&mut self, id: GroupId) -> bool;
 
