@@ -27,15 +27,6 @@ struct dirtier_key {
 	u64 stretch;
 };
 
-/* A task, and the main thread of its process. A thread id may have a new owner, but that one
- * started later. */
-struct dirtier {
-	u32 pid;
-	u32 tgid;
-	u64 started_ns;
-	u64 main_started_ns;
-};
-
 /*
  * An address may become that of another file. An entry of the old one is harmless: dirtying
  * a page of the new one replaces it.
@@ -44,8 +35,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, DIRTIER_STRETCHES);
 	__type(key, struct dirtier_key);
-	__type(value, struct dirtier);
+	__type(value, struct payer);
 } dirtiers SEC(".maps");
+
+/* A flag of struct task_struct: the task writes to a file or a device what others wrote to a
+ * device of its own. */
+#define PF_LOCAL_THROTTLE 0x00100000
 
 /* What a tail page has in Linux 6.16, where vmlinux.h has compound_info. */
 struct page___tail {
@@ -100,7 +95,7 @@ static __always_inline struct dirtier_key dirtier_key_of(const struct folio *fol
  * Returns who dirtied the first page of @bio; NULL: not known. Bytes of other memory (an
  * encrypted copy, a program's own) have no entry.
  */
-static struct dirtier *dirtier_of(const struct bio *bio)
+static struct payer *dirtier_of(const struct bio *bio)
 {
 	const struct bio_vec *first;
 	const struct folio *folio;
@@ -118,31 +113,37 @@ static struct dirtier *dirtier_of(const struct bio *bio)
 }
 
 /*
- * A folio becomes dirty; the current task does it. Kernel threads do so, too: the one that
- * writes a file out dirties again what it cannot write yet, for the same owner. A journal's
- * dirties blocks of the file system, which have no owner.
+ * Returns whether the kernel thread @p, which dirties a folio of @mapping, does so for the one
+ * that did before. The one that writes a file out dirties again what it cannot write yet. A
+ * journal's dirties blocks of the file system. Others write files for clients (nfsd), or for
+ * the device that a file holds (the loop driver). What they write has no owner.
  */
+static __always_inline bool dirtier_stays(const struct task_struct *p,
+					  const struct address_space *mapping)
+{
+	return (p->flags & (PF_WQ_WORKER | PF_LOCAL_THROTTLE)) == PF_WQ_WORKER &&
+	       (mapping->host->i_mode & S_IFMT) != S_IFBLK;
+}
+
+/* A folio becomes dirty; the current task does it. */
 SEC("tp_btf/writeback_dirty_folio")
 int BPF_PROG(drfq_dirty_folio, struct folio *folio, struct address_space *mapping)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	struct dirtier *last, now = {};
+	struct payer *last, now = {};
 	struct dirtier_key key;
 
 	if (!dirtier_is_known() || !mapping)
 		return 0;
 	key = dirtier_key_of(folio, (u64)mapping);
 	if (task_is_kthread(p)) {
-		if ((mapping->host->i_mode & S_IFMT) == S_IFBLK)
+		if (!dirtier_stays(p, mapping))
 			bpf_map_delete_elem(&dirtiers, &key);
 		return 0;
 	}
-	now.pid = p->pid;
-	now.tgid = p->tgid;
-	now.started_ns = p->start_time;
-	now.main_started_ns = p->group_leader->start_time;
+	payer_set(&now, p);
 	last = bpf_map_lookup_elem(&dirtiers, &key);
-	if (!last || last->pid != now.pid || last->started_ns != now.started_ns)
+	if (!last || !payer_is(last, p))
 		bpf_map_update_elem(&dirtiers, &key, &now, BPF_ANY);
 	return 0;
 }

@@ -7,46 +7,26 @@
 #ifndef DRFQ_DMA_BPF_H
 #define DRFQ_DMA_BPF_H
 
-/* Charges @bytes of DMA traffic to @p at its next wake-up, tick or switch. */
+/* Charges @bytes of DMA traffic to @p. */
 static void dma_charge(struct task_struct *p, u64 bytes)
 {
-	struct task_ctx *t = NULL;
-
-	/* A kernel thread submits requests for other tasks: do not charge it. */
-	if (!task_is_kthread(p))
-		t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	if (!t) {
-		count(DRFQ_EV_DMA_UNATTRIBUTED);
-		count_many(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
+	if (payer_charge_task(p, bytes)) {
+		count(DRFQ_EV_DMA_CHARGED);
 		return;
 	}
-	__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
-	count(DRFQ_EV_DMA_CHARGED);
+	count(DRFQ_EV_DMA_UNATTRIBUTED);
+	count_many(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
 }
 
-/* Charges @bytes to the task @pid that started at @started_ns. Returns whether it lives. */
-static bool dma_charge_living(u32 pid, u64 started_ns, u64 bytes)
+/* Charges @bytes to the task that dirtied them. */
+static void dma_charge_dirtier(const struct payer *dirtier, u64 bytes)
 {
-	struct task_struct *p = bpf_task_from_pid(pid);
-	bool lives;
-
-	if (!p)
-		return false;
-	lives = p->start_time == started_ns && !p->exit_state;
-	if (lives)
-		dma_charge(p, bytes);
-	bpf_task_release(p);
-	return lives;
-}
-
-/* Charges @bytes to the task that dirtied them. If it has ended, its process pays. */
-static void dma_charge_dirtier(const struct dirtier *d, u64 bytes)
-{
-	if (dma_charge_living(d->pid, d->started_ns, bytes) ||
-	    dma_charge_living(d->tgid, d->main_started_ns, bytes))
+	if (payer_charge(dirtier, bytes)) {
+		count(DRFQ_EV_DMA_CHARGED);
 		count_many(DRFQ_EV_DMA_WRITTEN_BACK_BYTES, bytes);
-	else
+	} else {
 		count_many(DRFQ_EV_DMA_ENDED_BYTES, bytes);
+	}
 }
 
 /* Returns whether @bio moves data to or from a device that is not stacked on others. */
@@ -60,15 +40,17 @@ static __always_inline bool dma_moves_data(const struct bio *bio)
 
 /*
  * Charges @bio to the current task, which submits it. A kernel thread writes out pages that
- * other tasks dirtied. The dirtier of the first one then pays for the request.
+ * other tasks dirtied. The dirtier of the first one then pays for the request. A loop device
+ * passes such pages on from a kernel thread of its own; who wrote to it has paid.
  */
 static void dma_charge_bio(const struct bio *bio)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	u64 bytes = bio->bi_iter.bi_size;
-	struct dirtier *d = NULL;
+	struct payer *d = NULL;
 
-	if (task_is_kthread(p) && (bio->bi_opf & 0xff) == REQ_OP_WRITE)
+	if (task_is_kthread(p) && !(p->flags & PF_LOCAL_THROTTLE) &&
+	    (bio->bi_opf & 0xff) == REQ_OP_WRITE)
 		d = dirtier_of(bio);
 	if (d)
 		dma_charge_dirtier(d, bytes);

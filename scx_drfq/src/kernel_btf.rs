@@ -5,7 +5,7 @@ use std::path::Path;
 
 use libbpf_rs::btf::{
     Btf,
-    types::{Enum, Typedef},
+    types::{Enum, Func, Typedef},
 };
 
 /// BTF (type information) of the running kernel, in which the loader looks up
@@ -53,4 +53,9 @@ pub fn has_tracepoint(name: &str) -> bool {
         let name = format!("btf_trace_{name}");
         btf.type_by_name::<Typedef<'_>>(&name).is_some()
     })
+}
+
+/// Whether the kernel has this function for BPF programs that read its arguments (`fentry`).
+pub fn has_function(name: &str) -> bool {
+    Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>(name).is_some())
 }

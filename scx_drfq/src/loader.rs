@@ -39,7 +39,7 @@ use crate::{
     callbacks, charge,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
     counters::{Counters, give_counter},
-    kernel_btf::{bio_traced_flag, has_tracepoint},
+    devices,
     preflight, tasks,
 };
 
@@ -55,6 +55,7 @@ const _: () = assert!(EVENTS.len() == bpf_intf::drfq_event_DRFQ_NR_EVENTS as usi
 pub struct Scheduler<'a> {
     // Fields are dropped in this order, so the scheduler is detached first.
     link: Option<Link>,
+    _received: Option<Link>,
     skel: BpfSkel<'a>,
     nr_cpu_ids: usize,
     /// The CPUs that are online, and the last-level cache of each.
@@ -144,9 +145,11 @@ impl<'a> Scheduler<'a> {
         if let Some(data) = skel.maps.data_labels_data.as_deref() {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
         }
+        let received = devices::attach(&skel);
         let link = Some(scx_ops_attach!(skel, drfq_ops)?);
         let scheduler = Self {
             link,
+            _received: received,
             skel,
             nr_cpu_ids: config.nr_cpu_ids as usize,
             cpu_llcs: online_llcs(config),
@@ -397,15 +400,6 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, counters: &TrafficCounters
         let slot = &mut slots[counter.cpu as usize].counters[counter.index];
         slot.bytes_q8 = u64::from(counter.bytes) << 8;
     }
-    let traced_flag = config.dma.then(bio_traced_flag).flatten();
-    rodata.bio_traced_flag = traced_flag.unwrap_or(0);
-    skel.progs.drfq_bio_queue.set_autoload(config.dma);
-    skel.progs.drfq_rq_issue.set_autoload(config.dma);
-    skel.progs
-        .drfq_bio_remap
-        .set_autoload(traced_flag.is_some());
-    let dirtiers = config.dma && has_tracepoint("writeback_dirty_folio");
-    rodata.tracks_dirtiers = dirtiers.into();
-    skel.progs.drfq_dirty_folio.set_autoload(dirtiers);
+    devices::configure(skel, config.dma);
     Ok(())
 }

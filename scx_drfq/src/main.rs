@@ -17,6 +17,7 @@ mod cli;
 mod client;
 mod config;
 mod counters;
+mod devices;
 mod doctor;
 mod evidence;
 mod export;

@@ -63,6 +63,7 @@ fn main() {
             "native/change.c",
             "native/count.c",
             "native/devices.c",
+            "native/network.c",
             "native/replay.c",
             "native/strand.c",
             "native/view.c",

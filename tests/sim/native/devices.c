@@ -70,6 +70,18 @@ void machine_join(struct task_struct *p, struct task_struct *leader)
 	p->tgid = leader->pid;
 }
 
+void machine_work(struct task_struct *p, bool local)
+{
+	enum { LOCAL_THROTTLE = 1 << 20 };
+
+	p->flags |= PF_WQ_WORKER | (local ? LOCAL_THROTTLE : 0);
+}
+
+void machine_reuse_id(struct task_struct *p)
+{
+	p->start_time++;
+}
+
 void machine_dirty(struct machine *m, const struct task_struct *p, const struct file_page *at)
 {
 	struct address_space *mapping = mapping_of(at);

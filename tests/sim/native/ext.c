@@ -66,6 +66,8 @@ void machine_free(struct machine *m)
 		machine_task_free(m->tasks[i]);
 	for (u32 i = 0; i < NATIVE_MAX_ARRAYS; i++)
 		free(m->arrays[i].values);
+	for (u32 i = 0; i < NATIVE_SOCKETS; i++)
+		free(m->sockets[i].storage);
 	cgroups_free(m);
 	count_free(m);
 	strands_free(m);

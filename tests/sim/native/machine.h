@@ -139,6 +139,29 @@ void machine_join(struct task_struct *p, struct task_struct *leader);
 void machine_dirty(struct machine *m, const struct task_struct *p, const struct file_page *at);
 void machine_write_out(struct machine *m, const struct task_struct *p, const struct file_page *at,
 		       u32 op, u32 bytes);
+/* Kernel thread @p works for a queue of work; @local: it writes what others wrote to a device of
+ * its own (the loop driver). */
+void machine_work(struct task_struct *p, bool local);
+/* The id of @p has a new owner. */
+void machine_reuse_id(struct task_struct *p);
+
+#define NATIVE_SOCKETS 4
+
+/* A packet that a network device moves. */
+struct packet {
+	u32 bytes; /* on the cable, all headers included */
+	u32 joined; /* packets that the kernel made one of; 0: it does not tell */
+	u32 header_bytes; /* of TCP or UDP */
+	u32 socket; /* below NATIVE_SOCKETS; else it is for no socket here */
+	bool tcp;
+	bool by_cpu; /* it crosses no device (loopback) */
+};
+
+/* The packet leaves or arrives. */
+void machine_packet_leaves(struct machine *m, s32 cpu, const struct packet *packet);
+void machine_packet_arrives(struct machine *m, s32 cpu, const struct packet *packet);
+/* @p, which runs, sends or receives on a socket. */
+void machine_use_socket(struct machine *m, const struct task_struct *p, u32 socket, bool sends);
 /* A device moves @bytes for a task. */
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes);
 void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight);

@@ -79,6 +79,7 @@ struct machine {
 	u32 nr_groups;
 	struct array_map arrays[NATIVE_MAX_ARRAYS];
 	struct hash_map hash;
+	struct sock sockets[NATIVE_SOCKETS];
 	struct bpf_timer *timer;
 	u64 timer_due_ns;
 	u64 random;

@@ -72,6 +72,11 @@ void scheduler_bio_remap(struct bio *bio, u32 from);
 void scheduler_rq_issue(struct request *rq);
 /* A folio becomes dirty. */
 void scheduler_dirty_folio(struct folio *folio, struct address_space *mapping);
+/* Packets, and tasks that use sockets. */
+void scheduler_net_send(struct sk_buff *skb, struct net_device *dev);
+void scheduler_net_arrive(struct sk_buff *skb);
+void scheduler_net_receive(struct sock *sk, struct sk_buff *skb);
+void scheduler_net_use(struct sock *sk, bool sends);
 u64 scheduler_slice_ns(void);
 /* Nothing of the budgets has been used for long. */
 void scheduler_fill_budgets(void);

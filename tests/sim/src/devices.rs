@@ -19,6 +19,7 @@ unsafe extern "C" {
         in_place: bool,
         partition: bool,
     );
+    fn machine_work(p: *mut Task, local: bool);
     fn machine_write_out(m: *mut Machine, p: *const Task, at: *const Page, op: u32, bytes: u32);
 }
 
@@ -110,6 +111,14 @@ impl Kernel {
         let (p, leader) = (self.tasks[task], self.tasks[leader]);
         // SAFETY: the tasks live.
         self.with(|_| unsafe { machine_join(p, leader) });
+    }
+
+    /// `task`, a kernel thread, works for a queue of work. `local`: it writes what others wrote to a
+    /// device of its own (the loop driver).
+    pub fn work(&mut self, task: TaskId, local: bool) {
+        let p = self.tasks[task];
+        // SAFETY: the task lives.
+        self.with(|_| unsafe { machine_work(p, local) });
     }
 
     /// The running task of `cpu` sends a device a command of its own making, which moves `bytes`.

@@ -20,6 +20,7 @@ pub mod ffi;
 pub mod fuzz;
 pub mod kernel;
 pub mod memory;
+pub mod network;
 pub mod outside;
 mod quotas;
 pub mod reference;

@@ -204,25 +204,56 @@ fn the_main_thread_is_charged_for_a_thread_that_has_ended() {
     assert_eq!(books(&mut sim), [0, 0, 4096, 0, 4096, 0]);
 }
 
-/// A kernel thread that cannot write a page yet dirties it again.
-#[test]
-fn a_kernel_thread_takes_no_page_of_a_file_but_those_of_a_block_device() {
-    for block_device in [false, true] {
-        let mut sim = writers(Trace::hog());
-        let page = Page {
-            block_device,
-            ..page(0)
-        };
-        sim.kernel().dirty(WRITER, page);
-        sim.kernel().dirty(FLUSHER, page);
-        sim.kernel().write_out(FLUSHER, page, Transfer::Write, 4096);
-        let expected = if block_device {
-            [0, 0, 0, 4096, 0, 0]
-        } else {
-            [0, 4096, 0, 0, 4096, 0]
-        };
-        assert_eq!(books(&mut sim), expected);
+/// What the books say if a kernel thread dirties a page of the writer again and writes it out.
+fn dirtied_again(worker: Option<bool>, block_device: bool) -> [u64; 6] {
+    let mut sim = writers(Trace::hog());
+    let page = Page {
+        block_device,
+        ..page(0)
+    };
+    sim.kernel().dirty(WRITER, page);
+    if let Some(local) = worker {
+        sim.kernel().work(FLUSHER, local);
     }
+    sim.kernel().dirty(FLUSHER, page);
+    sim.kernel().write_out(FLUSHER, page, Transfer::Write, 4096);
+    books(&mut sim)
+}
+
+/// It cannot write them yet.
+#[test]
+fn the_flusher_takes_no_page_that_it_dirties_again() {
+    assert_eq!(dirtied_again(Some(false), false), [0, 4096, 0, 0, 4096, 0]);
+}
+
+/// A journal, a server in the kernel, and the loop driver.
+#[test]
+fn what_other_kernel_threads_dirty_has_no_owner() {
+    let nobody = [0, 0, 0, 4096, 0, 0];
+    assert_eq!(dirtied_again(Some(false), true), nobody);
+    assert_eq!(dirtied_again(None, false), nobody);
+    assert_eq!(dirtied_again(Some(true), false), nobody);
+}
+
+/// The loop driver passes the pages on that were written to its device.
+#[test]
+fn pages_that_a_loop_device_passes_on_are_paid_for_once() {
+    let mut sim = writers(Trace::hog());
+    sim.kernel().dirty(WRITER, page(0));
+    sim.kernel().write_out(WRITER, page(0), Transfer::Write, 4096);
+    sim.kernel().work(FLUSHER, true);
+    sim.kernel().write_out(FLUSHER, page(0), Transfer::Write, 4096);
+    assert_eq!(books(&mut sim), [0, 4096, 0, 4096, 0, 0]);
+}
+
+#[test]
+fn a_task_that_has_the_id_of_a_dirtier_does_not_pay() {
+    let mut sim = writers(Trace::hog());
+    sim.kernel().dirty(WRITER, page(0));
+    sim.kernel().reuse_id(WRITER);
+    sim.kernel()
+        .write_out(FLUSHER, page(0), Transfer::Write, 4096);
+    assert_eq!(books(&mut sim), [0, 0, 0, 0, 0, 4096]);
 }
 
 #[test]

@@ -26,6 +26,7 @@ typedef int32_t s32;
 /* ── vmlinux.h ─────────────────────────────────────────────────────────── */
 
 #define PF_EXITING 0x00000004
+#define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
 
 enum {
@@ -45,10 +46,14 @@ enum {
 	SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4,
 	SCX_OPS_ALLOW_QUEUED_WAKEUP = 1 << 5,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0,
+	BPF_SK_STORAGE_GET_F_CREATE = 1 << 0,
 	REQ_OP_READ = 0,
 	REQ_OP_WRITE = 1,
 	REQ_OP_DRV_IN = 34,
 	REQ_OP_DRV_OUT = 35,
+	SKB_GSO_TCPV4 = 1 << 0,
+	SKB_GSO_TCPV6 = 1 << 4,
+	SKB_GSO_UDP_L4 = 1 << 17,
 };
 
 #define SCX_ENQ_PREEMPT (1ULL << 32)
@@ -202,6 +207,32 @@ struct request {
 	u32 __data_len;
 };
 
+struct device {
+	struct device *parent;
+};
+struct net_device {
+	struct device dev;
+};
+struct sock {
+	/* The model's own. */
+	void *storage;
+};
+struct skb_shared_info {
+	unsigned short gso_segs;
+	u32 gso_type;
+};
+struct udphdr {
+	unsigned short source, dest, len, check;
+};
+struct sk_buff {
+	struct net_device *dev;
+	struct sock *sk;
+	u32 len;
+	u32 end;
+	unsigned short transport_header, mac_header;
+	unsigned char *head, *data;
+};
+
 struct scx_init_task_args {
 	bool fork;
 };
@@ -305,6 +336,7 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 	BPF_MAP_TYPE_CGRP_STORAGE = 32,
 	BPF_F_NO_PREALLOC = 1,
@@ -333,6 +365,8 @@ void native_hash_delete(void *map, const void *key, size_t key_bytes);
 	((typeof((map)->value))native_storage(&(p)->storage, sizeof(*(map)->value), get_flags))
 #define bpf_cgrp_storage_get(map, c, init, get_flags)                                              \
 	((typeof((map)->value))native_storage(&(c)->storage, sizeof(*(map)->value), get_flags))
+#define bpf_sk_storage_get(map, sk, init, get_flags)                                               \
+	((typeof((map)->value))native_storage(&(sk)->storage, sizeof(*(map)->value), get_flags))
 long native_perf_read(bool second, struct bpf_perf_event_value *value);
 #define bpf_perf_event_read_value(map, cpu_flags, value, bytes)                                    \
 	native_perf_read((map) == (void *)&pmu_second, value)

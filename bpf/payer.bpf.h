@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Who pays for what a device moves later: the task that asked for it, known by its id.
+ */
+#ifndef DRFQ_PAYER_BPF_H
+#define DRFQ_PAYER_BPF_H
+
+/* A task, and the main thread of its process. A thread id may have a new owner, but that one
+ * started later. */
+struct payer {
+	u32 pid;
+	u32 tgid;
+	u64 started_ns;
+	u64 main_started_ns;
+};
+
+/* Makes @p the payer. */
+static __always_inline void payer_set(struct payer *payer, const struct task_struct *p)
+{
+	payer->pid = p->pid;
+	payer->tgid = p->tgid;
+	payer->started_ns = p->start_time;
+	payer->main_started_ns = p->group_leader->start_time;
+}
+
+/* Returns whether @p is the payer. */
+static __always_inline bool payer_is(const struct payer *payer, const struct task_struct *p)
+{
+	return payer->pid == p->pid && payer->started_ns == p->start_time;
+}
+
+/*
+ * Adds @bytes to what devices have moved for @p; it pays at its next wake-up, tick or
+ * switch. Kernel threads move data for other tasks and never pay. Returns whether @p does.
+ */
+static bool payer_charge_task(struct task_struct *p, u64 bytes)
+{
+	struct task_ctx *t = NULL;
+
+	if (!task_is_kthread(p))
+		t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	if (t)
+		__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
+	return t;
+}
+
+/* Does the same for the task @pid that started at @started_ns, if that lives. */
+static bool payer_charge_living(u32 pid, u64 started_ns, u64 bytes)
+{
+	struct task_struct *p = bpf_task_from_pid(pid);
+	bool pays = false;
+
+	if (!p)
+		return false;
+	if (p->start_time == started_ns && !p->exit_state)
+		pays = payer_charge_task(p, bytes);
+	bpf_task_release(p);
+	return pays;
+}
+
+/* Charges @bytes to @payer, or to its process if that task has ended. Returns whether one pays. */
+static bool payer_charge(const struct payer *payer, u64 bytes)
+{
+	return payer_charge_living(payer->pid, payer->started_ns, bytes) ||
+	       payer_charge_living(payer->tgid, payer->main_started_ns, bytes);
+}
+
+#endif /* DRFQ_PAYER_BPF_H */

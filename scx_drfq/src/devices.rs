@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which BPF programs follow the traffic of devices on this kernel.
+
+use libbpf_rs::Link;
+
+use crate::{
+    bpf_skel::{BpfSkel, OpenBpfSkel},
+    kernel_btf::{bio_traced_flag, has_function, has_tracepoint},
+};
+
+/// Hook at which a packet reaches its socket. Any kernel with CONFIG_SECURITY_NETWORK has it.
+const RECEIVE: &str = "security_sock_rcv_skb";
+
+/// Leaves out the programs that the user does not want (`charged` is false) or that the kernel
+/// has no hooks for.
+pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
+    let traced_flag = charged.then(bio_traced_flag).flatten();
+    let dirtiers = charged && has_tracepoint("writeback_dirty_folio");
+    let sockets = ["sock_send_length", "sock_recv_length"];
+    let network = charged && sockets.iter().all(|name| has_tracepoint(name));
+    if let Some(rodata) = skel.maps.rodata_data.as_deref_mut() {
+        rodata.bio_traced_flag = traced_flag.unwrap_or(0);
+        rodata.tracks_dirtiers = dirtiers.into();
+    }
+    let progs = &mut skel.progs;
+    progs.drfq_bio_queue.set_autoload(charged);
+    progs.drfq_rq_issue.set_autoload(charged);
+    progs.drfq_bio_remap.set_autoload(traced_flag.is_some());
+    progs.drfq_dirty_folio.set_autoload(dirtiers);
+    progs.drfq_net_send.set_autoload(network);
+    progs.drfq_net_arrive.set_autoload(network);
+    progs.drfq_net_sent.set_autoload(network);
+    progs.drfq_net_received.set_autoload(network);
+    progs
+        .drfq_net_receive
+        .set_autoload(network && has_function(RECEIVE));
+    progs.drfq_net_receive.set_autoattach(false);
+}
+
+/// Attaches what a kernel may refuse, though it has the hook: some architectures let BPF follow
+/// tracepoints, but no functions. What arrives is then charged to no task.
+pub fn attach(skel: &BpfSkel) -> Option<Link> {
+    let receive = &skel.progs.drfq_net_receive;
+    receive.autoload().then(|| receive.attach().ok()).flatten()
+}
