@@ -68,7 +68,7 @@ static __always_inline u64 net_received_bytes(const struct sk_buff *skb)
 
 /* A packet goes to its device. The device repeats the headers of a long one (TSO) itself. */
 SEC("tp_btf/net_dev_start_xmit")
-int BPF_PROG(drfq_net_send, struct sk_buff *skb, struct net_device *dev)
+int BPF_PROG(drfq_skb_send, struct sk_buff *skb, struct net_device *dev)
 {
 	struct net_socket *s = NULL;
 
@@ -84,7 +84,7 @@ int BPF_PROG(drfq_net_send, struct sk_buff *skb, struct net_device *dev)
 
 /* A packet arrives from its device, for whomever. */
 SEC("tp_btf/netif_receive_skb")
-int BPF_PROG(drfq_net_arrive, struct sk_buff *skb)
+int BPF_PROG(drfq_skb_arrive, struct sk_buff *skb)
 {
 	if (net_device_moves_data(skb->dev))
 		count_many(DRFQ_EV_NET_BYTES, net_received_bytes(skb));
@@ -93,7 +93,7 @@ int BPF_PROG(drfq_net_arrive, struct sk_buff *skb)
 
 /* A packet reaches its socket. One for several sockets has none that must pay for it. */
 SEC("fentry/security_sock_rcv_skb")
-int BPF_PROG(drfq_net_receive, struct sock *sk, struct sk_buff *skb)
+int BPF_PROG(drfq_skb_socket, struct sock *sk, struct sk_buff *skb)
 {
 	struct net_socket *s;
 
@@ -125,14 +125,14 @@ static __always_inline void net_use(struct sock *sk)
 }
 
 SEC("tp_btf/sock_send_length")
-int BPF_PROG(drfq_net_sent, struct sock *sk, int ret, int flags)
+int BPF_PROG(drfq_sock_send, struct sock *sk, int ret, int flags)
 {
 	net_use(sk);
 	return 0;
 }
 
 SEC("tp_btf/sock_recv_length")
-int BPF_PROG(drfq_net_received, struct sock *sk, int ret, int flags)
+int BPF_PROG(drfq_sock_recv, struct sock *sk, int ret, int flags)
 {
 	net_use(sk);
 	return 0;

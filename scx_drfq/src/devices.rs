@@ -27,19 +27,19 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     progs.drfq_rq_issue.set_autoload(charged);
     progs.drfq_bio_remap.set_autoload(traced_flag.is_some());
     progs.drfq_dirty_folio.set_autoload(dirtiers);
-    progs.drfq_net_send.set_autoload(network);
-    progs.drfq_net_arrive.set_autoload(network);
-    progs.drfq_net_sent.set_autoload(network);
-    progs.drfq_net_received.set_autoload(network);
+    progs.drfq_skb_send.set_autoload(network);
+    progs.drfq_skb_arrive.set_autoload(network);
+    progs.drfq_sock_send.set_autoload(network);
+    progs.drfq_sock_recv.set_autoload(network);
     progs
-        .drfq_net_receive
+        .drfq_skb_socket
         .set_autoload(network && has_function(RECEIVE));
-    progs.drfq_net_receive.set_autoattach(false);
+    progs.drfq_skb_socket.set_autoattach(false);
 }
 
 /// Attaches what a kernel may refuse, though it has the hook: some architectures let BPF follow
 /// tracepoints, but no functions. What arrives is then charged to no task.
 pub fn attach(skel: &BpfSkel) -> Option<Link> {
-    let receive = &skel.progs.drfq_net_receive;
+    let receive = &skel.progs.drfq_skb_socket;
     receive.autoload().then(|| receive.attach().ok()).flatten()
 }

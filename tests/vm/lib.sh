@@ -62,3 +62,16 @@ stress_for() {
 	interval=$(grep -o '"interval_ns":[0-9]*' "$log" | cut -d: -f2)
 	((${#advance} < 19 && advance < 69 * interval)) || fail "V advanced by $advance ns in $interval ns"
 }
+
+# Sets `cards`: options that give a VM two network cards on one cable.
+two_cards() {
+	local card option
+	# shellcheck disable=SC2034  # of the scripts that source this
+	cards=()
+	for card in 1 2; do
+		for option in -netdev "hubport,id=port$card,hubid=0" \
+			-device "virtio-net-pci,netdev=port$card,mac=52:54:00:00:00:0$card,romfile="; do
+			cards+=("--qemu-option=$option")
+		done
+	done
+}

@@ -74,7 +74,7 @@ void machine_work(struct task_struct *p, bool local)
 {
 	enum { LOCAL_THROTTLE = 1 << 20 };
 
-	p->flags |= PF_WQ_WORKER | (local ? LOCAL_THROTTLE : 0);
+	p->flags = PF_KTHREAD | PF_WQ_WORKER | (local ? LOCAL_THROTTLE : 0);
 }
 
 void machine_reuse_id(struct task_struct *p)

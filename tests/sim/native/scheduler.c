@@ -165,25 +165,25 @@ void scheduler_dirty_folio(struct folio *folio, struct address_space *mapping)
 
 void scheduler_net_send(struct sk_buff *skb, struct net_device *dev)
 {
-	drfq_net_send(skb, dev);
+	drfq_skb_send(skb, dev);
 }
 
 void scheduler_net_arrive(struct sk_buff *skb)
 {
-	drfq_net_arrive(skb);
+	drfq_skb_arrive(skb);
 }
 
 void scheduler_net_receive(struct sock *sk, struct sk_buff *skb)
 {
-	drfq_net_receive(sk, skb);
+	drfq_skb_socket(sk, skb);
 }
 
 void scheduler_net_use(struct sock *sk, bool sends)
 {
 	if (sends)
-		drfq_net_sent(sk, 0, 0);
+		drfq_sock_send(sk, 0, 0);
 	else
-		drfq_net_received(sk, 0, 0);
+		drfq_sock_recv(sk, 0, 0);
 }
 
 u64 scheduler_slice_ns(void)

@@ -216,6 +216,7 @@ fn dirtied_again(worker: Option<bool>, block_device: bool) -> [u64; 6] {
         sim.kernel().work(FLUSHER, local);
     }
     sim.kernel().dirty(FLUSHER, page);
+    sim.kernel().work(FLUSHER, false);
     sim.kernel().write_out(FLUSHER, page, Transfer::Write, 4096);
     books(&mut sim)
 }
@@ -240,9 +241,11 @@ fn what_other_kernel_threads_dirty_has_no_owner() {
 fn pages_that_a_loop_device_passes_on_are_paid_for_once() {
     let mut sim = writers(Trace::hog());
     sim.kernel().dirty(WRITER, page(0));
-    sim.kernel().write_out(WRITER, page(0), Transfer::Write, 4096);
+    sim.kernel()
+        .write_out(WRITER, page(0), Transfer::Write, 4096);
     sim.kernel().work(FLUSHER, true);
-    sim.kernel().write_out(FLUSHER, page(0), Transfer::Write, 4096);
+    sim.kernel()
+        .write_out(FLUSHER, page(0), Transfer::Write, 4096);
     assert_eq!(books(&mut sim), [0, 4096, 0, 4096, 0, 0]);
 }
 

@@ -23,6 +23,7 @@ const BACKLOGGED_MIN: f64 = 0.95;
 pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
     let names = EVENTS.iter().map(|event| event.name.to_owned());
     System {
+        at_ns: cur.at_ns,
         interval_ns: interval_ns(prev, cur),
         nr_cpus: facts.nr_cpus,
         busy_cpus: cur.busy_cpus,

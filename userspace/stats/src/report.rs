@@ -18,6 +18,8 @@ use crate::{controller_report::Controller, events::EVENTS, mba_report::Mba};
 pub struct System {
     #[stat(desc = "length of the interval that rates and shares cover (ns)")]
     pub interval_ns: u64,
+    #[stat(desc = "when that interval ended (ns of CLOCK_MONOTONIC)")]
+    pub at_ns: u64,
     #[stat(desc = "c: CPUs that the scheduler manages")]
     pub nr_cpus: u32,
     #[stat(desc = "CPUs that run a packet now")]
