@@ -39,6 +39,8 @@ struct task_ctx {
 	u64 charged_ns;
 	u64 bytes;
 	u64 dma_bytes;
+	/* What one of a pair of programs has handled for it (twice.bpf.h). */
+	u64 handled_event;
 	/* Moved by devices, not charged yet. Other CPUs add to it. */
 	u64 dma_pending_bytes;
 	/* Moved by a CPU and counted by a memory controller, not charged yet.

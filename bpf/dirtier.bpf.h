@@ -126,25 +126,38 @@ static __always_inline bool dirtier_stays(const struct task_struct *p,
 }
 
 /* A folio becomes dirty; the current task does it. */
-SEC("tp_btf/writeback_dirty_folio")
-int BPF_PROG(drfq_dirty_folio, struct folio *folio, struct address_space *mapping)
+static void dirtier_keep(const struct folio *folio, const struct address_space *mapping,
+			 bool second)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct payer *last, now = {};
 	struct dirtier_key key;
 
-	if (!dirtier_is_known() || !mapping)
-		return 0;
+	if (!dirtier_is_known() || !mapping || twice_handled(folio, second))
+		return;
 	key = dirtier_key_of(folio, (u64)mapping);
 	if (task_is_kthread(p)) {
 		if (!dirtier_stays(p, mapping))
 			bpf_map_delete_elem(&dirtiers, &key);
-		return 0;
+		return;
 	}
 	payer_set(&now, p);
 	last = bpf_map_lookup_elem(&dirtiers, &key);
 	if (!last || !payer_is(last, p))
 		bpf_map_update_elem(&dirtiers, &key, &now, BPF_ANY);
+}
+
+SEC("tp_btf/writeback_dirty_folio")
+int BPF_PROG(drfq_dirty, struct folio *folio, struct address_space *mapping)
+{
+	dirtier_keep(folio, mapping, false);
+	return 0;
+}
+
+SEC("tp_btf/writeback_dirty_folio")
+int BPF_PROG(drfq_dirty2, struct folio *folio, struct address_space *mapping)
+{
+	dirtier_keep(folio, mapping, true);
 	return 0;
 }
 

@@ -7,6 +7,11 @@
 #ifndef DRFQ_DMA_BPF_H
 #define DRFQ_DMA_BPF_H
 
+#include "payer.bpf.h"
+#include "twice.bpf.h"
+#include "dirtier.bpf.h"
+#include "relay.bpf.h"
+
 /* Charges @bytes of DMA traffic to @p. */
 static void dma_charge(struct task_struct *p, u64 bytes)
 {
@@ -18,10 +23,10 @@ static void dma_charge(struct task_struct *p, u64 bytes)
 	count_many(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
 }
 
-/* Charges @bytes to the task that dirtied them. */
-static void dma_charge_dirtier(const struct payer *dirtier, u64 bytes)
+/* Charges @bytes that a kernel thread moves for @payer. */
+static void dma_charge_payer(const struct payer *payer, u64 bytes)
 {
-	if (payer_charge(dirtier, bytes)) {
+	if (payer_charge(payer, bytes)) {
 		count(DRFQ_EV_DMA_CHARGED);
 		count_many(DRFQ_EV_DMA_WRITTEN_BACK_BYTES, bytes);
 	} else {
@@ -29,45 +34,94 @@ static void dma_charge_dirtier(const struct payer *dirtier, u64 bytes)
 	}
 }
 
-/* Returns whether @bio moves data to or from a device that is not stacked on others. */
-static __always_inline bool dma_moves_data(const struct bio *bio)
+/* Returns whether @bio has data. */
+static __always_inline bool dma_has_data(const struct bio *bio)
 {
 	u32 op = bio->bi_opf & 0xff;
 
-	return (op == REQ_OP_READ || op == REQ_OP_WRITE) &&
-	       !bio->bi_bdev->bd_disk->fops->submit_bio;
+	return op == REQ_OP_READ || op == REQ_OP_WRITE;
+}
+
+/* Returns whether the device of @bio is stacked on others (dm, md). */
+static __always_inline bool dma_is_stacked(const struct bio *bio)
+{
+	return bio->bi_bdev->bd_disk->fops->submit_bio;
 }
 
 /*
- * Charges @bio to the current task, which submits it. A kernel thread writes out pages that
- * other tasks dirtied. The dirtier of the first one then pays for the request. A loop device
- * passes such pages on from a kernel thread of its own; who wrote to it has paid.
+ * Returns who pays for @bio, which the kernel thread @p submits; NULL: not known. It passes on
+ * what a stacked device got, or it writes out pages that other tasks dirtied; the dirtier of
+ * the first one then pays. A loop device passes pages on, too, as requests of its own; who
+ * wrote to it has paid.
  */
+static __always_inline struct payer *dma_payer(const struct task_struct *p, const struct bio *bio)
+{
+	struct payer *payer;
+
+	if (p->flags & PF_LOCAL_THROTTLE)
+		return NULL;
+	payer = relay_of(bio);
+	if (!payer && (bio->bi_opf & 0xff) == REQ_OP_WRITE)
+		payer = dirtier_of(bio);
+	return payer;
+}
+
+/* Charges @bio to the current task, which submits it, or to the one that a kernel thread
+ * submits it for. */
 static void dma_charge_bio(const struct bio *bio)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	u64 bytes = bio->bi_iter.bi_size;
-	struct payer *d = NULL;
+	struct payer *payer = NULL;
 
-	if (task_is_kthread(p) && !(p->flags & PF_LOCAL_THROTTLE) &&
-	    (bio->bi_opf & 0xff) == REQ_OP_WRITE)
-		d = dirtier_of(bio);
-	if (d)
-		dma_charge_dirtier(d, bytes);
+	if (task_is_kthread(p))
+		payer = dma_payer(p, bio);
+	if (payer)
+		dma_charge_payer(payer, bytes);
 	else
 		dma_charge(p, bytes);
 }
 
+/* A stacked device gets @bio. It may pass it on from a kernel thread. */
+static void dma_relay(const struct bio *bio)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct payer payer, *known = &payer;
+
+	if (task_is_kthread(p))
+		known = dma_payer(p, bio);
+	else
+		payer_set(&payer, p);
+	if (known)
+		relay_keep(bio, known);
+}
+
 /*
- * A block request is queued; the current task submits it. Stacked devices (dm, md) are
- * skipped. Most of them queue the same bytes again, in a new request for the device
- * below. The others remap the request (drfq_bio_remap).
+ * A block request is queued; the current task submits it. A stacked device queues the same
+ * bytes again, in a new request for the device below, or remaps the request
+ * (drfq_bio_remap). The one below is charged.
  */
+static void dma_queued(const struct bio *bio, bool second)
+{
+	if (!dma_has_data(bio) || twice_handled(bio, second))
+		return;
+	if (dma_is_stacked(bio))
+		dma_relay(bio);
+	else
+		dma_charge_bio(bio);
+}
+
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(drfq_bio_queue, struct bio *bio)
 {
-	if (dma_moves_data(bio))
-		dma_charge_bio(bio);
+	dma_queued(bio, false);
+	return 0;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(drfq_bio_queue2, struct bio *bio)
+{
+	dma_queued(bio, true);
 	return 0;
 }
 
@@ -77,13 +131,25 @@ int BPF_PROG(drfq_bio_queue, struct bio *bio)
  * one below (md raid0, NVMe multipath), is charged here. A partition is no such device:
  * its requests are remapped from the partition itself.
  */
+static void dma_remapped(const struct bio *bio, u32 from, bool second)
+{
+	if (!(bio->bi_flags & bio_traced_flag) || bio->bi_bdev->bd_dev == from)
+		return;
+	if (dma_has_data(bio) && !dma_is_stacked(bio) && !twice_handled(bio, second))
+		dma_charge_bio(bio);
+}
+
 SEC("tp_btf/block_bio_remap")
 int BPF_PROG(drfq_bio_remap, struct bio *bio, u32 from)
 {
-	if (!(bio->bi_flags & bio_traced_flag) || bio->bi_bdev->bd_dev == from)
-		return 0;
-	if (dma_moves_data(bio))
-		dma_charge_bio(bio);
+	dma_remapped(bio, from, false);
+	return 0;
+}
+
+SEC("tp_btf/block_bio_remap")
+int BPF_PROG(drfq_bio_remap2, struct bio *bio, u32 from)
+{
+	dma_remapped(bio, from, true);
 	return 0;
 }
 
@@ -93,13 +159,26 @@ int BPF_PROG(drfq_bio_remap, struct bio *bio, u32 from)
  * charged here. Their submitter hands them over itself; where another task does it, that
  * one is charged.
  */
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(drfq_rq_issue, struct request *rq)
+static void dma_issued(const struct request *rq, bool second)
 {
 	u32 op = rq->cmd_flags & 0xff;
 
-	if ((op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) && rq->__data_len)
+	if ((op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) && rq->__data_len &&
+	    !twice_handled(rq, second))
 		dma_charge(bpf_get_current_task_btf(), rq->__data_len);
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(drfq_rq_issue, struct request *rq)
+{
+	dma_issued(rq, false);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(drfq_rq_issue2, struct request *rq)
+{
+	dma_issued(rq, true);
 	return 0;
 }
 

@@ -46,8 +46,6 @@
 #include "rescue.bpf.h"
 #include "throttle.bpf.h"
 #include "timer.bpf.h"
-#include "payer.bpf.h"
-#include "dirtier.bpf.h"
 #include "dma.bpf.h"
 #include "net.bpf.h"
 #include "fork.bpf.h"

@@ -24,9 +24,13 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     }
     let progs = &mut skel.progs;
     progs.drfq_bio_queue.set_autoload(charged);
+    progs.drfq_bio_queue2.set_autoload(charged);
     progs.drfq_rq_issue.set_autoload(charged);
+    progs.drfq_rq_issue2.set_autoload(charged);
     progs.drfq_bio_remap.set_autoload(traced_flag.is_some());
-    progs.drfq_dirty_folio.set_autoload(dirtiers);
+    progs.drfq_bio_remap2.set_autoload(traced_flag.is_some());
+    progs.drfq_dirty.set_autoload(dirtiers);
+    progs.drfq_dirty2.set_autoload(dirtiers);
     progs.drfq_skb_send.set_autoload(network);
     progs.drfq_skb_arrive.set_autoload(network);
     progs.drfq_sock_send.set_autoload(network);

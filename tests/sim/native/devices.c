@@ -70,6 +70,12 @@ void machine_join(struct task_struct *p, struct task_struct *leader)
 	p->tgid = leader->pid;
 }
 
+void machine_skip(struct machine *m, bool first, bool second)
+{
+	machine_use(m, m->now_ns, 0);
+	scheduler_skip(first, second);
+}
+
 void machine_work(struct task_struct *p, bool local)
 {
 	enum { LOCAL_THROTTLE = 1 << 20 };
@@ -93,32 +99,75 @@ void machine_dirty(struct machine *m, const struct task_struct *p, const struct 
 	scheduler_dirty_folio(&folio, mapping);
 }
 
-void machine_write_out(struct machine *m, const struct task_struct *p, const struct file_page *at,
-		       u32 op, u32 bytes)
-{
-	static const struct block_device_operations plain;
-	struct gendisk disk = {.fops = &plain};
-	struct block_device device = {.bd_disk = &disk};
-	/* Two pages are one folio. */
-	_Alignas(2 * sizeof(struct page)) union {
-		struct page pages[2];
-		struct folio folio;
-	} memory = {};
-	/* Another request had the bytes before these. */
-	struct bio_vec vecs[2] = {{}, {.bv_page = &memory.pages[at->tail != NATIVE_HEAD]}};
-	struct bio bio = {.bi_opf = op, .bi_bdev = &device, .bi_io_vec = vecs};
+/* Two pages of memory that are one folio. */
+union folio_memory {
+	struct page pages[2];
+	struct folio folio;
+};
 
+/* Fills @memory, which is aligned to its size, as @at tells. Returns the page. */
+static struct page *fill(union folio_memory *memory, const struct file_page *at)
+{
+	*memory = (union folio_memory){};
 	if (!at->copied)
-		memory.folio.mapping = mapping_of(at);
-	memory.folio.index = at->index;
+		memory->folio.mapping = mapping_of(at);
+	memory->folio.index = at->index;
 	if (at->tail == NATIVE_TAIL_BY_ADDRESS)
-		memory.pages[1].compound_info = (unsigned long)&memory.pages[0] | 1;
+		memory->pages[1].compound_info = (unsigned long)&memory->pages[0] | 1;
 	else
-		memory.pages[1].compound_info = ~(sizeof(memory.pages) - 1) | 1;
-	bio.bi_iter.bi_size = bytes;
-	bio.bi_iter.bi_idx = 1;
+		memory->pages[1].compound_info = ~(sizeof(memory->pages) - 1) | 1;
+	return &memory->pages[at->tail != NATIVE_HEAD];
+}
+
+/* @p, which runs, queues @bio. */
+static void queue(struct machine *m, const struct task_struct *p, struct bio *bio)
+{
 	machine_use(m, m->now_ns, p->cpu);
 	if (m->rqs[p->cpu].curr != p)
 		abort();
-	scheduler_bio_queue(&bio);
+	scheduler_bio_queue(bio);
+}
+
+static const struct block_device_operations stacked_ops = {.submit_bio = submit_stacked}, plain_ops;
+static struct gendisk stacked_disk = {.fops = &stacked_ops}, plain_disk = {.fops = &plain_ops};
+static struct block_device stacked_device = {.bd_disk = &stacked_disk};
+static struct block_device plain_device = {.bd_disk = &plain_disk};
+
+void machine_write_out(struct machine *m, const struct task_struct *p, const struct file_page *at,
+		       u32 op, u32 bytes)
+{
+	_Alignas(2 * sizeof(struct page)) union folio_memory memory;
+	/* Another request had the bytes before these. */
+	struct bio_vec vecs[2] = {{}, {.bv_page = fill(&memory, at)}};
+	struct bio bio = {.bi_opf = op, .bi_bdev = &plain_device, .bi_io_vec = vecs};
+
+	bio.bi_iter.bi_size = bytes;
+	bio.bi_iter.bi_idx = 1;
+	queue(m, p, &bio);
+}
+
+void machine_pass_on(struct machine *m, const struct task_struct *p,
+		     const struct task_struct *thread, const struct file_page *at,
+		     const struct passing *passing)
+{
+	_Alignas(2 * sizeof(struct page)) union folio_memory memory;
+	struct page copy = {};
+	struct bio_vec vec = {.bv_page = fill(&memory, at)}, copies = {.bv_page = &copy};
+	struct bio upper = {.bi_opf = passing->op, .bi_bdev = &stacked_device, .bi_io_vec = &vec};
+	struct bio lower = {.bi_opf = passing->op, .bi_bdev = &plain_device, .bi_io_vec = &copies};
+	struct {
+		void *worker;
+		struct bio *base;
+	} private = {.base = &upper};
+
+	upper.bi_iter.bi_size = lower.bi_iter.bi_size = passing->bytes;
+	queue(m, p, &upper);
+	if (passing->clones)
+		lower.bi_io_vec = &vec;
+	if (passing->copies)
+		lower.bi_private = &private;
+	/* The memory of the vector has a new use meanwhile. */
+	if (passing->reused)
+		vec.bv_page = &copy;
+	queue(m, thread, &lower);
 }

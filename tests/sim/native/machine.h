@@ -139,6 +139,21 @@ void machine_join(struct task_struct *p, struct task_struct *leader);
 void machine_dirty(struct machine *m, const struct task_struct *p, const struct file_page *at);
 void machine_write_out(struct machine *m, const struct task_struct *p, const struct file_page *at,
 		       u32 op, u32 bytes);
+/* The kernel skips the first or the second program of each pair from now on. */
+void machine_skip(struct machine *m, bool first, bool second);
+/* How a stacked device passes a request on from a kernel thread. */
+struct passing {
+	u32 op;
+	u32 bytes;
+	bool clones; /* the lower request shares the pages of the upper one (raid1) */
+	bool copies; /* it has copies, and leads to the upper one (dm-crypt) */
+	bool reused; /* it comes so late that other requests use the memory of the upper one */
+};
+
+/* @p, which runs, submits a request that begins with the page; @thread passes it on. */
+void machine_pass_on(struct machine *m, const struct task_struct *p,
+		     const struct task_struct *thread, const struct file_page *at,
+		     const struct passing *passing);
 /* Kernel thread @p works for a queue of work; @local: it writes what others wrote to a device of
  * its own (the loop driver). */
 void machine_work(struct task_struct *p, bool local);

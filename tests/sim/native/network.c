@@ -21,8 +21,8 @@ static struct device bus;
 static void make(struct sk_buff *skb, const struct packet *packet, u32 from)
 {
 	static struct net_device card = {.dev.parent = &bus}, loopback;
-	static _Alignas(struct skb_shared_info) unsigned char
-		buffer[END + sizeof(struct skb_shared_info)];
+	static _Alignas(
+		struct skb_shared_info) unsigned char buffer[END + sizeof(struct skb_shared_info)];
 	struct skb_shared_info *shared = (struct skb_shared_info *)(buffer + END);
 	u32 headers = TRANSPORT - MAC + packet->header_bytes;
 

@@ -143,24 +143,41 @@ void scheduler_task_set_start(struct task_struct *p, u64 start_ns)
 	scx_bpf_task_set_dsq_vtime(p, start_ns);
 }
 
+/* Which programs of each pair the kernel skips: the first, the second. */
+static bool skipped[2];
+
+void scheduler_skip(bool first, bool second)
+{
+	skipped[0] = first;
+	skipped[1] = second;
+}
+
+#define PAIR(first, second)                                                                        \
+	do {                                                                                       \
+		if (!skipped[0])                                                                   \
+			first;                                                                     \
+		if (!skipped[1])                                                                   \
+			second;                                                                    \
+	} while (false)
+
 void scheduler_bio_queue(struct bio *bio)
 {
-	drfq_bio_queue(bio);
+	PAIR(drfq_bio_queue(bio), drfq_bio_queue2(bio));
 }
 
 void scheduler_bio_remap(struct bio *bio, u32 from)
 {
-	drfq_bio_remap(bio, from);
+	PAIR(drfq_bio_remap(bio, from), drfq_bio_remap2(bio, from));
 }
 
 void scheduler_rq_issue(struct request *rq)
 {
-	drfq_rq_issue(rq);
+	PAIR(drfq_rq_issue(rq), drfq_rq_issue2(rq));
 }
 
 void scheduler_dirty_folio(struct folio *folio, struct address_space *mapping)
 {
-	drfq_dirty_folio(folio, mapping);
+	PAIR(drfq_dirty(folio, mapping), drfq_dirty2(folio, mapping));
 }
 
 void scheduler_net_send(struct sk_buff *skb, struct net_device *dev)

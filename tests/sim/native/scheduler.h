@@ -65,6 +65,8 @@ u64 scheduler_pace_paid(u32 index);
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
 void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);
 void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat);
+/* The kernel skips the first or the second program of each pair from now on. */
+void scheduler_skip(bool first, bool second);
 /* The kernel traces that @bio is queued, or remapped from device @from. */
 void scheduler_bio_queue(struct bio *bio);
 void scheduler_bio_remap(struct bio *bio, u32 from);

@@ -10,7 +10,15 @@ unsafe extern "C" {
     fn machine_counter_opens(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_dirty(m: *mut Machine, p: *const Task, at: *const Page);
     fn machine_join(p: *mut Task, leader: *mut Task);
+    fn machine_pass_on(
+        m: *mut Machine,
+        p: *const Task,
+        thread: *const Task,
+        at: *const Page,
+        passing: *const Passing,
+    );
     fn machine_pass_through(m: *mut Machine, cpu: i32, bytes: u32);
+    fn machine_skip(m: *mut Machine, first: bool, second: bool);
     fn machine_submit(
         m: *mut Machine,
         cpu: i32,
@@ -62,6 +70,22 @@ pub enum Transfer {
     Write,
 }
 
+/// `struct passing`: how a stacked device passes a request on from a kernel thread.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Passing {
+    /// Its direction.
+    pub transfer: Transfer,
+    /// Its length.
+    pub bytes: u32,
+    /// The lower request shares the pages of the upper one (raid1).
+    pub clones: bool,
+    /// It has copies, and leads to the upper one (dm-crypt).
+    pub copies: bool,
+    /// It comes so late that other requests use the memory of the upper one.
+    pub reused: bool,
+}
+
 /// How a request reaches its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
@@ -92,6 +116,12 @@ impl Kernel {
         self.with(|m| unsafe { machine_counter_opens(m, now_ns, cpu as i32) });
     }
 
+    /// The kernel skips the first or the second program of each pair from now on.
+    pub fn skip_programs(&mut self, first: bool, second: bool) {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_skip(m, first, second) });
+    }
+
     /// `task`, which runs, dirties a page.
     pub fn dirty(&mut self, task: TaskId, page: Page) {
         let p = self.tasks[task];
@@ -104,6 +134,15 @@ impl Kernel {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
         self.with(|m| unsafe { machine_write_out(m, p, &raw const page, transfer as u32, bytes) });
+    }
+
+    /// `task`, which runs, submits a request that begins with a page; `thread` passes it on.
+    pub fn pass_on(&mut self, task: TaskId, thread: TaskId, page: Page, passing: Passing) {
+        let (p, thread) = (self.tasks[task], self.tasks[thread]);
+        // SAFETY: machine and tasks live.
+        self.with(|m| unsafe {
+            machine_pass_on(m, p, thread, &raw const page, &raw const passing);
+        });
     }
 
     /// `task` is a thread of the process of `leader`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Requests through stacked block devices, dirty pages, and traffic counters that die.
 
-use drfq_sim::devices::{Page, Tail, Transfer, Way};
+use drfq_sim::devices::{Page, Passing, Tail, Transfer, Way};
 use drfq_sim::{Config, MS, Sim, Step, TaskSpec, Trace};
 
 /// One CPU. The engine does not know of these requests and counters, so it checks nothing.
@@ -39,6 +39,31 @@ fn a_request_is_charged_once_however_devices_are_stacked() {
             }
         }
     }
+}
+
+/// The kernel skips a program that it has preempted.
+#[test]
+fn what_one_of_a_pair_of_programs_misses_the_other_one_charges() {
+    let mut sim = Sim::new(config(), vec![TaskSpec::new("hog", Trace::hog())]);
+    sim.run_until(10 * MS);
+    let mut bytes = 0;
+    for [first, second] in [[false, true], [true, false], [false, false], [true, false]] {
+        sim.kernel().skip_programs(first, second);
+        for way in [
+            Way::default(),
+            Way {
+                layers: 1,
+                in_place: true,
+                partition: false,
+            },
+        ] {
+            sim.kernel().submit(0, 4096, way);
+            bytes += 4096;
+        }
+        sim.kernel().pass_through(0, 4096);
+        bytes += 4096;
+    }
+    assert_eq!(sim.run_until(30 * MS).tasks[0].dma_bytes, bytes);
 }
 
 #[test]
@@ -247,6 +272,59 @@ fn pages_that_a_loop_device_passes_on_are_paid_for_once() {
     sim.kernel()
         .write_out(FLUSHER, page(0), Transfer::Write, 4096);
     assert_eq!(books(&mut sim), [0, 4096, 0, 4096, 0, 0]);
+}
+
+/// A request of 4096 bytes that a kernel thread passes on in no way that tells of the upper one.
+const PASSING: Passing = Passing {
+    transfer: Transfer::Write,
+    bytes: 4096,
+    clones: false,
+    copies: false,
+    reused: false,
+};
+
+/// The books after a request of `task`, whose page the writer has dirtied.
+fn passed_on(task: usize, passing: Passing) -> [u64; 6] {
+    let mut sim = writers(Trace::hog());
+    sim.kernel().dirty(WRITER, page(0));
+    sim.kernel().pass_on(task, FLUSHER, page(0), passing);
+    books(&mut sim)
+}
+
+#[test]
+fn what_a_stacked_device_passes_on_is_charged_to_who_submitted_or_dirtied_it() {
+    for (clones, copies) in [(true, false), (false, true)] {
+        for transfer in [Transfer::Read, Transfer::Write] {
+            let passing = Passing {
+                transfer,
+                clones,
+                copies,
+                ..PASSING
+            };
+            assert_eq!(passed_on(OTHER, passing), [0, 0, 4096, 0, 4096, 0]);
+        }
+        let passing = Passing {
+            clones,
+            copies,
+            ..PASSING
+        };
+        assert_eq!(passed_on(FLUSHER, passing), [0, 4096, 0, 0, 4096, 0]);
+    }
+}
+
+#[test]
+fn what_a_stacked_device_passes_on_has_no_owner_if_nothing_leads_to_it() {
+    let nobody = [0, 0, 0, 4096, 0, 0];
+    assert_eq!(passed_on(OTHER, PASSING), nobody);
+    for (clones, copies) in [(true, false), (false, true)] {
+        let passing = Passing {
+            clones,
+            copies,
+            reused: true,
+            ..PASSING
+        };
+        assert_eq!(passed_on(OTHER, passing), nobody);
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ from scheduler import stats, wait
 MIB = 1 << 20
 BLOCK = b"\x5a" * 65536
 MOUNT = Path("/run/drfq-disk")
+CRYPT = Path("/dev/dm-0")
 # How often the flusher thread looks, and how old it lets dirty pages become (1/100 s). Each writer is done before.
 FLUSHER = {"dirty_writeback_centisecs": 50, "dirty_expire_centisecs": 400}
 # The journal commits each second; what follows the flusher comes within this.
@@ -108,12 +109,26 @@ def by_dd(path):
         subprocess.run(["dd", "if=/dev/zero", f"of={path}", "bs=64k", "count=128", "status=none"], check=True)
 
 
+def through_crypt(disk):
+    """Writes a device that encrypts what it passes on to the disk from threads of the kernel."""
+    sectors = int(Path("/sys/class/block", Path(disk).name, "size").read_text(encoding="ascii"))
+    table = f"0 {sectors} crypt aes-xts-plain64 {'11' * 16}{'22' * 16} 0 {disk} 0"
+    subprocess.run(["modprobe", "-a", "dm-crypt", "xts"], check=True)
+    subprocess.run(["dmsetup", "create", "--noudevrules", "--noudevsync", "crypt", "--table", table], check=True)
+    assert CRYPT.exists()
+    for _ in range(RUNS):
+        by_writers("dm-crypt, flusher", [(CRYPT, 2 * MIB, "")])
+        by_writers("dm-crypt, fsync", [(CRYPT, 2 * MIB, "fsync")])
+    subprocess.run(["dmsetup", "remove", "--noudevrules", "--noudevsync", "crypt"], check=True)
+
+
 def charge(disk):
-    """Writes the disk itself and files on it, RUNS times. The disk's contents are lost."""
+    """Writes the disk itself, through dm-crypt, and files on it, RUNS times. The disk's contents are lost."""
     for name, value in FLUSHER.items():
         Path("/proc/sys/vm", name).write_text(str(value), encoding="ascii")
     for _ in range(RUNS):
         by_writers("the disk itself, flusher", [(disk, 8 * MIB, "")])
+    through_crypt(disk)
     subprocess.run(["modprobe", "ext4"], check=True)
     subprocess.run(["mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", disk], check=True)
     MOUNT.mkdir()

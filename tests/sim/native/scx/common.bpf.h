@@ -199,6 +199,7 @@ struct bio {
 	unsigned short bi_flags;
 	struct block_device *bi_bdev;
 	struct bio_vec *bi_io_vec;
+	void *bi_private;
 	struct bvec_iter bi_iter;
 };
 

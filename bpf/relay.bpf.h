@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Requests that a stacked device passes on from a kernel thread (dm-crypt, raid1). The thread
+ * makes requests of its own, of which no field tells who submitted the one above. But clones
+ * of a request share its vector of pages, and dm-crypt's private data begin with what its
+ * thread works for and that clone. So each vector that reaches a stacked device is kept with
+ * who pays for it.
+ */
+#ifndef DRFQ_RELAY_BPF_H
+#define DRFQ_RELAY_BPF_H
+
+/* Requests that the scheduler remembers, in some 2 MB. */
+#define RELAYS 16384
+
+struct relay {
+	struct payer payer;
+	/* The vector's first page. Another one means that the address has a new use. */
+	u64 page;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, RELAYS);
+	__type(key, u64);
+	__type(value, struct relay);
+} relays SEC(".maps");
+
+/* Returns the first page of the vector at @vec; 0: none. */
+static __always_inline u64 relay_page(u64 vec)
+{
+	const struct bio_vec *first = (const struct bio_vec *)vec;
+	u64 page = 0;
+
+	if (bpf_probe_read_kernel(&page, sizeof(page), &first->bv_page))
+		return 0;
+	return page;
+}
+
+/* @bio, for which @payer pays, reaches a stacked device. */
+static __always_inline void relay_keep(const struct bio *bio, const struct payer *payer)
+{
+	u64 vec = (u64)bio->bi_io_vec;
+	struct relay relay = {.payer = *payer};
+
+	if (!vec)
+		return;
+	relay.page = relay_page(vec);
+	bpf_map_update_elem(&relays, &vec, &relay, BPF_ANY);
+}
+
+/* Returns who pays for the request whose vector is at @vec; NULL: not known. */
+static __always_inline struct payer *relay_at(u64 vec)
+{
+	struct relay *relay = vec ? bpf_map_lookup_elem(&relays, &vec) : NULL;
+
+	return relay && relay->page == relay_page(vec) ? &relay->payer : NULL;
+}
+
+/* Returns who pays for @bio, which a kernel thread passes on; NULL: not known. */
+static __always_inline struct payer *relay_of(const struct bio *bio)
+{
+	struct payer *payer = relay_at((u64)bio->bi_io_vec);
+	/* What struct dm_crypt_io begins with. Other drivers' data lead nowhere. */
+	struct {
+		u64 worker;
+		struct bio *base;
+	} crypt;
+	struct bio_vec *vec;
+
+	if (payer || !bio->bi_private ||
+	    bpf_probe_read_kernel(&crypt, sizeof(crypt), bio->bi_private) ||
+	    bpf_probe_read_kernel(&vec, sizeof(vec), &crypt.base->bi_io_vec))
+		return payer;
+	return relay_at((u64)vec);
+}
+
+#endif /* DRFQ_RELAY_BPF_H */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tracepoint programs that come in pairs. The kernel skips a call of a program while another
+ * call of it has not ended on that CPU. From 7.0 on it may preempt a program at a tracepoint,
+ * so that it misses what the next tasks do. A pair misses an event only where both are
+ * preempted.
+ */
+#ifndef DRFQ_TWICE_BPF_H
+#define DRFQ_TWICE_BPF_H
+
+/*
+ * Returns whether the other program of the pair has handled @event (an address), which the
+ * current task causes. Either of them may be the first. @second: the caller is the second one
+ * in this file, which leaves events of the idle task to the other; nothing preempts that.
+ */
+static __always_inline bool twice_handled(const void *event, bool second)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+
+	if (!t)
+		return second;
+	if (t->handled_event == (u64)event) {
+		t->handled_event = 0;
+		return true;
+	}
+	t->handled_event = (u64)event;
+	return false;
+}
+
+#endif /* DRFQ_TWICE_BPF_H */
