@@ -194,16 +194,19 @@ impl<S: Scheduler> Paces<S> {
             return;
         };
         let pace = ns_per_byte_q32(group.free.unwrap_or(0.0), setting);
-        group.slowest_q32 = group.slowest_q32.max(pace);
-        if pace == group.ns_per_byte_q32 {
-            return;
+        let mut set = Ok(());
+        if pace != group.ns_per_byte_q32 {
+            // What fails is tried again in the next period.
+            set = self.scheduler.set_pace(group.index, pace);
+            self.counts.writes += 1;
         }
-        // What fails is tried again in the next period.
-        match self.scheduler.set_pace(group.index, pace) {
-            Ok(()) => group.ns_per_byte_q32 = pace,
-            Err(reason) => self.fail(reason),
+        if set.is_ok() {
+            group.ns_per_byte_q32 = pace;
         }
-        self.counts.writes += 1;
+        group.slowest_q32 = group.slowest_q32.max(group.ns_per_byte_q32);
+        if let Err(reason) = set {
+            self.fail(reason);
+        }
     }
 }
 
@@ -244,6 +247,11 @@ impl<S: Scheduler> Throttle for Paces<S> {
         let Some(index) = (1..DRFQ_PACES).find(|index| !used.contains(index)) else {
             return false;
         };
+        // The last group's pace remains if it could not be ended.
+        if let Err(reason) = self.scheduler.set_pace(index, 0) {
+            self.fail(reason);
+            return false;
+        }
         let group = Group {
             index,
             first_bytes: self.scheduler.bytes(index),

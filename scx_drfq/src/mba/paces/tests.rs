@@ -114,6 +114,27 @@ fn a_pace_that_could_not_be_set_is_set_later() {
 }
 
 #[test]
+fn a_pace_that_could_not_be_cleared_ends_with_the_next_group_of_its_index() {
+    let mut machine = Machine::new(&steady(&[(0.9e9, 1), (0.6e9, 3)]));
+    machine.run(100);
+    let paced = machine.fake.paces();
+    assert!(paced > 0);
+    let throttle = &mut machine.running.throttle;
+    machine.fake.0.lock().unwrap().refuses = true;
+    machine
+        .running
+        .members
+        .values()
+        .for_each(|member| throttle.forget(member.id));
+    assert_eq!(machine.fake.paces(), paced);
+    // A group that would keep the last one's pace is not monitored.
+    assert!(!throttle.monitor(100));
+    machine.fake.0.lock().unwrap().refuses = false;
+    assert!(throttle.monitor(100) && throttle.monitor(101));
+    assert_eq!(machine.fake.paces(), 0);
+}
+
+#[test]
 fn the_loop_leaves_no_pace_behind() {
     let mut machine = Machine::new(&steady(&[(0.9e9, 1), (0.6e9, 3)]));
     machine.run(100);
