@@ -12,7 +12,7 @@ use drfq_resctrl::{
     error::{Error, Kind, Result},
     fs::ResctrlFs,
     groups::{Ctrl, Groups, Mon, PREFIX, Placed},
-    info::{Assignable, Info, Unit},
+    info::{Assignable, Info, Monitoring, Unit},
     reading::Event,
     schemata::{Domain, Resource},
 };
@@ -300,7 +300,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
 
     fn audit(&mut self) -> Vec<GroupId> {
         // Ids may be free again.
-        self.room = self.room_most.min(self.room + 1);
+        self.room = self.room_most.min(self.room.saturating_add(1));
         for number in 0..self.classes.len() {
             self.audit_class(number);
         }
@@ -401,7 +401,10 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
 
 /// The monitoring ids that no group of another program has.
 fn free_ids(fs: &impl ResctrlFs, info: &Info) -> usize {
-    let Some(monitoring) = info.monitoring.as_ref().filter(|found| found.num_rmids > 0) else {
+    // MPAM's ids belong to a class each, so their number bounds no sum. Where the kernel tells
+    // less than two, the default group has the only one, or the number means nothing.
+    let known = |found: &&Monitoring| info.moves_keep_counters && found.num_rmids > 1;
+    let Some(monitoring) = info.monitoring.as_ref().filter(known) else {
         return usize::MAX;
     };
     let groups = |class: &str| foreign_groups(fs, &format!("{class}mon_groups")).len();

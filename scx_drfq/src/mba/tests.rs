@@ -68,7 +68,11 @@ fn shape(closids: u32, rmids: u32) -> Shape {
 
 impl<'a> Machine<'a> {
     fn new(kernel: &'a FakeKernel, hogs: u32) -> Self {
-        let info = Info::read(&kernel, Vendor::Intel).unwrap();
+        Self::of(kernel, hogs, Vendor::Intel)
+    }
+
+    fn of(kernel: &'a FakeKernel, hogs: u32, vendor: Vendor) -> Self {
+        let info = Info::read(&kernel, vendor).unwrap();
         let classes = info.num_closids as usize - 1;
         let actuator = Actuator::open(kernel, &info, classes, clock).unwrap();
         NOW.set(Duration::ZERO);
@@ -287,6 +291,22 @@ fn monitoring_ids_that_other_programs_give_back_are_used() {
         machine.run(4);
     }
     assert_eq!(monitored(&machine).len(), 4);
+}
+
+#[test]
+fn a_number_of_monitoring_ids_that_means_nothing_bounds_no_groups() {
+    for (rmids, vendor) in [("1", Vendor::Intel), ("4", Vendor::Arm)] {
+        let mut shape = shape(8, 32);
+        let number = shape.files.iter_mut();
+        for (_, text) in number.filter(|(path, _)| path == "info/L3_MON/num_rmids") {
+            *text = format!("{rmids}\n");
+        }
+        let kernel = FakeKernel::new(shape);
+        let mut machine = Machine::of(&kernel, 4, vendor);
+        machine.running.audit();
+        machine.run(4);
+        assert_eq!(monitored(&machine).len(), 4, "{vendor:?}");
+    }
 }
 
 #[test]
