@@ -50,9 +50,11 @@ pub struct Actuator<F: ResctrlFs> {
     /// Classes by number, made when they are first needed.
     classes: Vec<Option<Rung>>,
     monitored: BTreeMap<GroupId, Monitored>,
-    /// Groups that can be monitored: now, as far as it is known, and at most.
+    /// Groups that can be monitored, as far as it is known.
     room: usize,
-    room_most: usize,
+    info: Info,
+    /// The most classes that may be used.
+    classes_most: usize,
     /// Traffic of the default group without our groups, by domain: its gauge and the
     /// last rate.
     rest: Vec<(Gauge, f64)>,
@@ -72,7 +74,8 @@ impl<F: ResctrlFs> Actuator<F> {
     /// # Errors
     /// As [`Groups::open`].
     pub fn open(fs: F, info: &Info, classes: usize, clock: fn() -> Instant) -> Result<Self> {
-        let (classes, room) = divide_ids(free_ids(&fs, info), classes);
+        let classes_most = classes;
+        let (classes, room) = limits(&fs, info, classes_most);
         let (groups, _) = Groups::open(fs)?;
         let bandwidth = info.bandwidth.as_ref();
         let monitoring = info.monitoring.as_ref();
@@ -88,7 +91,8 @@ impl<F: ResctrlFs> Actuator<F> {
             classes: (0..classes).map(|_| None).collect(),
             monitored: BTreeMap::new(),
             room,
-            room_most: room,
+            info: info.clone(),
+            classes_most,
             rest: Vec::new(),
             shape: 0,
             rest_of_shape: 0,
@@ -138,10 +142,11 @@ impl<F: ResctrlFs> Actuator<F> {
                 }
                 Err(error) => {
                     if error.kind == Kind::NoIds {
-                        // Other programs took the classes. Fewer remain from now on.
+                        // Other programs took the classes. An audit tries for more again.
+                        self.give_back(number.max(1));
                         self.classes.truncate(number.max(1));
                     }
-                    return self.check::<()>(Err(error));
+                    return self.check_made(error);
                 }
             }
         }
@@ -162,6 +167,31 @@ impl<F: ResctrlFs> Actuator<F> {
         }
         self.counts.writes += 1;
         self.check(written);
+    }
+
+    /// Removes the classes from number `first` on. Their groups return to the default class.
+    fn give_back(&mut self, first: usize) {
+        for number in first..self.classes.len() {
+            let Some(rung) = self.classes[number].take() else {
+                continue;
+            };
+            let inside = self.monitored.iter();
+            let inside = inside.filter(|(_, found)| *found.mon.parent() == rung.ctrl);
+            for id in inside.map(|(&id, _)| id).collect::<Vec<_>>() {
+                self.move_group(id, None);
+            }
+            let removed = self.groups.remove_ctrl(rung.ctrl);
+            self.check(removed);
+        }
+    }
+
+    /// Other programs may have given ids back, or have taken some.
+    fn audit_ids(&mut self) {
+        let (classes, room) = limits(self.groups.fs(), &self.info, self.classes_most);
+        self.room = room.min(self.room.saturating_add(1));
+        if self.classes.len() < classes {
+            self.classes.push(None);
+        }
     }
 
     /// The levels that the kernel has for a class may be those of another program, or the class
@@ -209,6 +239,13 @@ impl<F: ResctrlFs> Actuator<F> {
         }
     }
 
+    /// Counts that a group could not be made. Ids in limbo become usable by themselves.
+    fn check_made(&mut self, error: Error) {
+        if error.kind != Kind::Limbo {
+            self.check::<()>(Err(error));
+        }
+    }
+
     /// Counts a failure, unless a group has vanished.
     fn check<T>(&mut self, result: Result<T>) {
         if let Err(error) = result
@@ -249,10 +286,10 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
             }
             Err(error) => {
                 if error.kind == Kind::NoIds {
-                    // Other programs took ids, or the caches hold lines of freed ones.
+                    // Other programs took ids.
                     self.room = self.monitored.len();
                 }
-                self.check::<()>(Err(error));
+                self.check_made(error);
                 false
             }
         }
@@ -299,8 +336,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     }
 
     fn audit(&mut self) -> Vec<GroupId> {
-        // Ids may be free again.
-        self.room = self.room_most.min(self.room.saturating_add(1));
+        self.audit_ids();
         for number in 0..self.classes.len() {
             self.audit_class(number);
         }
@@ -397,6 +433,12 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     fn fail(&mut self, reason: String) {
         self.failure = Some(reason);
     }
+}
+
+/// How many classes, of at most `classes`, and entities there can be beside other programs' groups.
+fn limits(fs: &impl ResctrlFs, info: &Info, classes: usize) -> (usize, usize) {
+    let classes = classes.saturating_sub(foreign_groups(fs, "").len());
+    divide_ids(free_ids(fs, info), classes)
 }
 
 /// The monitoring ids that no group of another program has.

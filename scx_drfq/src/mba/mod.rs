@@ -116,7 +116,7 @@ impl<'a> Loop<'a> {
         let foreign = actuator::foreign_groups(&files, "").len();
         let (acts, reason) = mode(config, guard, &info, foreign);
         let classes = if acts {
-            (info.num_closids as usize).saturating_sub(1 + foreign)
+            (info.num_closids as usize).saturating_sub(1)
         } else {
             0
         };

@@ -310,6 +310,54 @@ fn a_number_of_monitoring_ids_that_means_nothing_bounds_no_groups() {
 }
 
 #[test]
+fn monitoring_ids_in_limbo_are_waited_for_without_errors() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    let hold = |ids: std::ops::Range<u32>| ids.for_each(|id| kernel.hold_in_limbo(id));
+    hold(1..32);
+    machine.run(4);
+    assert_eq!(monitored(&machine), [""; 0]);
+    // The groups get ids, and the classes get none.
+    kernel.drain_limbo();
+    hold(5..32);
+    machine.run(12);
+    assert_eq!((monitored(&machine).len(), classes(&kernel)), (4, 0));
+    kernel.drain_limbo();
+    machine.run(12);
+    let got = machine.run(4);
+    assert!(spread(&got) < 0.10, "{got:?}");
+    let report = machine.report.lock().unwrap();
+    assert_eq!((report.errors, report.state.as_str()), (0, "on"));
+}
+
+/// How many classes the loop has made.
+fn classes(kernel: &FakeKernel) -> usize {
+    let names = kernel.list("").unwrap();
+    names
+        .iter()
+        .filter(|name| name.starts_with("drfq_"))
+        .count()
+}
+
+#[test]
+fn classes_that_other_programs_give_back_are_used() {
+    let kernel = FakeKernel::new(shape(4, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    let theirs: Vec<String> = (0..3).map(|number| format!("theirs{number}")).collect();
+    theirs.iter().for_each(|name| kernel.mkdir(name).unwrap());
+    machine.run(12);
+    assert_eq!(classes(&kernel), 0);
+    theirs.iter().for_each(|name| kernel.rmdir(name).unwrap());
+    for _ in 0..4 {
+        machine.running.audit();
+        machine.run(4);
+    }
+    let got = machine.run(4);
+    assert_eq!(classes(&kernel), 3);
+    assert!(spread(&got) < 0.10, "{got:?}");
+}
+
+#[test]
 fn a_task_of_another_programs_group_stays_there() {
     let kernel = FakeKernel::new(shape(8, 32));
     let mut machine = Machine::new(&kernel, 2);

@@ -355,7 +355,8 @@ impl<F: ResctrlFs> Groups<F> {
             .map_err(|source| self.error(format!("read {path}"), source))
     }
 
-    /// Removes a CTRL group. Its tasks return to the default group.
+    /// Removes a CTRL group. Its tasks return to the default group. If another program has made
+    /// MON groups in it, it stays, without throttling.
     ///
     /// # Errors
     /// The default group is refused. A group that is gone is no error.
@@ -363,7 +364,7 @@ impl<F: ResctrlFs> Groups<F> {
         if ctrl.name.is_empty() {
             return Err(Error::own(Kind::Foreign, "remove the default group"));
         }
-        self.remove(&ctrl.name)
+        self.clean_ctrl(&ctrl.name, &mut Cleaned::default())
     }
 
     /// Removes a MON group. Its tasks stay in its CTRL group.

@@ -37,6 +37,19 @@ fn a_group_is_made_with_our_prefix_and_without_throttling() {
 }
 
 #[test]
+fn a_ctrl_group_with_groups_of_another_program_is_kept_without_throttling() {
+    let kernel = kernel();
+    let groups = open(&kernel);
+    let slow = groups.create_ctrl("slow").unwrap();
+    groups.set(&slow, Resource::Mb, &[(0, 10)]).unwrap();
+    kernel.mkdir("drfq_slow/mon_groups/theirs").unwrap();
+    groups.remove_ctrl(slow.clone()).unwrap();
+    assert!(kernel.rmid("drfq_slow/mon_groups/theirs").is_some());
+    let values = groups.schemata(&slow).unwrap();
+    assert_eq!(values.get(Resource::Mb, 0), Some(100));
+}
+
+#[test]
 fn the_kernel_rounds_up_and_refuses_what_is_out_of_range() {
     let kernel = kernel();
     let groups = open(&kernel);
