@@ -24,7 +24,7 @@ pub struct Shape {
     pub closids: u32,
     /// Monitoring ids, the default group's included. 0: it only allocates.
     pub rmids: u32,
-    /// The default group's schemata, which a new group gets.
+    /// The default group's schemata. A new group has the same domains, without limits.
     pub schemata: String,
     /// The lowest value of `MB:`, and its step.
     pub mb: (u32, u32),

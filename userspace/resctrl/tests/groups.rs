@@ -37,6 +37,19 @@ fn a_group_is_made_with_our_prefix_and_without_throttling() {
 }
 
 #[test]
+fn a_new_group_is_open_whatever_limits_the_default_group() {
+    let kernel = FakeKernel::new(Shape {
+        schemata: "    MB:0=100;1=50\n    L3:0=7ff;1=ff\n".into(),
+        ..Shape::default()
+    });
+    let groups = open(&kernel);
+    let slow = groups.create_ctrl("slow").unwrap();
+    let values = groups.schemata(&slow).unwrap();
+    assert_eq!(values.values(Resource::Mb), [(0, 100), (1, 100)]);
+    assert_eq!(values.values(Resource::L3), [(0, 0x7ff), (1, 0x7ff)]);
+}
+
+#[test]
 fn a_ctrl_group_with_groups_of_another_program_is_kept_without_throttling() {
     let kernel = kernel();
     let groups = open(&kernel);

@@ -81,7 +81,7 @@ impl State {
         }
         let rmid = self.free_rmid()?;
         if place.1.is_empty() {
-            let values = Schemata::parse(&self.shape.schemata);
+            let values = self.open_values();
             self.schemata.insert(place.0.clone(), values);
         }
         for event in [Event::MbmTotal, Event::MbmLocal] {
@@ -187,7 +187,7 @@ impl State {
             for (domain, value) in command.values(resource) {
                 any = true;
                 let wanted = match resource {
-                    Resource::Mb if *value < min || *value > 100.max(self.highest()) => {
+                    Resource::Mb if *value < min || *value > self.most() => {
                         let status = format!("MB value {value} out of range [{min},100]");
                         return self.refuse(libc::EINVAL, &status);
                     }
@@ -206,8 +206,33 @@ impl State {
         Ok(())
     }
 
-    /// The highest `MB:` value of a new group.
-    pub(super) fn highest(&self) -> u32 {
+    /// The values of a new group (`rdtgroup_init_alloc()`): bandwidth has no limit, and all ways
+    /// are open, since no group of the model is exclusive.
+    fn open_values(&self) -> Schemata {
+        let mut values = Schemata::parse(&self.shape.schemata);
+        for resource in Resource::ALL {
+            let mask = self.read(&format!("info/{}/cbm_mask", resource.name()));
+            let all = mask.and_then(|text| u32::from_str_radix(text.trim(), 16).ok());
+            let domains = values.values(resource).to_vec();
+            for (domain, value) in domains {
+                let open = match resource {
+                    Resource::Mb => self.most(),
+                    _ => all.unwrap_or(value),
+                };
+                // The domain was found in the same values.
+                let _ = values.set(resource, domain, open);
+            }
+        }
+        values
+    }
+
+    /// The `MB:` value that limits nothing: percent, or AMD's unit if the shape exceeds them.
+    fn most(&self) -> u32 {
+        100.max(self.highest())
+    }
+
+    /// The highest `MB:` value of the shape.
+    fn highest(&self) -> u32 {
         let values = Schemata::parse(&self.shape.schemata);
         values
             .values(Resource::Mb)
