@@ -216,7 +216,7 @@ fn open_sharing<'a>(
 /// What is known of the loop that shares memory bandwidth before its first period.
 fn first_report(ready: Option<&mba::Loop>) -> Mba {
     Mba {
-        state: ready.map_or("off", mba::Loop::state).into(),
+        state: ready.map_or_else(|| "off".into(), mba::Loop::state),
         ..Mba::default()
     }
 }

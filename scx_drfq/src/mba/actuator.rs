@@ -349,6 +349,22 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         gone
     }
 
+    fn hindrance(&self) -> Option<String> {
+        let foreign = foreign_groups(self.groups.fs(), "").len();
+        if foreign > 0 {
+            let words = "another program has classes in resctrl";
+            return Some(format!("{words}: {foreign}"));
+        }
+        // A task that we move to a class would escape them.
+        let schemata = self.groups.schemata(&Ctrl::DEFAULT).ok()?;
+        let limits = self.info.limits(&schemata)?;
+        Some(format!("the default group of resctrl has limits: {limits}"))
+    }
+
+    fn release(&mut self) {
+        self.give_back(0);
+    }
+
     fn traffic(&mut self, id: GroupId) -> Vec<f64> {
         let Some(monitored) = self.monitored.get_mut(&id) else {
             return vec![0.0; self.domains.len()];

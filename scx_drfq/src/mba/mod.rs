@@ -76,6 +76,8 @@ pub struct Loop<'a> {
     cpus: f64,
     entity: Entity,
     state: String,
+    /// Why it must not throttle at the moment.
+    hindrance: Option<String>,
     trace: Option<Trace>,
     /// Where resctrl is mounted, if it is used.
     point: Option<PathBuf>,
@@ -95,6 +97,7 @@ impl<'a> Loop<'a> {
             cpus: config.nr_cpus.into(),
             entity: config.entity,
             state: "hold".into(),
+            hindrance: None,
             trace: open_trace(config)?,
             point: None,
         })
@@ -113,8 +116,7 @@ impl<'a> Loop<'a> {
         if config.mba == MbaMode::Auto && !throttles(&info) {
             return Err(NO_MBA.into());
         }
-        let foreign = actuator::foreign_groups(&files, "").len();
-        let (acts, reason) = mode(config, guard, &info, foreign);
+        let (acts, reason) = mode(config, guard, &info);
         let classes = if acts {
             (info.num_closids as usize).saturating_sub(1)
         } else {
@@ -129,6 +131,7 @@ impl<'a> Loop<'a> {
             curve: measured_curve(config, &info)
                 .or_else(|| actuator::curve(&info, capacity))
                 .filter(|_| acts),
+            hindrance: actuator.hindrance().filter(|_| acts),
             throttle: Box::new(actuator),
             capacity,
             cpus: config.nr_cpus.into(),
@@ -140,13 +143,13 @@ impl<'a> Loop<'a> {
     }
 
     /// `on` (by resctrl), `hold` (by paces), or why it only observes.
-    pub fn state(&self) -> &str {
-        &self.state
+    pub fn state(&self) -> String {
+        state(&self.state, self.hindrance.as_deref())
     }
 
     /// Whether it throttles, rather than only observes.
     pub fn acts(&self) -> bool {
-        matches!(self.state.as_str(), "on" | "hold")
+        matches!(self.state().as_str(), "on" | "hold")
     }
 
     /// Runs, if there is a loop, while `work` runs. `report` gets the statistics of each period.
@@ -177,6 +180,11 @@ impl<'a> Loop<'a> {
             work()
         })
     }
+}
+
+/// The words for the statistics. `hindrance`: why a loop that could throttle must not.
+fn state(state: &str, hindrance: Option<&str>) -> String {
+    hindrance.map_or_else(|| state.into(), |reason| format!("observe: {reason}"))
 }
 
 fn open_trace(config: &Config) -> Result<Option<Trace>, String> {
@@ -223,12 +231,10 @@ fn throttles(info: &Info) -> bool {
     info.bandwidth.is_some() && info.num_closids > 1
 }
 
-/// Whether to throttle, and the words for the statistics.
-fn mode(config: &Config, guard: &Guard, info: &Info, foreign: usize) -> (bool, String) {
+/// Whether to throttle where nothing hinders it, and the words for the statistics.
+fn mode(config: &Config, guard: &Guard, info: &Info) -> (bool, String) {
     let reason = if config.mba == MbaMode::Observe {
         "observe".into()
-    } else if foreign > 0 {
-        format!("observe: another program has classes in resctrl: {foreign}")
     } else if guard.kernel_moves_levels {
         "observe: the mount option mba_MBps lets the kernel move the levels".into()
     } else if !throttles(info) {
@@ -260,6 +266,7 @@ struct Running<'a, H: Hierarchy> {
     cpus: f64,
     entity: Entity,
     state: String,
+    hindrance: Option<String>,
     members: BTreeMap<Key, Member>,
     next_id: GroupId,
     policy: State,
@@ -284,6 +291,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             cpus: ready.cpus,
             entity: ready.entity,
             state: ready.state,
+            hindrance: ready.hindrance,
             members: BTreeMap::new(),
             next_id: 0,
             policy: State::default(),
@@ -333,13 +341,20 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         }
     }
 
-    /// Entities whose groups another program removed get new ones at the next look.
+    /// Entities whose groups another program removed get new ones at the next look. What another
+    /// program has come to limit itself ends our throttling until it has gone.
     fn audit(&mut self) {
         if let Some(point) = &self.point {
             guard::keep_writable(point);
         }
         let lost = self.throttle.audit();
         self.members.retain(|_, member| !lost.contains(&member.id));
+        if self.curve.is_some() {
+            self.hindrance = self.throttle.hindrance();
+        }
+        if self.hindrance.is_some() {
+            self.throttle.release();
+        }
     }
 
     /// Looks at the tasks that share bandwidth: which entities to monitor, their weights and threads.
@@ -424,12 +439,14 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             max: member.bounds.max.map_or(f64::INFINITY, bytes_per_s),
             bytes_per_s: traffic[&member.id].clone(),
         });
+        let curve = self.curve.clone().filter(|_| self.hindrance.is_none());
         let snapshot = Snapshot {
             period_s: since.as_secs_f64(),
             cpus: self.cpus,
             runnable: self.runnable,
-            curve: self.curve.clone(),
-            classes: self.throttle.nr_classes(),
+            // A group keeps its class for a while after it was released.
+            classes: curve.as_ref().map_or(0, |_| self.throttle.nr_classes()),
+            curve,
             domains: domains.collect(),
             groups: groups.collect(),
         };
@@ -488,15 +505,15 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         let count = |of: fn(&drfq_policy::drf::DomainReport) -> bool| {
             plan.domains.iter().filter(|domain| of(domain)).count() as u32
         };
-        let state = match self.throttle.failure() {
-            Some(failure) => format!("{}; last failure: {failure}", self.state),
-            None => self.state.clone(),
-        };
+        let mut state = state(&self.state, self.hindrance.as_deref());
+        if let Some(failure) = self.throttle.failure() {
+            state = format!("{state}; last failure: {failure}");
+        }
         Mba {
             state,
             domains: plan.domains.len() as u32,
             saturated: count(|domain| domain.saturated),
-            acting: if self.curve.is_some() {
+            acting: if snapshot.curve.is_some() {
                 count(|domain| domain.acts)
             } else {
                 0

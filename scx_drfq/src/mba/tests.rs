@@ -86,6 +86,7 @@ impl<'a> Machine<'a> {
             cpus: 8.0,
             entity: Entity::Cgroup,
             state: "on".into(),
+            hindrance: None,
             trace: None,
             point: None,
         };
@@ -457,6 +458,48 @@ fn classes_that_another_program_took_are_no_panic() {
         let report = machine.report.lock().unwrap().clone();
         assert_eq!(report.groups.len(), 4, "{left} classes");
         assert!(report.errors > 0, "{left} classes");
+    }
+}
+
+#[test]
+fn nothing_is_throttled_while_another_program_has_classes_or_limits_the_default_group() {
+    type Act = fn(&FakeKernel);
+    let cases: [(Act, Act, &str); 3] = [
+        (
+            |kernel| kernel.mkdir("theirs").unwrap(),
+            |kernel| kernel.rmdir("theirs").unwrap(),
+            "observe: another program has classes in resctrl: 1",
+        ),
+        (
+            |kernel| kernel.write("schemata", "MB:0=90\n").unwrap(),
+            |kernel| kernel.write("schemata", "MB:0=100\n").unwrap(),
+            "observe: the default group of resctrl has limits: MB:0=90",
+        ),
+        (
+            |kernel| kernel.write("schemata", "L3:0=ff\n").unwrap(),
+            |kernel| kernel.write("schemata", "L3:0=7ff\n").unwrap(),
+            "observe: the default group of resctrl has limits: L3:0=ff",
+        ),
+    ];
+    for (come, go, words) in cases {
+        let kernel = FakeKernel::new(shape(8, 32));
+        let mut machine = Machine::new(&kernel, 4);
+        machine.run(12);
+        assert_eq!(classes(&kernel), 3);
+        come(&kernel);
+        machine.running.audit();
+        machine.run(4);
+        let report = machine.report.lock().unwrap().clone();
+        assert_eq!((report.state.as_str(), report.acting), (words, 0));
+        assert_eq!((classes(&kernel), report.groups.len()), (0, 4));
+        assert!((1..=4).all(|pid| machine.place(pid).0.is_empty()));
+        go(&kernel);
+        machine.running.audit();
+        machine.run(12);
+        let got = machine.run(4);
+        assert!(spread(&got) < 0.10, "{got:?}");
+        let report = machine.report.lock().unwrap().clone();
+        assert_eq!((report.state.as_str(), report.acting), ("on", 1));
     }
 }
 

@@ -51,6 +51,14 @@ pub trait Throttle {
         Vec::new()
     }
 
+    /// Why nothing may be throttled at the moment, in a few words; none: it may.
+    fn hindrance(&self) -> Option<String> {
+        None
+    }
+
+    /// Ends all throttling until the next `apply`.
+    fn release(&mut self) {}
+
     /// What an entity moved since the last call, by domain (bytes per second); 0 where
     /// it is not known.
     fn traffic(&mut self, id: GroupId) -> Vec<f64>;

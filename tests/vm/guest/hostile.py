@@ -2,7 +2,8 @@
 """Other programs act on resctrl while `--mba on` shares the memory of four hogs.
 
 As root in the VM: hostile.py SCX_DRFQ SECONDS LOADS. It writes the log that tests/vm/bandwidth_shares judges:
-after each act the hogs share by weight again. The other programs' files never change.
+after each act the hogs share by weight again. The other programs' files never change. While they have classes, nothing
+is throttled.
 """
 
 import os
@@ -31,15 +32,15 @@ def ours():
 def theirs():
     """Paths, modes and texts of the other program's files, counters excepted."""
     found = {}
-    for group in sorted(ROOT.glob("theirs*")):
+    for group in (*sorted(ROOT.glob("theirs*")), *sorted((ROOT / "mon_groups").glob("theirs*"))):
         for path in sorted(group.rglob("*")):
             if "mon_data" not in path.parts:
                 found[str(path)] = (path.stat().st_mode, path.read_bytes() if path.is_file() else b"")
     return found
 
 
-def take_ids():
-    """Another program takes all classes that are left, and all but a tenth of the monitoring ids."""
+def take_classes():
+    """Another program takes all classes that are left, and gives them back."""
     ROOT.chmod(0o755)
     taken = []
     while True:
@@ -53,14 +54,26 @@ def take_ids():
     (taken[0] / "schemata").write_text("MB:0=50\n", encoding="ascii")
     idle = spin(1, "sleep", "100000")[0]
     (taken[0] / "tasks").write_text(f"{idle.pid}\n", encoding="ascii")
-    groups = 1 + len(taken) + sum(len(found) for found in ours())
-    parent = taken[0] / "mon_groups"
-    parent.chmod(0o755)
+    before = theirs()
+    wait("the loop gives its classes back", lambda: not ours()[0])
+    time.sleep(RECOVERY_S)
+    said = stats()["system"]["mba"]["state"]
+    assert said.startswith("observe: another program has classes"), said
+    assert theirs() == before and not ours()[0], "other programs' files have changed"
+    idle.kill()
+    idle.wait()
+    for group in taken:
+        group.rmdir()
+    print(f"another program had {len(taken)} classes; {said}", flush=True)
+
+
+def take_ids():
+    """Another program takes all but a tenth of the monitoring ids."""
+    groups = 1 + sum(len(found) for found in ours())
+    parent = ROOT / "mon_groups"
     for number in range(int(0.9 * RMIDS) - groups):
-        (parent / f"m{number}").mkdir()
-    print(
-        f"another program has {len(taken)} classes; {int(0.9 * RMIDS)} of {RMIDS} monitoring ids are taken", flush=True
-    )
+        (parent / f"theirs{number}").mkdir()
+    print(f"{int(0.9 * RMIDS)} of {RMIDS} monitoring ids are taken", flush=True)
 
 
 def edit_levels():
@@ -116,14 +129,14 @@ def main():
     load = shares.start_hogs(ops)
     time.sleep(RECOVERY_S)
     mark, before = 0, None
-    acts = [take_ids, edit_levels, reset, remove, fork_storm, lambda: unmount(agent)]
+    acts = [take_classes, take_ids, edit_levels, reset, remove, fork_storm, lambda: unmount(agent)]
     for number, act in enumerate([lambda: None, *acts]):
         act()
         time.sleep(RECOVERY_S if number else 0)
         print("act", number, getattr(act, "__doc__", None), flush=True)
         print("on", mark, loads, flush=True)
         mark += shares.measure_agent(agent, mark, int(seconds))
-        if number == 1:
+        if act is take_ids:
             before = theirs()
         # Unmounting removes all groups.
         assert not before or act is acts[-1] or theirs() == before, "other programs' files have changed"

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, io};
 use crate::{
     fs::ResctrlFs,
     reading::Event,
-    schemata::{Domain, Resource, Schemata},
+    schemata::{Domain, Resource, Schemata, text},
 };
 
 /// The maker of the CPU, which decides what a number in an `MB:` line means. No file of
@@ -181,6 +181,34 @@ impl Info {
             caches,
             moves_keep_counters: vendor != Vendor::Arm,
         })
+    }
+
+    /// The values of a schemata file that leave less than there is, such as `MB:0=50`. `None`:
+    /// there are none. New groups have no such limits, whatever the default group has. AMD's
+    /// kernel does not tell the most that there is, so a limit that all of its domains had when
+    /// this was read is not found.
+    pub fn limits(&self, schemata: &Schemata) -> Option<String> {
+        let bandwidths = [
+            (Resource::Mb, self.bandwidth.as_ref()),
+            (Resource::Smba, self.slow_bandwidth.as_ref()),
+        ];
+        let most = bandwidths.into_iter().filter_map(|(resource, found)| {
+            found
+                .filter(|found| found.unit != Unit::MibPerS)
+                .map(|found| (resource, found.max))
+        });
+        let ways = self.caches.iter();
+        // A mask that could not be read tells nothing.
+        let ways = ways.filter(|cache| cache.cbm_mask != 0);
+        let most = most.chain(ways.map(|cache| (cache.resource, cache.cbm_mask)));
+        let limits: Vec<String> = most
+            .filter_map(|(resource, most)| {
+                let mut values = schemata.values(resource).to_vec();
+                values.retain(|(_, value)| *value != most);
+                (!values.is_empty()).then(|| text(resource, &values))
+            })
+            .collect();
+        (!limits.is_empty()).then(|| limits.join(" "))
     }
 
     /// Whether groups' traffic is monitored.

@@ -329,6 +329,7 @@ impl Machine<'_> {
             cpus: 8.0,
             entity: Entity::Process,
             state: "hold".into(),
+            hindrance: None,
             trace: None,
             point: None,
         };
