@@ -480,11 +480,17 @@ fn divide_ids(ids: usize, classes: usize) -> (usize, usize) {
     (classes, ids.saturating_sub(classes))
 }
 
-/// The groups of other programs in a directory of resctrl.
-pub fn foreign_groups(fs: &impl ResctrlFs, path: &str) -> Vec<String> {
+/// The groups in a directory of resctrl.
+pub fn groups_in(fs: &impl ResctrlFs, path: &str) -> Vec<String> {
     let mut names = fs.list(path).unwrap_or_default();
-    let own = |name: &str| matches!(name, "info" | "mon_groups" | "mon_data");
-    names.retain(|name| !name.starts_with(PREFIX) && !own(name));
+    names.retain(|name| !matches!(name.as_str(), "info" | "mon_groups" | "mon_data"));
+    names
+}
+
+/// Those of other programs.
+fn foreign_groups(fs: &impl ResctrlFs, path: &str) -> Vec<String> {
+    let mut names = groups_in(fs, path);
+    names.retain(|name| !name.starts_with(PREFIX));
     names
 }
 

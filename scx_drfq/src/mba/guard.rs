@@ -3,7 +3,7 @@
 //!
 //! The child is started before the agent drops its privileges. It waits for the end
 //! of the agent, then removes the groups of scx_drfq and unmounts resctrl if the agent
-//! mounted it. Nothing else may unmount it then, so the child keeps CAP_SYS_ADMIN.
+//! mounted it and no other program has changed it since. It keeps CAP_SYS_ADMIN for that.
 //! The agent itself needs no capability for resctrl. Its files and directories belong
 //! to root, as does the agent. The directories are read-only even for their owner,
 //! who may change that: while the agent runs, they are writable.
@@ -16,7 +16,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drfq_resctrl::{fs::KernelFs, groups::Groups, mount::Mount};
+use drfq_resctrl::{
+    fs::{KernelFs, ResctrlFs},
+    groups::Groups,
+    mount::Mount,
+    schemata::Schemata,
+};
+
+use super::actuator::groups_in;
 
 /// The directories in which we make groups, relative to the mount point.
 const DIRECTORIES: [&str; 2] = ["", "mon_groups"];
@@ -51,8 +58,8 @@ impl Guard {
     /// Why resctrl cannot be used, in a few words.
     pub fn open(root: &Path) -> Result<Self, String> {
         let mounts = || fs::read_to_string(root.join("proc/mounts")).unwrap_or_default();
-        let (mount, ours) = match Mount::parse(&mounts()) {
-            Some(mount) => (mount, false),
+        let (mount, before) = match Mount::parse(&mounts()) {
+            Some(mount) => (mount, None),
             None => {
                 mount_resctrl().map_err(|error| match error.raw_os_error() {
                     Some(libc::ENODEV | libc::ENOENT | libc::EOPNOTSUPP) => {
@@ -61,7 +68,11 @@ impl Guard {
                     _ => format!("cannot mount resctrl: {error}"),
                 })?;
                 let mount = Mount::parse(&mounts());
-                (mount.ok_or("resctrl vanished after it was mounted")?, true)
+                let mount = mount.ok_or("resctrl vanished after it was mounted")?;
+                let values = fs::read_to_string(mount.point.join("schemata"));
+                // A machine that only monitors has no such file.
+                let before = Schemata::parse(&values.unwrap_or_default());
+                (mount, Some(before))
             }
         };
         let modes = make_writable(&mount.point)?;
@@ -73,14 +84,14 @@ impl Guard {
             -1 => {
                 let error = io::Error::last_os_error();
                 restore(&modes);
-                if ours {
+                if before.is_some() {
                     unmount();
                 }
                 Err(format!("cannot start a process: {error}"))
             }
             0 => {
                 drop(writer);
-                clean_after_agent(reader, &mount.point, &modes, ours)
+                clean_after_agent(reader, &mount.point, &modes, before.as_ref())
             }
             _ => Ok(Self {
                 kernel_moves_levels: mount.has("mba_MBps"),
@@ -100,8 +111,14 @@ impl Drop for Guard {
     }
 }
 
-/// Runs in the child, until the agent has ended and all is clean.
-fn clean_after_agent(mut reader: PipeReader, point: &Path, modes: &Modes, unmounts: bool) -> ! {
+/// Runs in the child, until the agent has ended and all is clean. `before`: the values of the
+/// default group when we mounted resctrl; none: another program did.
+fn clean_after_agent(
+    mut reader: PipeReader,
+    point: &Path,
+    modes: &Modes,
+    before: Option<&Schemata>,
+) -> ! {
     // SAFETY: neither call touches memory. The agent's end is the only signal.
     unsafe {
         libc::setsid();
@@ -110,12 +127,14 @@ fn clean_after_agent(mut reader: PipeReader, point: &Path, modes: &Modes, unmoun
         }
         libc::prctl(libc::PR_SET_NAME, c"drfq-cleaner".as_ptr());
     }
-    let _ = crate::privileges::confine_cleaner(unmounts);
+    let _ = crate::privileges::confine_cleaner(before.is_some());
     // No byte ever comes; the pipe ends with the agent.
     let _ = reader.read(&mut [0]);
+    let mut unmounts = false;
     if let Ok(files) = KernelFs::open(point) {
         // The owner removes groups when it comes and when it goes.
-        drop(Groups::open(files));
+        drop(Groups::open(files.clone()));
+        unmounts = before.is_some_and(|before| is_untouched(&files, before));
     }
     restore(modes);
     if unmounts {
@@ -123,6 +142,14 @@ fn clean_after_agent(mut reader: PipeReader, point: &Path, modes: &Modes, unmoun
     }
     // SAFETY: ends the process without the parent's destructors.
     unsafe { libc::_exit(0) }
+}
+
+/// Whether unmounting destroys nothing of another program: there is no group, and the default one
+/// has the values that it had. CPUs that came or went meanwhile change neither.
+fn is_untouched(files: &impl ResctrlFs, before: &Schemata) -> bool {
+    let now = Schemata::parse(&files.read("schemata").unwrap_or_default());
+    let empty = |path| groups_in(files, path).is_empty();
+    empty("") && empty("mon_groups") && now.changes(before).is_none()
 }
 
 /// Directories and the permissions that they had.
@@ -187,6 +214,8 @@ fn unmount() {
 
 #[cfg(test)]
 mod tests {
+    use drfq_resctrl::fake::{FakeKernel, Shape};
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -235,6 +264,31 @@ mod tests {
         assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
         restore(&modes);
         assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
+    }
+
+    #[test]
+    fn groups_and_values_of_another_program_keep_resctrl_mounted() {
+        type Act = fn(&FakeKernel) -> io::Result<()>;
+        let cases: [(Act, bool); 6] = [
+            (|_| Ok(()), true),
+            (|kernel| kernel.mkdir("theirs"), false),
+            (|kernel| kernel.mkdir("mon_groups/theirs"), false),
+            (|kernel| kernel.mkdir("drfq_c0/mon_groups/theirs"), false),
+            (|kernel| kernel.write("schemata", "MB:1=50\n"), false),
+            (|kernel| kernel.write("schemata", "L3:0=ff\n"), false),
+        ];
+        for (number, (act, untouched)) in cases.into_iter().enumerate() {
+            let kernel = FakeKernel::new(Shape::default());
+            let before = Schemata::parse(&kernel.read("schemata").unwrap());
+            kernel.mkdir("drfq_c0").unwrap();
+            act(&kernel).unwrap();
+            drop(Groups::open(&kernel));
+            assert_eq!(is_untouched(&kernel, &before), untouched, "case {number}");
+        }
+        // A domain went offline since.
+        let kernel = FakeKernel::new(Shape::default());
+        let before = Schemata::parse("MB:0=100;1=100;2=100\nL3:0=7ff;1=7ff;2=7ff\n");
+        assert!(is_untouched(&kernel, &before));
     }
 
     #[test]
