@@ -15,6 +15,9 @@ use crate::{
 /// machines.
 const REACHED: f64 = 0.8;
 
+/// What to do where m is not known.
+pub const MEASURE: &str = "`scx_drfq calibrate` measures it while scx_drfq is stopped";
+
 /// What the user says about m.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -102,11 +105,10 @@ impl Capacity {
     pub fn advice(&self) -> Option<String> {
         match self {
             Self::Estimated(m, text) => Some(format!(
-                "the memory bandwidth is an estimate, {m} ({text}); `scx_drfq calibrate` measures it"
+                "the memory bandwidth is an estimate, {m} ({text}); {MEASURE}"
             )),
             Self::Unknown(reason) if !reason.starts_with("--") => Some(format!(
-                "the memory bandwidth is unknown ({reason}), so memory traffic is not charged; \
-                 `scx_drfq calibrate` measures it"
+                "the memory bandwidth is unknown ({reason}), so memory traffic is not charged; {MEASURE}"
             )),
             _ => None,
         }

@@ -13,6 +13,9 @@ use crate::{kernel_btf::KernelBtf, privileges};
 const GOOD_KERNELS: &str = "boot a kernel with CONFIG_SCHED_CLASS_EXT=y and valid BTF \
      (Debian kernels 6.16 to 7.0, or 7.3 and later)";
 
+/// How the name of our scheduler begins in sched_ext, before its version.
+pub const NAME: &str = "drfq";
+
 /// Checks quickly whether the scheduler can be loaded.
 ///
 /// # Errors
@@ -30,6 +33,21 @@ pub fn check(root: &Path) -> Result<()> {
         bail!("{}", unprivileged(&missing));
     }
     Ok(())
+}
+
+/// Checks that no scx_drfq runs. Its loop would move the loads of `scx_drfq COMMAND` to the default
+/// class, and would lose its own groups. Other schedulers leave resctrl alone.
+///
+/// # Errors
+/// One runs.
+pub fn check_stopped(root: &Path, command: &str) -> Result<()> {
+    match SchedExt::detect(root) {
+        SchedExt::Available { loaded: Some(name) } if name.starts_with(NAME) => bail!(
+            "scx_drfq is running, and its throttling and `scx_drfq {command}` disturb each other; \
+             stop scx_drfq, run `scx_drfq {command}`, and start scx_drfq again"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// The diagnosis if another scheduler is loaded.
@@ -81,7 +99,29 @@ pub fn broken_btf(release: &str, btf: &KernelBtf) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn beside_a_running_scx_drfq_nothing_is_measured() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("sys/kernel/sched_ext");
+        fs::create_dir_all(dir.join("root")).unwrap();
+        let refused = |state: &str, ops: &str| {
+            fs::write(dir.join("state"), state).unwrap();
+            fs::write(dir.join("root/ops"), ops).unwrap();
+            check_stopped(root.path(), "calibrate")
+                .err()
+                .map(|error| error.to_string())
+        };
+        assert_eq!(refused("disabled\n", ""), None);
+        assert_eq!(refused("enabled\n", "rusty_1.1.4\n"), None);
+        let text = refused("enabled\n", "drfq_0.1.0_x86_64\n").unwrap();
+        for part in ["is running", "stop scx_drfq", "scx_drfq calibrate", "again"] {
+            assert!(text.contains(part) && !text.contains('\n'), "{text}");
+        }
+    }
 
     #[test]
     fn every_diagnosis_is_one_line_that_says_what_to_do() {

@@ -20,7 +20,7 @@ use crate::{
     bandwidth::format_bytes_per_s,
     calibration::{Calibration, DomainMeasured, LevelMeasured, Store, machine},
     loads::{self, Moved, Op},
-    local_time,
+    local_time, preflight,
 };
 
 /// The loads of all CPUs touch so many times the size of their cache.
@@ -35,9 +35,10 @@ const UNDISTURBED: f64 = 0.9;
 /// Measures for some `seconds`, prints what it finds, and stores it unless `dry`.
 ///
 /// # Errors
-/// A load cannot run, or the result cannot be stored.
+/// scx_drfq runs, a load cannot run, or the result cannot be stored.
 pub fn run(seconds: f64, dry: bool, out: &mut impl Write) -> Result<()> {
     let root = root();
+    preflight::check_stopped(&root, "calibrate")?;
     let store = Store::new(&root);
     if !dry {
         store

@@ -22,7 +22,7 @@ use self::{sensors::Sensors, sets::Sets};
 use crate::{
     calibrate,
     calibration::{Calibration, machine},
-    cli, doctor, local_time,
+    cli, doctor, local_time, preflight,
 };
 
 /// The version of the file's form.
@@ -65,6 +65,7 @@ pub fn command(options: &cli::Evidence) -> Result<()> {
     if unsafe { libc::geteuid() } != 0 {
         bail!("evidence counts events and loads schedulers, so it needs root; run it with sudo");
     }
+    preflight::check_stopped(&root, "evidence")?;
     // What is wrong with the file shows before the measurements. Ctrl-C leaves none.
     drop(create(&options.file)?);
     fs::remove_file(&options.file).context("cannot remove the file again")?;

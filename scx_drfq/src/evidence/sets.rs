@@ -20,6 +20,7 @@ use serde::Serialize;
 use crate::{
     calibrate::{LEAST, beyond_cache},
     loads::{self, Done, Load, Op, Work},
+    preflight,
 };
 
 /// The scheduler must be loaded within this time. Emulated CPUs take a minute.
@@ -287,7 +288,7 @@ impl Running {
         let began = Instant::now();
         loop {
             if let SchedExt::Available { loaded: Some(name) } = SchedExt::detect(root)
-                && name.starts_with("drfq")
+                && name.starts_with(preflight::NAME)
             {
                 return Ok(());
             }

@@ -47,7 +47,7 @@ use self::{
 };
 use crate::{
     bandwidth::Bandwidth,
-    capacity::Capacity::Calibrated,
+    capacity::{Capacity::Calibrated, MEASURE},
     config::{Config, Entity, MbaMode},
     loader::Window,
     settings::rules::{Bounds, Rule},
@@ -241,7 +241,7 @@ fn mode(config: &Config, guard: &Guard, info: &Info) -> (bool, String) {
         format!("observe: {NO_MBA}")
     } else if config.mba == MbaMode::Auto && config.capacity.reliable().is_none() {
         // The loop would take the best traffic so far for a full memory.
-        "observe: when memory is full is not known; `scx_drfq calibrate` measures it".into()
+        format!("observe: when memory is full is not known; {MEASURE}")
     } else {
         return (true, "on".into());
     };

@@ -24,6 +24,8 @@ def first_line():
     """Starts the scheduler without options. Returns what it says, and its statistics."""
     agent = subprocess.Popen([SCX_DRFQ], stderr=subprocess.PIPE, text=True)
     system = wait("the scheduler", lambda: agent.poll() is None and stats())["system"]
+    refused = subprocess.run([SCX_DRFQ, "calibrate", "--seconds", SECONDS], check=False, capture_output=True, text=True)
+    assert refused.returncode == 1 and "stop scx_drfq" in refused.stderr, refused
     agent.send_signal(signal.SIGINT)
     text = agent.communicate(timeout=PATIENCE_S)[1]
     assert agent.returncode == 0, text
