@@ -36,7 +36,8 @@ use crate::{
     config::{Config, MbaMode, Throttle},
     links::{self, Counted, Links},
     loader::{Loading, Scheduler, Window},
-    mba, metrics,
+    mba::{self, access::Refused},
+    metrics,
     periodic::Periodic,
     preflight, privileges,
     rule_weights::RuleWeights,
@@ -191,17 +192,12 @@ fn open_sharing<'a>(
     window: Window<'a>,
 ) -> (Option<mba::Loop<'a>>, Option<String>) {
     let opened = match (config.throttle, guard) {
-        (Some(Throttle::Hold), _) => mba::Loop::with_paces(config, window),
+        (Some(Throttle::Hold), _) => mba::Loop::with_paces(config, window).map_err(Refused::from),
         (None, Some(Ok(guard))) => mba::Loop::with_resctrl(config, guard),
         _ => return (None, None),
     };
     match opened {
-        // What resctrl lacks is among the degradations.
-        Err(_) if config.mba == MbaMode::Auto => (None, None),
-        Err(reason) => (
-            None,
-            Some(format!("memory bandwidth is not shared: {reason}")),
-        ),
+        Err(refused) => (None, refused.warning(config.mba)),
         Ok(ready) => {
             let asked = ready.acts() || config.mba == MbaMode::Observe;
             let warning = (!asked).then(|| {

@@ -3,6 +3,7 @@
 //! monitored group moved, asks the policy `drf`, and acts through resctrl (MBA), or through
 //! the scheduler's paces. It runs in a thread beside the scheduler.
 
+pub mod access;
 pub mod actuator;
 pub mod entities;
 mod gauge;
@@ -38,6 +39,7 @@ use drfq_stats::{
 };
 
 use self::{
+    access::Refused,
     actuator::Actuator,
     entities::{Hierarchy, Kernel, Key, Ruled, Usage},
     guard::Guard,
@@ -47,8 +49,8 @@ use self::{
 };
 use crate::{
     bandwidth::Bandwidth,
-    capacity::{Capacity::Calibrated, MEASURE},
-    config::{Config, Entity, MbaMode},
+    capacity::Capacity::Calibrated,
+    config::{Config, Entity},
     loader::Window,
     settings::rules::{Bounds, Rule},
     tasks,
@@ -106,17 +108,12 @@ impl<'a> Loop<'a> {
     /// Takes over resctrl for a loaded scheduler.
     ///
     /// # Errors
-    /// Why it cannot monitor, in a few words.
-    pub fn with_resctrl(config: &Config, guard: &Guard) -> Result<Self, String> {
+    /// Why it cannot monitor.
+    pub fn with_resctrl(config: &Config, guard: &Guard) -> Result<Self, Refused> {
         let files = KernelFs::open(&guard.point).map_err(|error| error.to_string())?;
         let info = Info::read(&files, vendor()).map_err(|error| error.to_string())?;
-        if !info.monitors_bandwidth() {
-            return Err("resctrl counts no memory traffic here".into());
-        }
-        if config.mba == MbaMode::Auto && !throttles(&info) {
-            return Err(NO_MBA.into());
-        }
-        let (acts, reason) = mode(config, guard, &info);
+        access::check(&info, config.mba)?;
+        let (acts, reason) = access::mode(config, guard, &info);
         let classes = if acts {
             (info.num_closids as usize).saturating_sub(1)
         } else {
@@ -222,30 +219,6 @@ pub fn vendor() -> Vendor {
         _ if cfg!(target_arch = "aarch64") => Vendor::Arm,
         _ => Vendor::Intel,
     }
-}
-
-const NO_MBA: &str = "resctrl does not throttle memory traffic (MBA)";
-
-/// Whether groups can be throttled: there is MBA, and a class beside the default one.
-fn throttles(info: &Info) -> bool {
-    info.bandwidth.is_some() && info.num_closids > 1
-}
-
-/// Whether to throttle where nothing hinders it, and the words for the statistics.
-fn mode(config: &Config, guard: &Guard, info: &Info) -> (bool, String) {
-    let reason = if config.mba == MbaMode::Observe {
-        "observe".into()
-    } else if guard.kernel_moves_levels {
-        "observe: the mount option mba_MBps lets the kernel move the levels".into()
-    } else if !throttles(info) {
-        format!("observe: {NO_MBA}")
-    } else if config.mba == MbaMode::Auto && config.capacity.reliable().is_none() {
-        // The loop would take the best traffic so far for a full memory.
-        format!("observe: when memory is full is not known; {MEASURE}")
-    } else {
-        return (true, "on".into());
-    };
-    (false, reason)
 }
 
 /// A monitored entity.
