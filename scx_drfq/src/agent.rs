@@ -63,7 +63,14 @@ pub fn run(mut settings: Settings) -> Result<()> {
     preflight::check(&root())?;
     // Before privileges are dropped and threads are started.
     let guard = match options.mba_mode() {
-        MbaMode::Off => None,
+        MbaMode::Off => {
+            if let Err(reason) = mba::guard::clean_left(&root()) {
+                say(&format!(
+                    "groups of a killed scx_drfq remain in resctrl: {reason}"
+                ));
+            }
+            None
+        }
         _ => Some(mba::guard::Guard::open(&root())),
     };
     let counts = options.perf_event != EventChoice::None;

@@ -18,7 +18,7 @@ use std::{
 
 use drfq_resctrl::{
     fs::{KernelFs, ResctrlFs},
-    groups::Groups,
+    groups::{Groups, PREFIX},
     mount::Mount,
     schemata::Schemata,
 };
@@ -57,8 +57,7 @@ impl Guard {
     /// # Errors
     /// Why resctrl cannot be used, in a few words.
     pub fn open(root: &Path) -> Result<Self, String> {
-        let mounts = || fs::read_to_string(root.join("proc/mounts")).unwrap_or_default();
-        let (mount, before) = match Mount::parse(&mounts()) {
+        let (mount, before) = match mount(root) {
             Some(mount) => (mount, None),
             None => {
                 mount_resctrl().map_err(|error| match error.raw_os_error() {
@@ -67,8 +66,7 @@ impl Guard {
                     }
                     _ => format!("cannot mount resctrl: {error}"),
                 })?;
-                let mount = Mount::parse(&mounts());
-                let mount = mount.ok_or("resctrl vanished after it was mounted")?;
+                let mount = mount(root).ok_or("resctrl vanished after it was mounted")?;
                 let values = fs::read_to_string(mount.point.join("schemata"));
                 // A machine that only monitors has no such file.
                 let before = Schemata::parse(&values.unwrap_or_default());
@@ -101,6 +99,37 @@ impl Guard {
             }),
         }
     }
+}
+
+/// Where resctrl is mounted.
+fn mount(root: &Path) -> Option<Mount> {
+    Mount::parse(&fs::read_to_string(root.join("proc/mounts")).ok()?)
+}
+
+/// Removes the groups that a killed agent and its killed child have left. Call it with all
+/// privileges where no [`Guard`] is opened. Else their tasks would stay throttled.
+///
+/// # Errors
+/// Why they remain, in a few words.
+pub fn clean_left(root: &Path) -> Result<(), String> {
+    let Some(mount) = mount(root) else {
+        return Ok(());
+    };
+    let files = KernelFs::open(&mount.point).map_err(|error| error.to_string())?;
+    if !has_left(&files) {
+        return Ok(());
+    }
+    let modes = make_writable(&mount.point)?;
+    // The owner removes groups when it comes.
+    let cleaned = Groups::open(files).map(drop);
+    restore(&modes);
+    cleaned.map_err(|error| error.to_string())
+}
+
+/// Whether there are groups of ours.
+fn has_left(files: &impl ResctrlFs) -> bool {
+    let mut groups = DIRECTORIES.iter().flat_map(|path| groups_in(files, path));
+    groups.any(|name| name.starts_with(PREFIX))
 }
 
 impl Drop for Guard {
@@ -264,6 +293,22 @@ mod tests {
         assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
         restore(&modes);
         assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
+    }
+
+    #[test]
+    fn groups_of_ours_are_found_wherever_a_killed_agent_left_them() {
+        for (group, left) in [
+            ("theirs", false),
+            ("mon_groups/theirs", false),
+            ("drfq_c0", true),
+            ("mon_groups/drfq_g0", true),
+        ] {
+            let kernel = FakeKernel::new(Shape::default());
+            assert!(!has_left(&kernel));
+            kernel.mkdir(group).unwrap();
+            assert_eq!(has_left(&kernel), left, "{group}");
+        }
+        assert_eq!(clean_left(Path::new("/nonexistent")), Ok(()));
     }
 
     #[test]
