@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The running agent. It loads the scheduler, gives samples to the process that serves
-//! statistics, and loads the scheduler again when CPUs come or go. It reads nothing
-//! unless a client asks.
+//! statistics, and loads the scheduler again when CPUs come or go. Unless a loop shares
+//! memory bandwidth, it reads nothing until a client asks.
 
 use std::{
     io::{self, Write},
@@ -36,7 +36,10 @@ use crate::{
     config::{Config, MbaMode, Throttle},
     links::{self, Counted, Links},
     loader::{Loading, Scheduler, Window},
-    mba::{self, access::Refused},
+    mba::{
+        self,
+        access::{Access, Refused},
+    },
     metrics,
     periodic::Periodic,
     preflight, privileges,
@@ -62,23 +65,13 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let capacity = Capacity::find(options.memory_bandwidth, &root());
     preflight::check(&root())?;
     // Before privileges are dropped and threads are started.
-    let guard = match options.mba_mode() {
-        MbaMode::Off => {
-            if let Err(reason) = mba::guard::clean_left(&root()) {
-                say(&format!(
-                    "groups of a killed scx_drfq remain in resctrl: {reason}"
-                ));
-            }
-            None
-        }
-        _ => Some(mba::guard::Guard::open(&root())),
-    };
+    let access = Access::open(options.mba_mode(), &capacity, &root());
     let counts = options.perf_event != EventChoice::None;
     let pagemap = links::open_pagemap(options.controller.as_ref());
     let group = settings.cli.run.stats_group;
     group.map_or(Ok(()), StatsGroup::check)?;
     listen_to_libbpf(settings.cli.run.verbose);
-    // After the guard, whose process would else hold the connection.
+    // After the cleaner, whose process would else hold the connection.
     let mut statistics = StatsProcess::start(Path::new(SOCKET), group);
     privileges::confine(counts && needs_sys_admin(&root()))?;
     let signals = Signals::listen(settings.file.is_some()).context("cannot handle signals")?;
@@ -88,12 +81,11 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let _metrics = metrics.map(metrics::Server::launch).transpose()?;
     let mut links = Links::open(&config, pagemap, say)?;
     loop {
-        let guard = guard.as_ref();
         let again = run_once(
             &mut settings,
             &capacity,
             &signals,
-            guard,
+            &access,
             &mut links,
             &mut statistics,
         )?;
@@ -125,7 +117,7 @@ fn run_once(
     settings: &mut Settings,
     capacity: &Capacity,
     signals: &Signals,
-    guard: Option<&Result<mba::guard::Guard, String>>,
+    access: &Access,
     links: &mut Links,
     statistics: &mut StatsProcess,
 ) -> Result<bool> {
@@ -139,7 +131,8 @@ fn run_once(
         counters.source = format!("the memory controller {target}");
         counters.degraded = None;
     }
-    let mut degraded = degradations(&counters, &Detection::new(&root));
+    let resctrl = Detection::new(&root);
+    let mut degraded = degradations(&counters, &resctrl, access);
     degraded.extend(capacity.advice());
     let mut facts = facts(&config, &counters);
     facts.mem_measured |= by_controller;
@@ -161,7 +154,7 @@ fn run_once(
     let loaded = scheduler.sample(true)?;
     facts.loaded_at_ns = loaded.at_ns;
     let window = scheduler.window()?;
-    let (ready, warning) = open_sharing(&config, guard, window);
+    let (ready, warning) = open_sharing(&config, access, window);
     degraded.extend(warning);
     let rules = Mutex::new(settings.rules.clone());
     let report = Mutex::new(first_report(ready.as_ref()));
@@ -195,12 +188,12 @@ fn run_once(
 /// The loop that shares memory bandwidth, and a warning if it does less than asked.
 fn open_sharing<'a>(
     config: &Config,
-    guard: Option<&Result<mba::guard::Guard, String>>,
+    access: &Access,
     window: Window<'a>,
 ) -> (Option<mba::Loop<'a>>, Option<String>) {
-    let opened = match (config.throttle, guard) {
+    let opened = match (config.throttle, access) {
         (Some(Throttle::Hold), _) => mba::Loop::with_paces(config, window).map_err(Refused::from),
-        (None, Some(Ok(guard))) => mba::Loop::with_resctrl(config, guard),
+        (None, Access::Open(guard)) => mba::Loop::with_resctrl(config, guard),
         _ => return (None, None),
     };
     match opened {
@@ -329,13 +322,20 @@ fn facts(config: &Config, counters: &TrafficCounters) -> Facts {
 }
 
 /// One line for each missing resource.
-fn degradations(counters: &TrafficCounters, resctrl: &Detection) -> Vec<String> {
+fn degradations(counters: &TrafficCounters, resctrl: &Detection, access: &Access) -> Vec<String> {
     let line = |what: &'static str| move |reason| format!("{what}: {reason}");
-    let lines = [
-        counters.degraded.clone(),
-        resctrl.missing().map(line(
+    let unused = match access {
+        Access::Declined(reason) => Some(format!("--mba auto does not throttle: {reason}")),
+        Access::Failed(reason) if resctrl.missing().is_none() => {
+            Some(format!("resctrl cannot be used: {reason}"))
+        }
+        _ => resctrl.missing().map(line(
             "resctrl cannot be used, so there is neither MBM nor MBA",
         )),
+    };
+    let lines = [
+        counters.degraded.clone(),
+        unused,
         resctrl
             .missing_mbm()
             .map(line("the bandwidth of groups is not monitored (MBM)")),

@@ -21,7 +21,7 @@ pub const HOLD_NEVER_NS: u64 = 1 << 62;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MbaMode {
-    /// As on if the memory's bandwidth was measured or given, else as observe
+    /// As on with a measured or given bandwidth; else observe if resctrl is mounted
     Auto,
     /// Leave resctrl alone
     Off,

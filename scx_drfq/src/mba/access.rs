@@ -1,16 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whether the loop may use resctrl, and why not.
 
-use drfq_resctrl::info::Info;
+use std::path::Path;
 
-use super::guard::Guard;
+use drfq_resctrl::{
+    detection::{Detection, State},
+    info::Info,
+};
+
+use super::guard::{self, Guard};
 use crate::{
-    capacity::MEASURE,
+    capacity::{Capacity, MEASURE},
     config::{Config, MbaMode},
 };
 
 const NO_MBM: &str = "resctrl counts no memory traffic here";
 const NO_MBA: &str = "resctrl does not throttle memory traffic (MBA)";
+
+/// When memory is full is not known. The loop would take the best traffic so far for it.
+const NOT_MEASURED: &str = "when memory is full is not known";
+
+/// The loop's way to resctrl.
+pub enum Access {
+    /// It is left alone.
+    Off,
+    /// It was not mounted, since the loop could only observe. Why.
+    Declined(String),
+    /// It cannot be used. Why.
+    Failed(String),
+    /// It is mounted.
+    Open(Guard),
+}
+
+impl Access {
+    /// Opens it as far as `mode` needs it, on the machine whose `/` is `root`. Call it while the
+    /// process has a single thread and all privileges.
+    pub fn open(mode: MbaMode, capacity: &Capacity, root: &Path) -> Self {
+        if mode == MbaMode::Off {
+            return guard::clean_left(root).map_or_else(Self::Failed, |()| Self::Off);
+        }
+        let reliable = capacity.reliable().is_some();
+        if mode == MbaMode::Auto
+            && let Some(reason) = useless(&Detection::new(root), reliable)
+        {
+            return Self::Declined(reason);
+        }
+        Guard::open(root).map_or_else(Self::Failed, Self::Open)
+    }
+}
+
+/// Why a mount would only let the loop observe. `reliable`: the memory's bandwidth is known.
+fn useless(found: &Detection, reliable: bool) -> Option<String> {
+    if found.state != State::NotMounted {
+        return None;
+    }
+    let unknown = || (!reliable).then(|| format!("{NOT_MEASURED}; {MEASURE}"));
+    found.cannot_throttle().or_else(unknown)
+}
 
 /// Why there is no loop.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,8 +116,7 @@ pub fn mode(config: &Config, guard: &Guard, info: &Info) -> (bool, String) {
     } else if !throttles(info) {
         format!("observe: {NO_MBA}")
     } else if config.mba == MbaMode::Auto && config.capacity.reliable().is_none() {
-        // The loop would take the best traffic so far for a full memory.
-        format!("observe: when memory is full is not known; {MEASURE}")
+        format!("observe: {NOT_MEASURED}; {MEASURE}")
     } else {
         return (true, "on".into());
     };
@@ -86,6 +131,41 @@ mod tests {
     };
 
     use super::*;
+
+    /// A machine with resctrl, whose CPU has these flags.
+    #[cfg(target_arch = "x86_64")]
+    fn machine(flags: &str, mounts: &str) -> Detection {
+        let root = tempfile::tempdir().unwrap();
+        let proc = root.path().join("proc");
+        std::fs::create_dir(&proc).unwrap();
+        let cpu = format!("vendor_id\t: GenuineIntel\nflags\t\t: fpu {flags}\n");
+        for (file, text) in [
+            ("cpuinfo", cpu.as_str()),
+            ("filesystems", "nodev\tresctrl\n"),
+            ("mounts", mounts),
+        ] {
+            std::fs::write(proc.join(file), text).unwrap();
+        }
+        Detection::new(root.path())
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn resctrl_is_mounted_by_default_only_where_the_loop_can_throttle() {
+        let mounted = "resctrl /sys/fs/resctrl resctrl rw 0 0\n";
+        for (flags, mounts, reliable, words) in [
+            ("rdt_a mba", "", true, None),
+            ("rdt_a mba", "", false, Some("scx_drfq calibrate")),
+            ("rdt_a cqm_mbm_total", "", true, Some("no flag mba")),
+            ("rdt_a cqm_mbm_total", "", false, Some("no flag mba")),
+            ("rdt_a mba", mounted, false, None),
+        ] {
+            let reason = useless(&machine(flags, mounts), reliable);
+            assert_eq!(reason.is_some(), words.is_some(), "{flags}: {reason:?}");
+            let reason = reason.unwrap_or_default();
+            assert!(reason.contains(words.unwrap_or_default()), "{reason}");
+        }
+    }
 
     #[test]
     fn by_default_only_what_resctrl_lacks_is_no_warning() {

@@ -140,14 +140,17 @@ impl Detection {
         if self.info()?.bandwidth.is_some() {
             return None;
         }
-        let reasons = [self.switched_off("mba"), self.cpu_lacks("mba")];
+        let reason = self.cannot_throttle();
         Some(
-            reasons
-                .into_iter()
-                .flatten()
-                .next()
+            reason
                 .unwrap_or_else(|| "the kernel offers no MB; look for \"resctrl\" in dmesg".into()),
         )
+    }
+
+    /// Why this machine cannot throttle memory bandwidth, mounted or not. `None`: as far as CPU
+    /// and options tell, it can.
+    pub fn cannot_throttle(&self) -> Option<String> {
+        self.switched_off("mba").or_else(|| self.cpu_lacks("mba"))
     }
 
     /// A limit of the counters that a user should know.

@@ -155,6 +155,23 @@ fn the_reason_for_missing_throttling_is_named() {
 }
 
 #[test]
+fn before_a_mount_cpu_and_options_tell_whether_there_is_throttling() {
+    for (flags, options, words) in [
+        (ALL, "", None),
+        ("rdt_a cqm_mbm_total", "", Some("no flag mba")),
+        (ALL, "rdt=!mba", Some("rdt=!mba; boot without")),
+    ] {
+        let (name, text) = cpu("AuthenticAMD", 1, 1, flags);
+        let found = machine(&[(name, &text), KNOWN, ("proc/cmdline", options)]);
+        assert_eq!(found.state, State::NotMounted);
+        let reason = found.cannot_throttle();
+        assert_eq!(reason.is_some(), words.is_some(), "{reason:?}");
+        let reason = reason.unwrap_or_default();
+        assert!(reason.contains(words.unwrap_or_default()), "{reason}");
+    }
+}
+
+#[test]
 fn assignable_counters_of_amd_are_named_with_their_mode() {
     let (name, epyc) = cpu("AuthenticAMD", 1, 1, ALL);
     let mode = |text| ("sys/fs/resctrl/info/L3_MON/mbm_assign_mode", text);
