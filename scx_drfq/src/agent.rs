@@ -204,6 +204,7 @@ fn open_sharing<'a>(
                 let mode = name(config.mba);
                 format!("--mba {mode} does not throttle: {}", ready.state())
             });
+            let warning = warning.or_else(|| ready.caveat().map(str::to_owned));
             (Some(ready), warning)
         }
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whether the loop may use resctrl, and why not.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use drfq_resctrl::{
     detection::{Detection, State},
-    info::Info,
+    info::{Info, ThrottleMode},
 };
 
 use super::guard::{self, Guard};
@@ -123,6 +123,17 @@ pub fn mode(config: &Config, guard: &Guard, info: &Info) -> (bool, String) {
     (false, reason)
 }
 
+/// What a user should know of the throttle of the machine whose `/` is `root`.
+pub fn caveat(info: &Info, root: &Path) -> Option<String> {
+    let shared = info.bandwidth.as_ref()?.thread_throttle_mode == ThrottleMode::Max;
+    let siblings = fs::read_to_string(root.join("sys/devices/system/cpu/smt/active"));
+    (shared && siblings.is_ok_and(|text| text.trim() == "1")).then(|| {
+        "a throttled task slows what runs on the other thread of its core, too \
+         (thread_throttle_mode is max); --mba off avoids that"
+            .into()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use drfq_resctrl::{
@@ -137,14 +148,14 @@ mod tests {
     fn machine(flags: &str, mounts: &str) -> Detection {
         let root = tempfile::tempdir().unwrap();
         let proc = root.path().join("proc");
-        std::fs::create_dir(&proc).unwrap();
+        fs::create_dir(&proc).unwrap();
         let cpu = format!("vendor_id\t: GenuineIntel\nflags\t\t: fpu {flags}\n");
         for (file, text) in [
             ("cpuinfo", cpu.as_str()),
             ("filesystems", "nodev\tresctrl\n"),
             ("mounts", mounts),
         ] {
-            std::fs::write(proc.join(file), text).unwrap();
+            fs::write(proc.join(file), text).unwrap();
         }
         Detection::new(root.path())
     }
@@ -165,6 +176,22 @@ mod tests {
             let reason = reason.unwrap_or_default();
             assert!(reason.contains(words.unwrap_or_default()), "{reason}");
         }
+    }
+
+    #[test]
+    fn throttles_that_siblings_share_are_told_where_there_are_siblings() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("sys/devices/system/cpu/smt");
+        let mut info = Info::read(&FakeKernel::new(Shape::default()), Vendor::Intel).unwrap();
+        assert_eq!(caveat(&info, root.path()), None);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("active"), "0\n").unwrap();
+        assert_eq!(caveat(&info, root.path()), None);
+        fs::write(dir.join("active"), "1\n").unwrap();
+        let text = caveat(&info, root.path()).unwrap();
+        assert!(text.contains("--mba off"), "{text}");
+        info.bandwidth.as_mut().unwrap().thread_throttle_mode = ThrottleMode::PerThread;
+        assert_eq!(caveat(&info, root.path()), None);
     }
 
     #[test]

@@ -80,6 +80,7 @@ pub struct Loop<'a> {
     state: String,
     /// Why it must not throttle at the moment.
     hindrance: Option<String>,
+    caveat: Option<String>,
     trace: Option<Trace>,
     /// Where resctrl is mounted, if it is used.
     point: Option<PathBuf>,
@@ -100,6 +101,7 @@ impl<'a> Loop<'a> {
             entity: config.entity,
             state: "hold".into(),
             hindrance: None,
+            caveat: None,
             trace: open_trace(config)?,
             point: None,
         })
@@ -129,6 +131,7 @@ impl<'a> Loop<'a> {
                 .or_else(|| actuator::curve(&info, capacity))
                 .filter(|_| acts),
             hindrance: actuator.hindrance().filter(|_| acts),
+            caveat: access::caveat(&info, &root()).filter(|_| acts),
             throttle: Box::new(actuator),
             capacity,
             cpus: config.nr_cpus.into(),
@@ -142,6 +145,11 @@ impl<'a> Loop<'a> {
     /// `on` (by resctrl), `hold` (by paces), or why it only observes.
     pub fn state(&self) -> String {
         state(&self.state, self.hindrance.as_deref())
+    }
+
+    /// What a user should know of the throttle; none if nothing may be throttled.
+    pub fn caveat(&self) -> Option<&str> {
+        self.caveat.as_deref()
     }
 
     /// Whether it throttles, rather than only observes.

@@ -87,6 +87,7 @@ impl<'a> Machine<'a> {
             entity: Entity::Cgroup,
             state: "on".into(),
             hindrance: None,
+            caveat: None,
             trace: None,
             point: None,
         };

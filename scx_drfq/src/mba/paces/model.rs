@@ -330,6 +330,7 @@ impl Machine<'_> {
             entity: Entity::Process,
             state: "hold".into(),
             hindrance: None,
+            caveat: None,
             trace: None,
             point: None,
         };
