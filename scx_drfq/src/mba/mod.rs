@@ -330,7 +330,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         }
         let lost = self.throttle.audit();
         self.members.retain(|_, member| !lost.contains(&member.id));
-        if self.curve.is_some() {
+        if self.state == "on" {
             self.hindrance = self.throttle.hindrance();
         }
         if self.hindrance.is_some() {

@@ -6,6 +6,7 @@ use drfq_resctrl::{
     fake::{FakeKernel, Shape},
     fs::ResctrlFs,
     groups::{Cleaned, Ctrl, Groups, Placed},
+    info::{Info, Vendor},
     reading::{Event, Reading},
     schemata::Resource,
 };
@@ -47,6 +48,51 @@ fn a_new_group_is_open_whatever_limits_the_default_group() {
     let values = groups.schemata(&slow).unwrap();
     assert_eq!(values.values(Resource::Mb), [(0, 100), (1, 100)]);
     assert_eq!(values.values(Resource::L3), [(0, 0x7ff), (1, 0x7ff)]);
+}
+
+#[test]
+fn limits_are_values_below_what_there_is_in_the_unit_of_the_machine() {
+    let limits = |vendor, schemata: &str, file: Option<&str>| {
+        let mut shape = Shape {
+            schemata: schemata.into(),
+            ..Shape::default()
+        };
+        let more = file.map(|path| (path.to_owned(), "\n".to_owned()));
+        shape.files.extend(more);
+        let kernel = FakeKernel::new(shape);
+        let info = Info::read(&kernel, vendor).unwrap();
+        info.limits(&open(&kernel).schemata(&Ctrl::DEFAULT).unwrap())
+    };
+    for (vendor, schemata, file, found) in [
+        (
+            Vendor::Intel,
+            "MB:0=100;1=100\nL3:0=7ff;1=7ff\n",
+            None,
+            None,
+        ),
+        (
+            Vendor::Intel,
+            "MB:0=100;1=90\nL3:0=ff;1=7ff\n",
+            None,
+            Some("MB:1=90 L3:0=ff"),
+        ),
+        (Vendor::Amd, "MB:0=2048;1=2048\n", None, None),
+        (Vendor::Amd, "MB:0=2048;1=16\n", None, Some("MB:1=16")),
+        // The kernel's own loop has other values.
+        (
+            Vendor::Intel,
+            "MB:0=90;1=90\n",
+            Some("mba_MBps_event"),
+            None,
+        ),
+        (Vendor::Intel, "nonsense\n", None, None),
+    ] {
+        assert_eq!(
+            limits(vendor, schemata, file).as_deref(),
+            found,
+            "{schemata}"
+        );
+    }
 }
 
 #[test]
