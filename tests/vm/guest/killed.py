@@ -3,7 +3,7 @@
 
 As root in the VM: killed.py SCX_DRFQ COUNT SEED. Beside another program's class an agent monitors, and beside its
 monitoring groups alone it throttles; half of the agents have each. Other programs' groups never change, the directories
-get their modes back, and no group of ours outlives its cleaner or, without one, the next agent.
+get their modes back, and no group of ours outlives its cleaner or, without one, the next agent, even with --mba off.
 """
 
 import os
@@ -95,10 +95,22 @@ def main():
     wait("the last agent acts", lambda: stats()["system"]["mba"]["acting"] > 0)
     before = theirs()
     assert shares.stop(agent, 2) == 0
+    clean_with_mba_off(scx_drfq, load)
     shares.stop_hogs(load)
     assert not shares.leftovers(), shares.leftovers()
     assert texts(theirs()) == texts(before)
     print("ok", flush=True)
+
+
+def clean_with_mba_off(scx_drfq, load):
+    """An agent that does not use resctrl removes what an agent and its cleaner have left."""
+    agent, _ = begin(scx_drfq, load)
+    go_on(load)
+    wait("groups", shares.leftovers)
+    assert end(agent, with_cleaner=True) and shares.leftovers()
+    agent = shares.start([*shares.AT_NICE_0, scx_drfq])
+    assert not shares.leftovers(), shares.leftovers()
+    assert shares.stop(agent, 2) == 0
 
 
 def texts(files):
