@@ -74,6 +74,7 @@ static void dma_charge_bio(const struct bio *bio)
 	u64 bytes = bio->bi_iter.bi_size;
 	struct payer *payer = NULL;
 
+	count_many(DRFQ_EV_DMA_BYTES, bytes);
 	if (task_is_kthread(p))
 		payer = dma_payer(p, bio);
 	if (payer)
@@ -164,8 +165,10 @@ static void dma_issued(const struct request *rq, bool second)
 	u32 op = rq->cmd_flags & 0xff;
 
 	if ((op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) && rq->__data_len &&
-	    !twice_handled(rq, second))
+	    !twice_handled(rq, second)) {
+		count_many(DRFQ_EV_DMA_BYTES, rq->__data_len);
 		dma_charge(bpf_get_current_task_btf(), rq->__data_len);
+	}
 }
 
 SEC("tp_btf/block_rq_issue")

@@ -72,6 +72,7 @@ enum drfq_weights {
 	X(REMOTE_UPDATES, "packets started or ended by another CPU")                               \
 	X(PMU_MULTIPLEXED, "PMU samples scaled because the kernel multiplexed the event")          \
 	X(PMU_READ_ERRORS, "PMU reads that failed")                                                \
+	X(DMA_BYTES, "bytes of block I/O requests, whoever pays")                                  \
 	X(DMA_CHARGED, "block I/O requests charged to a task")                                     \
 	X(DMA_UNATTRIBUTED, "block I/O requests without an account to charge")                     \
 	X(DMA_UNATTRIBUTED_BYTES, "bytes of these requests")                                       \

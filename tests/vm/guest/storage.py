@@ -4,7 +4,7 @@
 As root in a modelled machine with a disk, with its guest programs in the PATH:
 
     storage.py verify           random writes of many sizes, read back with checksums
-    storage.py rates            reads of three kinds, one after another
+    storage.py rates            reads of six kinds, one after another
     storage.py charge SCX_DRFQ  reads and writes of many kinds under the scheduler, and what it charges
     storage.py shares SCX_DRFQ  mbw beside a reader, for each pair of weights
 """
@@ -22,8 +22,15 @@ from scheduler import PATIENCE_S, report_windows, start, stats, wait
 DISK = "/dev/nvme0n1"
 DONE = Path("/run/drfq-done")
 MIB = 1 << 20
-# Block size, depth and total of each phase of `rates`.
-RATES = (("4k", 1, "1M"), ("4k", 32, "4M"), ("128k", 4, "8M"))
+# Order, block size, depth and total of each phase of `rates`.
+RATES = (
+    ("randread", "4k", 1, "1M"),
+    ("randread", "4k", 32, "4M"),
+    ("randread", "4k", 64, "4M"),
+    ("read", "16k", 1, "4M"),
+    ("read", "16k", 64, "8M"),
+    ("read", "128k", 4, "16M"),
+)
 # Name and fio's options of each way to read or write.
 PATHS = (
     ("direct", ("--ioengine=psync", "--direct=1", "--rw=read")),
@@ -68,9 +75,9 @@ def verify():
 
 
 def rates():
-    for block, depth, total in RATES:
+    for order, block, depth, total in RATES:
         options = ("--direct=1", "--ioengine=libaio", f"--iodepth={depth}", f"--bs={block}", f"--size={total}")
-        fio("rates", "--rw=randread", "--randrepeat=1", *options)
+        fio("rates", f"--rw={order}", "--randrepeat=1", *options)
 
 
 def charged(tasks, before):
