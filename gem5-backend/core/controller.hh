@@ -100,8 +100,7 @@ class Controller {
     const std::uint64_t seq = next_seq_;
     next_seq_ += bursts;
     if (shares_) owners_.queued(attribution.pid, d, bursts);
-    if (options_.aging != 0 && lvtf_)
-      overdue_after_ = std::min(overdue_after_, now + options_.aging);
+    if (options_.aging != 0 && lvtf_) overdue_after_ = std::min(overdue_after_, due(now));
     return queues_[index(d)].insert({lvtf_ ? attribution.vtime : 0, seq, now, row, bank, handle,
                                      static_cast<std::uint16_t>(attribution.pid),
                                      static_cast<std::uint16_t>(bursts)});
@@ -154,12 +153,13 @@ class Controller {
 
   /// Whether choose() would take the next burst of the entry that it took last. Since then, no
   /// entry came before that one, and no row opened or closed but its own. alone(): whether no other
-  /// bank has a row hit in its direction, and its bursts leave no gap on the bus.
+  /// bank has a row hit in its direction, and its bursts leave no gap on the bus, which `fill`
+  /// would use.
   template <class F>
   bool repeats(Ps now, bool drain, F alone) const {
     const Dir d = choice_.dir;
     return choice_.picked && owed_[index(d)].bursts == 0 && !is_overdue(now) &&
-           choose_direction(drain) == d && (first_ready() || alone());
+           choose_direction(drain) == d && ((first_ready() && !options_.fill) || alone());
   }
 
   /// Takes the chosen entry's first burst out of its queue and turns the bus if needed. Returns
@@ -232,6 +232,11 @@ class Controller {
   /// Whether the thesis' rule picks.
   bool first_ready() const { return lvtf_ && !options_.prepare; }
 
+  /// When an entry that arrived then has waited for as long as the aging bound.
+  Ps due(Ps arrival) const {
+    return arrival > kNever - options_.aging ? kNever : arrival + options_.aging;
+  }
+
   /// Whether an entry may have waited longer than the aging bound.
   bool is_overdue(Ps now) const { return now > overdue_after_; }
 
@@ -245,7 +250,7 @@ class Controller {
       const Queue &q = queue(d);
       if (q.empty()) continue;
       const unsigned place = q.oldest();
-      const Ps after = q.at(place).arrival + options_.aging;
+      const Ps after = due(q.at(place).arrival);
       if (after >= overdue_after_) continue;
       overdue_after_ = after;
       c.dir = d;

@@ -136,7 +136,7 @@ class Queue {
   }
 
   void to_front() {
-    std::memmove(&order_[0], &order_[begin_], entries());
+    std::memmove(order_.data(), order_.data() + begin_, entries());
     end_ -= begin_;
     begin_ = 0;
   }

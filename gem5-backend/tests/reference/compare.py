@@ -14,10 +14,16 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import reference
 
+# A preset with other values: an entry of several bursts, each of which leaves a gap on the bus.
+GAPS = {"groups": 2, "ccd_l": 15000, "ccd_l_wr": 22500}
+reference.DRAMS["gaps"] = {**reference.DRAMS["lpddr2-1066-x32"], **GAPS}
+TABLES = {name: f'dram = "{name}"\n' for name in ("lpddr2-1066-x32", "ddr4-2400")}
+TABLES["gaps"] = 'dram = "lpddr2-1066-x32"\ngroups = 2\ntCCD_L_ns = 15\ntCCD_L_WR_ns = 22.5\n'
+
 
 def options(rng):
     return dict(
-        dram=rng.choice(["lpddr2-1066-x32", "lpddr2-1066-x32", "ddr4-2400"]),
+        dram=rng.choice(["lpddr2-1066-x32", "lpddr2-1066-x32", "ddr4-2400", "gaps"]),
         policy=rng.choice(["lvtf", "lvtf", "frfcfs"]),
         entries=rng.choice([8, 16, 32, 128]),
         tie=rng.choice([0, 1, 16, 64]),
@@ -30,7 +36,7 @@ def options(rng):
 
 def memory_table(o):
     return (
-        f'[memory]\ndram = "{o["dram"]}"\npolicy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
+        f'[memory]\n{TABLES[o["dram"]]}policy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
         f"write_entries = {o['entries']}\ntie_bursts = {o['tie']}\nprepare = {str(o['prepare']).lower()}\n"
         f'fill = {str(o["fill"]).lower()}\naging_ns = {o["aging"] // 1000}\nadmission = "{o["admission"]}"\n'
     )

@@ -414,16 +414,18 @@ TEST_F(ControllerTest, AgingServesTheOldestAfterTheBound) {
   EXPECT_FALSE(now.aged);
 }
 
-TEST_F(ControllerTest, WithoutAgingALoserWaitsForEver) {
-  ControllerOptions o;
-  o.aging = 0;
-  Controller c = make(o);
-  offer(&c, 3, Dir::write, 0);
-  for (Ps t = 0; t < 100000; t++) {
-    offer(&c, 0, Dir::read, t);
-    const Choice now = c.choose(banks_, t, 0, turn_);
-    ASSERT_EQ(now.dir, Dir::read);
-    c.serve(now);
+TEST_F(ControllerTest, WithoutAgingOrBeforeABoundBeyondAllTimeALoserWaitsForEver) {
+  for (const Ps aging : {Ps{0}, kNever, kNever - 1}) {
+    ControllerOptions o;
+    o.aging = aging;
+    Controller c = make(o);
+    offer(&c, 3, Dir::write, 0);
+    for (Ps t = 0; t < 100000; t++) {
+      offer(&c, 0, Dir::read, t);
+      const Choice now = c.choose(banks_, t, 0, turn_);
+      ASSERT_EQ(now.dir, Dir::read);
+      c.serve(now);
+    }
   }
 }
 
