@@ -83,18 +83,24 @@ static void dma_charge_bio(const struct bio *bio)
 		dma_charge(p, bytes);
 }
 
-/* A stacked device gets @bio. It may pass it on from a kernel thread. */
+/*
+ * A stacked device gets @bio. It may pass it on from a kernel thread. What a kernel thread
+ * writes has a dirtier, or comes from another stacked device. What the scheduler knows of
+ * the vector may be of an earlier request.
+ */
 static void dma_relay(const struct bio *bio)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct payer payer, *known = &payer;
 
-	if (task_is_kthread(p))
-		known = dma_payer(p, bio);
-	else
+	if (!task_is_kthread(p)) {
 		payer_set(&payer, p);
-	if (known)
-		relay_keep(bio, known);
+	} else {
+		known = (bio->bi_opf & 0xff) == REQ_OP_WRITE ? dirtier_of(bio) : NULL;
+		if (!known)
+			known = dma_payer(p, bio);
+	}
+	relay_keep(bio, known);
 }
 
 /*

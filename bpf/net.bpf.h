@@ -12,8 +12,20 @@
 
 struct net_socket {
 	struct payer user;
+	/* Moved and not charged yet. */
 	u64 waiting_bytes;
+	/* A kernel thread uses it, for other tasks, none of which pays. */
+	u64 of_kernel;
 };
+
+/* So many bytes are charged at once. To find a task takes longer than to count a packet. */
+#define NET_BATCH_BYTES 16384
+
+/* The kernel sends a packet to itself (skb->pkt_type). */
+#define PACKET_LOOPBACK 5
+
+/* A socket that waits for connections (skc_state). */
+#define TCP_LISTEN 10
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -28,12 +40,52 @@ static __always_inline bool net_device_moves_data(const struct net_device *dev)
 	return dev->dev.parent;
 }
 
-static void net_charge(struct net_socket *s, u64 bytes)
+/*
+ * Returns whether packets from a card may reach sockets by way of @dev. A bridge and a tunnel are
+ * left out, because packets that crossed no card reach sockets by way of them, too.
+ */
+static __always_inline bool net_device_is_above_card(const struct net_device *dev)
 {
+	u64 flags = BPF_CORE_READ_BITFIELD(dev, priv_flags);
+	u64 above = bpf_core_enum_value(enum netdev_priv_flags, IFF_802_1Q_VLAN) |
+		    bpf_core_enum_value(enum netdev_priv_flags, IFF_BONDING) |
+		    bpf_core_enum_value(enum netdev_priv_flags, IFF_TEAM) |
+		    bpf_core_enum_value(enum netdev_priv_flags, IFF_MACVLAN) |
+		    bpf_core_enum_value(enum netdev_priv_flags, IFF_L3MDEV_MASTER);
+
+	return flags & above;
+}
+
+/* Returns whether the socket is for tasks, and no kernel's own. */
+static __always_inline bool net_is_for_tasks(const struct sock *sk)
+{
+	return !BPF_CORE_READ_BITFIELD(sk, sk_kern_sock) && sk->__sk_common.skc_state != TCP_LISTEN;
+}
+
+/* Charges what waits in a socket, if its user or that one's process lives. */
+static void net_settle(struct net_socket *s)
+{
+	u64 bytes;
+
+	if (!s->user.pid || s->of_kernel)
+		return;
+	bytes = __sync_lock_test_and_set(&s->waiting_bytes, 0);
+	if (!bytes)
+		return;
 	if (payer_charge(&s->user, bytes))
 		count_many(DRFQ_EV_NET_CHARGED_BYTES, bytes);
 	else
 		__sync_fetch_and_add(&s->waiting_bytes, bytes);
+}
+
+/* A device moves @bytes of a packet of @sk. */
+static void net_moved(struct sock *sk, u64 bytes)
+{
+	struct net_socket *s;
+
+	s = bpf_sk_storage_get(&net_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (s && __sync_fetch_and_add(&s->waiting_bytes, bytes) + bytes >= NET_BATCH_BYTES)
+		net_settle(s);
 }
 
 /* Returns the length of the header of TCP or UDP in the packet @skb (bytes). */
@@ -57,51 +109,57 @@ static __always_inline u64 net_received_bytes(const struct sk_buff *skb)
 {
 	const struct skb_shared_info *shared =
 		bpf_core_cast(skb->head + skb->end, struct skb_shared_info);
-	u64 bytes = skb->len + (skb->data - skb->head) - skb->mac_header;
-	u64 headers = skb->transport_header - skb->mac_header;
+	u64 at = skb->data - skb->head, from = skb->mac_header, bytes;
+	u64 transport = skb->transport_header;
 	u32 joined = shared->gso_segs;
 
-	if (joined <= 1)
+	/* A modem has no link layer. What is not set is beyond all data. */
+	if (from > at)
+		from = skb->network_header < at ? skb->network_header : at;
+	bytes = skb->len + at - from;
+	if (joined <= 1 || transport <= from || transport >= skb->end)
 		return bytes;
-	return bytes + (joined - 1) * (headers + net_header_bytes(skb, shared->gso_type));
+	return bytes + (joined - 1) * (transport - from + net_header_bytes(skb, shared->gso_type));
 }
 
 /* A packet goes to its device. The device repeats the headers of a long one (TSO) itself. */
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(drfq_skb_send, struct sk_buff *skb, struct net_device *dev)
 {
-	struct net_socket *s = NULL;
+	struct sock *sk = skb->sk;
 
 	if (!net_device_moves_data(dev))
 		return 0;
 	count_many(DRFQ_EV_NET_BYTES, skb->len);
-	if (skb->sk)
-		s = bpf_sk_storage_get(&net_sockets, skb->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (s)
-		net_charge(s, skb->len);
+	if (sk && net_is_for_tasks(sk))
+		net_moved(sk, skb->len);
 	return 0;
+}
+
+static __always_inline bool net_is_looped_back(const struct sk_buff *skb)
+{
+	return BPF_CORE_READ_BITFIELD(skb, pkt_type) == PACKET_LOOPBACK;
 }
 
 /* A packet arrives from its device, for whomever. */
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(drfq_skb_arrive, struct sk_buff *skb)
 {
-	if (net_device_moves_data(skb->dev))
+	if (net_device_moves_data(skb->dev) && !net_is_looped_back(skb))
 		count_many(DRFQ_EV_NET_BYTES, net_received_bytes(skb));
 	return 0;
 }
 
-/* A packet reaches its socket. One for several sockets has none that must pay for it. */
+/* A packet reaches its socket. Each socket pays for a packet for several ones. */
 SEC("fentry/security_sock_rcv_skb")
 int BPF_PROG(drfq_skb_socket, struct sock *sk, struct sk_buff *skb)
 {
-	struct net_socket *s;
+	struct net_device *dev = skb->dev;
 
-	if (!skb->dev || !net_device_moves_data(skb->dev))
+	if (!dev || !(net_device_moves_data(dev) || net_device_is_above_card(dev)))
 		return 0;
-	s = bpf_sk_storage_get(&net_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (s)
-		net_charge(s, net_received_bytes(skb));
+	if (!net_is_looped_back(skb) && net_is_for_tasks(sk))
+		net_moved(sk, net_received_bytes(skb));
 	return 0;
 }
 
@@ -110,18 +168,18 @@ static __always_inline void net_use(struct sock *sk)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct net_socket *s = bpf_sk_storage_get(&net_sockets, sk, 0, 0);
-	u64 bytes;
 
 	/* Only a socket whose packets a device has moved has an entry. */
-	if (!s)
+	if (!s || s->of_kernel)
 		return;
+	if (task_is_kthread(p)) {
+		s->of_kernel = 1;
+		return;
+	}
 	if (!payer_is(&s->user, p))
 		payer_set(&s->user, p);
-	if (!s->waiting_bytes)
-		return;
-	bytes = __sync_lock_test_and_set(&s->waiting_bytes, 0);
-	if (bytes)
-		net_charge(s, bytes);
+	if (s->waiting_bytes)
+		net_settle(s);
 }
 
 SEC("tp_btf/sock_send_length")

@@ -36,14 +36,19 @@ static __always_inline u64 relay_page(u64 vec)
 	return page;
 }
 
-/* @bio, for which @payer pays, reaches a stacked device. */
+/* @bio, for which @payer pays (NULL: not known), reaches a stacked device. */
 static __always_inline void relay_keep(const struct bio *bio, const struct payer *payer)
 {
 	u64 vec = (u64)bio->bi_io_vec;
-	struct relay relay = {.payer = *payer};
+	struct relay relay = {};
 
 	if (!vec)
 		return;
+	if (!payer) {
+		bpf_map_delete_elem(&relays, &vec);
+		return;
+	}
+	relay.payer = *payer;
 	relay.page = relay_page(vec);
 	bpf_map_update_elem(&relays, &vec, &relay, BPF_ANY);
 }

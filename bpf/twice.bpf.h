@@ -9,23 +9,22 @@
 #define DRFQ_TWICE_BPF_H
 
 /*
- * Returns whether the other program of the pair has handled @event (an address), which the
- * current task causes. Either of them may be the first. @second: the caller is the second one
- * in this file, which leaves events of the idle task to the other; nothing preempts that.
+ * Returns whether the first program of the pair has handled @event (an address), which the
+ * current task causes. The kernel runs programs in the order in which they were attached,
+ * that of the source. The second program leaves events of the idle task to the first one;
+ * nothing preempts that.
  */
 static __always_inline bool twice_handled(const void *event, bool second)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	bool handled;
 
 	if (!t)
 		return second;
-	if (t->handled_event == (u64)event) {
-		t->handled_event = 0;
-		return true;
-	}
-	t->handled_event = (u64)event;
-	return false;
+	handled = second && t->handled_event == (u64)event;
+	t->handled_event = second ? 0 : (u64)event;
+	return handled;
 }
 
 #endif /* DRFQ_TWICE_BPF_H */

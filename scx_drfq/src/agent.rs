@@ -156,6 +156,7 @@ fn run_once(
     let window = scheduler.window()?;
     let (ready, warning) = open_sharing(&config, access, window);
     degraded.extend(warning);
+    degraded.extend(scheduler.uncharged().map(str::to_owned));
     let rules = Mutex::new(settings.rules.clone());
     let report = Mutex::new(first_report(ready.as_ref()));
     degraded.extend(bounds_without_effect(&settings.rules, ready.as_ref()));

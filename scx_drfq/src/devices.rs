@@ -39,11 +39,24 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
         .drfq_skb_socket
         .set_autoload(network && has_function(RECEIVE));
     progs.drfq_skb_socket.set_autoattach(false);
+    let _ = skel.maps.net_sockets.set_autocreate(network);
 }
 
 /// Attaches what a kernel may refuse, though it has the hook: some architectures let BPF follow
-/// tracepoints, but no functions. What arrives is then charged to no task.
-pub fn attach(skel: &BpfSkel) -> Option<Link> {
-    let receive = &skel.progs.drfq_skb_socket;
-    receive.autoload().then(|| receive.attach().ok()).flatten()
+/// tracepoints, but no functions. Returns what the user should know, too.
+pub fn attach(skel: &BpfSkel) -> (Option<Link>, Option<String>) {
+    let progs = &skel.progs;
+    if !progs.drfq_skb_send.autoload() {
+        return (None, None);
+    }
+    let reason = match progs.drfq_skb_socket.autoload() {
+        true => match progs.drfq_skb_socket.attach() {
+            Ok(link) => return (Some(link), None),
+            Err(error) => error.to_string(),
+        },
+        false => format!("this kernel has no function {RECEIVE}"),
+    };
+    let effect = "received packets are counted and charged to no task, because the program that \
+                  finds their socket is not attached";
+    (None, Some(format!("{effect}: {reason}")))
 }

@@ -39,8 +39,7 @@ use crate::{
     callbacks, charge,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
     counters::{Counters, give_counter},
-    devices,
-    preflight, tasks,
+    devices, preflight, tasks,
 };
 
 // The libraries repeat these constants of bpf/drfq.h and bpf/intf.h.
@@ -56,6 +55,8 @@ pub struct Scheduler<'a> {
     // Fields are dropped in this order, so the scheduler is detached first.
     link: Option<Link>,
     _received: Option<Link>,
+    /// What of device traffic is not charged on this kernel.
+    uncharged: Option<String>,
     skel: BpfSkel<'a>,
     nr_cpu_ids: usize,
     /// The CPUs that are online, and the last-level cache of each.
@@ -145,11 +146,12 @@ impl<'a> Scheduler<'a> {
         if let Some(data) = skel.maps.data_labels_data.as_deref() {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
         }
-        let received = devices::attach(&skel);
+        let (received, uncharged) = devices::attach(&skel);
         let link = Some(scx_ops_attach!(skel, drfq_ops)?);
         let scheduler = Self {
             link,
             _received: received,
+            uncharged,
             skel,
             nr_cpu_ids: config.nr_cpu_ids as usize,
             cpu_llcs: online_llcs(config),
@@ -157,6 +159,11 @@ impl<'a> Scheduler<'a> {
         };
         scheduler.register_agent(loading.statistics)?;
         Ok(scheduler)
+    }
+
+    /// What of device traffic is not charged on this kernel, for the user.
+    pub fn uncharged(&self) -> Option<&str> {
+        self.uncharged.as_deref()
     }
 
     /// Tells the scheduler that this process is its agent, and which one serves statistics.

@@ -170,7 +170,13 @@ struct packet {
 	u32 socket; /* below NATIVE_SOCKETS; else it is for no socket here */
 	bool tcp;
 	bool by_cpu; /* it crosses no device (loopback) */
+	bool looped_back; /* the card's own multicast comes back by the kernel */
+	bool above_card; /* it reaches its socket by way of a VLAN */
+	bool modem; /* it has no link layer, of which the kernel then knows no header */
 };
+
+/* The kernel makes a socket for itself. */
+void machine_kernel_socket(struct machine *m, u32 socket);
 
 /* The packet leaves or arrives. */
 void machine_packet_leaves(struct machine *m, s32 cpu, const struct packet *packet);

@@ -15,26 +15,31 @@ enum {
 /* The byte of a TCP header whose upper half is the header's length (words of 4 bytes). */
 #define TCP_LENGTH 12
 
+/* PACKET_LOOPBACK */
+#define LOOPED_BACK 5
+
 static struct device bus;
 
-/* @skb as it is when the headers before byte @from of the buffer have been read. */
-static void make(struct sk_buff *skb, const struct packet *packet, u32 from)
+/* @skb on @dev, as it is when the headers before byte @from of the buffer have been read. */
+static void make(struct sk_buff *skb, struct net_device *dev, const struct packet *packet, u32 from)
 {
-	static struct net_device card = {.dev.parent = &bus}, loopback;
 	static _Alignas(
 		struct skb_shared_info) unsigned char buffer[END + sizeof(struct skb_shared_info)];
 	struct skb_shared_info *shared = (struct skb_shared_info *)(buffer + END);
-	u32 headers = TRANSPORT - MAC + packet->header_bytes;
+	u32 begin = packet->modem ? IP : MAC;
+	u32 headers = TRANSPORT - begin + packet->header_bytes;
 
 	buffer[TRANSPORT + TCP_LENGTH] = (unsigned char)(packet->header_bytes / 4 << 4);
 	shared->gso_segs = (unsigned short)packet->joined;
 	shared->gso_type = packet->tcp ? SKB_GSO_TCPV4 : SKB_GSO_UDP_L4;
 	*skb = (struct sk_buff){
-		.dev = packet->by_cpu ? &loopback : &card,
-		.len = packet->bytes - (from - MAC),
+		.dev = dev,
+		.len = packet->bytes - (from - begin),
 		.end = END,
 		.transport_header = TRANSPORT,
-		.mac_header = MAC,
+		.network_header = IP,
+		.mac_header = packet->modem ? 0xffff : MAC,
+		.pkt_type = packet->looped_back ? LOOPED_BACK : 0,
 		.head = buffer,
 		.data = buffer + from,
 	};
@@ -43,9 +48,22 @@ static void make(struct sk_buff *skb, const struct packet *packet, u32 from)
 		skb->len -= (packet->joined - 1) * headers;
 }
 
+/* The device that a packet crosses. */
+static struct net_device *device_of(const struct packet *packet)
+{
+	static struct net_device card = {.dev.parent = &bus}, loopback;
+
+	return packet->by_cpu ? &loopback : &card;
+}
+
 static struct sock *socket_of(struct machine *m, const struct packet *packet)
 {
 	return packet->socket < NATIVE_SOCKETS ? &m->sockets[packet->socket] : NULL;
+}
+
+void machine_kernel_socket(struct machine *m, u32 socket)
+{
+	m->sockets[socket].sk_kern_sock = 1;
 }
 
 void machine_packet_leaves(struct machine *m, s32 cpu, const struct packet *packet)
@@ -53,19 +71,20 @@ void machine_packet_leaves(struct machine *m, s32 cpu, const struct packet *pack
 	struct sk_buff skb;
 
 	machine_use(m, m->now_ns, cpu);
-	make(&skb, packet, MAC);
+	make(&skb, device_of(packet), packet, packet->modem ? IP : MAC);
 	skb.sk = socket_of(m, packet);
 	scheduler_net_send(&skb, skb.dev);
 }
 
 void machine_packet_arrives(struct machine *m, s32 cpu, const struct packet *packet)
 {
+	static struct net_device vlan = {.priv_flags = IFF_802_1Q_VLAN};
 	struct sk_buff skb;
 
 	machine_use(m, m->now_ns, cpu);
-	make(&skb, packet, IP);
+	make(&skb, device_of(packet), packet, IP);
 	scheduler_net_arrive(&skb);
-	make(&skb, packet, TRANSPORT);
+	make(&skb, packet->above_card ? &vlan : device_of(packet), packet, TRANSPORT);
 	if (packet->socket < NATIVE_SOCKETS)
 		scheduler_net_receive(socket_of(m, packet), &skb);
 }

@@ -4,6 +4,7 @@
 use crate::kernel::{Kernel, Machine, Task, TaskId};
 
 unsafe extern "C" {
+    fn machine_kernel_socket(m: *mut Machine, socket: u32);
     fn machine_packet_arrives(m: *mut Machine, cpu: i32, packet: *const Packet);
     fn machine_packet_leaves(m: *mut Machine, cpu: i32, packet: *const Packet);
     fn machine_reuse_id(p: *mut Task);
@@ -29,9 +30,21 @@ pub struct Packet {
     pub tcp: bool,
     /// It crosses no device (loopback).
     pub by_cpu: bool,
+    /// The card's own multicast comes back by the kernel.
+    pub looped_back: bool,
+    /// It reaches its socket by way of a VLAN.
+    pub above_card: bool,
+    /// It has no link layer, of which the kernel then knows no header.
+    pub modem: bool,
 }
 
 impl Kernel {
+    /// The kernel makes a socket (0 to 3) for itself.
+    pub fn kernel_socket(&mut self, socket: u32) {
+        // SAFETY: the machine lives, and has the socket.
+        self.with(|m| unsafe { machine_kernel_socket(m, socket) });
+    }
+
     /// A packet leaves, while `cpu` runs whatever it runs.
     pub fn packet_leaves(&mut self, cpu: usize, packet: Packet) {
         // SAFETY: the machine lives.

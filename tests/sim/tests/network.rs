@@ -8,14 +8,17 @@ const KTHREAD: usize = 0;
 const FIRST: usize = 1;
 const SECOND: usize = 2;
 
-/// A packet of socket 0.
+/// A packet of socket 0, long enough to be charged at once.
 const PACKET: Packet = Packet {
-    bytes: 1000,
+    bytes: 20_000,
     joined: 1,
     header_bytes: 32,
     socket: 0,
     tcp: true,
     by_cpu: false,
+    looped_back: false,
+    above_card: false,
+    modem: false,
 };
 
 /// A kernel thread and two tasks that run on a CPU each; `first` is what the first one does.
@@ -54,7 +57,7 @@ fn the_task_that_uses_a_socket_pays_for_its_packets_whatever_runs_meanwhile() {
     sim.kernel().use_socket(FIRST, 0, true);
     sim.kernel().packet_leaves(SECOND, PACKET);
     sim.kernel().packet_arrives(SECOND, PACKET);
-    assert_eq!(books(&mut sim), [3000, 0, 3000, 3000]);
+    assert_eq!(books(&mut sim), [60_000, 0, 60_000, 60_000]);
 }
 
 #[test]
@@ -63,11 +66,14 @@ fn packets_that_nobody_has_used_yet_wait_in_their_socket() {
     for _ in 0..3 {
         sim.kernel().packet_arrives(FIRST, PACKET);
     }
-    assert_eq!(books(&mut sim), [0, 0, 3000, 0]);
+    assert_eq!(books(&mut sim), [0, 0, 60_000, 0]);
     sim.kernel().use_socket(SECOND, 0, false);
     sim.kernel().use_socket(FIRST, 0, false);
     let charged = sim.run_until(200 * MS).tasks;
-    assert_eq!([charged[FIRST].dma_bytes, charged[SECOND].dma_bytes], [0, 3000]);
+    assert_eq!(
+        [charged[FIRST].dma_bytes, charged[SECOND].dma_bytes],
+        [0, 60_000]
+    );
 }
 
 #[test]
@@ -75,7 +81,7 @@ fn a_socket_belongs_to_the_task_that_used_it_last() {
     let mut sim = machine(Trace::hog());
     let other = Packet {
         socket: 1,
-        bytes: 100,
+        bytes: 17_000,
         ..PACKET
     };
     sim.kernel().packet_arrives(FIRST, PACKET);
@@ -85,7 +91,7 @@ fn a_socket_belongs_to_the_task_that_used_it_last() {
     sim.kernel().packet_arrives(FIRST, other);
     sim.kernel().use_socket(SECOND, 0, true);
     sim.kernel().packet_leaves(FIRST, PACKET);
-    assert_eq!(books(&mut sim), [1200, 1000, 2200, 2200]);
+    assert_eq!(books(&mut sim), [54_000, 20_000, 74_000, 74_000]);
 }
 
 #[test]
@@ -98,9 +104,9 @@ fn what_moves_after_its_task_has_ended_waits_for_the_next_one() {
     sim.kernel().use_socket(FIRST, 0, true);
     sim.run_until(20 * MS);
     sim.kernel().packet_leaves(SECOND, PACKET);
-    assert_eq!(books(&mut sim), [1000, 0, 2000, 1000]);
+    assert_eq!(books(&mut sim), [20_000, 0, 40_000, 20_000]);
     sim.kernel().use_socket(SECOND, 0, false);
-    assert_eq!(sim.run_until(200 * MS).tasks[SECOND].dma_bytes, 1000);
+    assert_eq!(sim.run_until(200 * MS).tasks[SECOND].dma_bytes, 20_000);
 }
 
 #[test]
@@ -109,7 +115,67 @@ fn a_kernel_thread_that_uses_a_socket_does_not_pay() {
     sim.kernel().packet_leaves(KTHREAD, PACKET);
     sim.kernel().use_socket(KTHREAD, 0, true);
     sim.kernel().packet_leaves(KTHREAD, PACKET);
-    assert_eq!(books(&mut sim), [0, 0, 2000, 0]);
+    // Nor does a task whose call the kernel serves by that socket.
+    sim.kernel().use_socket(FIRST, 0, true);
+    sim.kernel().packet_leaves(FIRST, PACKET);
+    assert_eq!(books(&mut sim), [0, 0, 60_000, 0]);
+}
+
+#[test]
+fn nobody_pays_for_packets_of_a_socket_that_the_kernel_made_for_itself() {
+    let mut sim = machine(Trace::hog());
+    sim.kernel().kernel_socket(0);
+    sim.kernel().packet_arrives(FIRST, PACKET);
+    sim.kernel().use_socket(FIRST, 0, true);
+    sim.kernel().packet_leaves(FIRST, PACKET);
+    assert_eq!(books(&mut sim), [0, 0, 40_000, 0]);
+}
+
+#[test]
+fn short_packets_are_charged_many_at_once_and_the_rest_at_the_next_use() {
+    let mut sim = machine(Trace::hog());
+    let short = Packet {
+        bytes: 1000,
+        ..PACKET
+    };
+    sim.kernel().packet_arrives(FIRST, short);
+    sim.kernel().use_socket(FIRST, 0, false);
+    for _ in 0..20 {
+        sim.kernel().packet_leaves(SECOND, short);
+    }
+    assert_eq!(books(&mut sim), [18_000, 0, 21_000, 18_000]);
+    sim.kernel().use_socket(FIRST, 0, false);
+    assert_eq!(sim.run_until(200 * MS).tasks[FIRST].dma_bytes, 21_000);
+}
+
+#[test]
+fn a_packet_is_charged_that_reaches_its_socket_by_way_of_a_device_above_the_card() {
+    let mut sim = machine(Trace::hog());
+    let packet = Packet {
+        above_card: true,
+        ..PACKET
+    };
+    sim.kernel().packet_arrives(FIRST, packet);
+    sim.kernel().use_socket(FIRST, 0, false);
+    assert_eq!(books(&mut sim), [20_000, 0, 20_000, 20_000]);
+}
+
+#[test]
+fn a_packet_without_a_link_layer_counts_as_long_as_it_is() {
+    for joined in [1, 4] {
+        let mut sim = machine(Trace::hog());
+        let packet = Packet {
+            modem: true,
+            joined,
+            ..PACKET
+        };
+        sim.kernel().packet_arrives(FIRST, packet);
+        sim.kernel().use_socket(FIRST, 0, false);
+        sim.kernel().packet_leaves(FIRST, packet);
+        let sent = 20_000 - u64::from(joined - 1) * 52;
+        let total = 20_000 + sent;
+        assert_eq!(books(&mut sim), [total, 0, total, total]);
+    }
 }
 
 /// What is forwarded, and what is for no socket.
@@ -122,7 +188,7 @@ fn packets_without_a_socket_are_counted() {
     };
     sim.kernel().packet_arrives(FIRST, packet);
     sim.kernel().packet_leaves(FIRST, packet);
-    assert_eq!(books(&mut sim), [0, 0, 2000, 0]);
+    assert_eq!(books(&mut sim), [0, 0, 40_000, 0]);
 }
 
 #[test]
@@ -133,6 +199,11 @@ fn packets_that_cross_no_device_are_free() {
         ..PACKET
     };
     sim.kernel().packet_leaves(FIRST, packet);
+    sim.kernel().packet_arrives(FIRST, packet);
+    let packet = Packet {
+        looped_back: true,
+        ..PACKET
+    };
     sim.kernel().packet_arrives(FIRST, packet);
     sim.kernel().use_socket(FIRST, 0, false);
     assert_eq!(books(&mut sim), [0; 4]);

@@ -16,6 +16,8 @@ from scheduler import PATIENCE_S, start, state, stats, wait
 RAW, FILES = "vda", "vdb"
 MOUNT = Path("/run/drfq-files")
 SECTOR = 512
+# A direct write to a page that is dirty makes the kernel report an error to the next fsync.
+CACHED = "--offset=32m"
 # Name of each job of fio, and its options.
 JOBS = {
     "psync": "--ioengine=psync --direct=1 --rw=randrw --bsrange=512-64k",
@@ -25,8 +27,8 @@ JOBS = {
     "io_uring": "--ioengine=io_uring --direct=1 --rw=randrw --bs=4k --iodepth=32",
     "workers": "--ioengine=io_uring --force_async=1 --direct=1 --rw=randread --bs=16k --iodepth=4",
     "sqpoll": "--ioengine=io_uring --sqthread_poll=1 --direct=1 --rw=randread --bs=4k --iodepth=8",
-    "buffered": "--ioengine=psync --rw=randrw --bs=4k --fsync=64 --invalidate=1",
-    "mmap": "--ioengine=mmap --rw=randread --bs=4k --invalidate=1",
+    "buffered": f"--ioengine=psync --rw=randrw --bs=4k --fsync=64 --invalidate=1 {CACHED}",
+    "mmap": f"--ioengine=mmap --rw=randread --bs=4k --invalidate=1 {CACHED}",
 }
 # Of what the disks moved, the most by which the scheduler's count may differ. A request is missed where the kernel
 # preempts both programs of a pair.
@@ -43,7 +45,7 @@ def moved():
 
 
 def fio(seconds):
-    command = ["fio", f"--filename=/dev/{RAW}", "--size=48m", "--time_based", f"--runtime={seconds}", "--minimal"]
+    command = ["fio", f"--filename=/dev/{RAW}", "--size=24m", "--time_based", f"--runtime={seconds}", "--minimal"]
     for name, options in JOBS.items():
         command += [f"--name={name}", *options.split()]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)

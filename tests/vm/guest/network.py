@@ -23,6 +23,8 @@ from scheduler import PATIENCE_S, start, stats
 MIB = 1 << 20
 PORT = 5000
 CARDS = ("left", "right")
+# A VLAN on the cable. Its packets reach their sockets by way of a device above the card.
+VLAN = 100
 WAYS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 BLOCK = b"\x5a" * 65536
 DATAGRAM = b"\x5a" * 1400
@@ -34,8 +36,8 @@ WARM_S = 1
 RESIDENTS = {}
 
 
-def address(card):
-    return f"10.0.0.{CARDS.index(card) + 1}"
+def address(card, vlan=0):
+    return f"10.0.{vlan}.{CARDS.index(card) + 1}"
 
 
 def run(*words):
@@ -44,14 +46,17 @@ def run(*words):
 
 def set_up():
     """Gives each card a network namespace of its own."""
-    run("modprobe", "virtio_net")
+    run("modprobe", "-a", "virtio_net", "8021q")
     names = sorted(path.name for path in Path("/sys/class/net").iterdir() if (path / "device").exists())
     assert len(names) == len(CARDS), names
     for card, name in zip(CARDS, names, strict=True):
         run("ip", "netns", "add", card)
         run("ip", "link", "set", name, "netns", card, "name", card)
+        vlan = f"{card}.{VLAN}"
+        run("ip", "-n", card, "link", "add", "link", card, "name", vlan, "type", "vlan", "id", str(VLAN))
         run("ip", "-n", card, "address", "add", f"{address(card)}/24", "dev", card)
-        for device in (card, "lo"):
+        run("ip", "-n", card, "address", "add", f"{address(card, VLAN)}/24", "dev", vlan)
+        for device in (card, vlan, "lo"):
             run("ip", "-n", card, "link", "set", device, "up")
         RESIDENTS[card] = start_in(card, "sleep", "infinity")
 
@@ -86,15 +91,17 @@ class User:
     def __init__(self, card, *words):
         command = [sys.executable, "-B", __file__, *words]
         self.process = start_in(card, *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.pids = [self.process.pid]
+        self.pids, self.idle = [self.process.pid], []
         assert self._line() == "ready"
 
     def _line(self):
         return self.process.stdout.readline().decode().strip()
 
     def done(self):
-        """Waits until it has moved everything, and learns which processes did."""
-        self.pids += [int(word) for word in self._line().split()]
+        """Waits until it has moved everything, and learns whether a child did."""
+        children = [int(word) for word in self._line().split()]
+        if children:
+            self.pids, self.idle = children, self.pids
 
     def end(self):
         self.process.stdin.close()
@@ -106,7 +113,7 @@ def say(text):
 
 
 def stay(*children):
-    """Names the children that used the socket, too, and lives on. A task is charged when it wakes: it wakes often."""
+    """Names the children that used the socket instead, and lives on. It wakes often, to be charged."""
     say(" ".join(map(str, children)))
     while not select.select([0], [], [], 0.05)[0]:
         pass
@@ -166,7 +173,7 @@ def charged(tasks, before, pids):
 
 @contextlib.contextmanager
 def measured(name, pids):
-    """Prints what the cards moved meanwhile, and what the processes (card to ids) were charged."""
+    """Prints what the cards moved meanwhile, and what processes were charged: by card, and those that did nothing."""
     before, cards = books()
     yield
     after, moved = books()
@@ -174,20 +181,22 @@ def measured(name, pids):
         "case": name,
         "cards": {card: round(moved[card] - cards[card]) for card in CARDS},
         "charged": {card: charged(after["tasks"], before, pids[card]) for card in CARDS},
+        "idle": charged(after["tasks"], before, pids.get("idle", ())),
     }
     row |= {name: after["system"][name] - before["system"][name] for name in COUNTERS}
     say(json.dumps(row))
 
 
-def transfer(name, way, bytes_, receiver="receive"):
+def transfer(name, way, bytes_, receiver="receive", vlan=0):
     """The right card's process sends so much to that of the left one."""
     pids, users = {}, {}
     with measured(name, pids):
-        users["left"] = User("left", receiver, way, address("left"), "0")
-        users["right"] = User("right", "send", way, address("left"), str(bytes_))
+        users["left"] = User("left", receiver, way, address("left", vlan), "0")
+        users["right"] = User("right", "send", way, address("left", vlan), str(bytes_))
         for card, user in users.items():
             user.done()
             pids[card] = user.pids
+        pids["idle"] = users["left"].idle
         time.sleep(0.5)
     for user in users.values():
         user.end()
@@ -222,6 +231,7 @@ def main(scx_drfq):
     transfer("a stream of 16 MiB", "tcp", 16 * MIB)
     transfer("a stream of 1 MiB", "tcp", MIB)
     transfer("a stream to a child of the server", "tcp", 8 * MIB, receiver="fork")
+    transfer("a stream over a VLAN", "tcp", 8 * MIB, vlan=VLAN)
     transfer("datagrams, 4 MiB", "udp", 4 * MIB)
     iperf("iperf3, 1 stream")
     iperf("iperf3, 4 streams, both ways", "--parallel", "4", "--bidir")

@@ -211,10 +211,22 @@ struct request {
 struct device {
 	struct device *parent;
 };
+enum netdev_priv_flags {
+	IFF_802_1Q_VLAN = 1,
+	IFF_BONDING = 4,
+	IFF_MACVLAN = 65536,
+	IFF_L3MDEV_MASTER = 262144,
+	IFF_TEAM = 4194304,
+};
 struct net_device {
+	u32 priv_flags;
 	struct device dev;
 };
 struct sock {
+	struct {
+		unsigned char skc_state;
+	} __sk_common;
+	unsigned char sk_kern_sock;
 	/* The model's own. */
 	void *storage;
 };
@@ -230,7 +242,8 @@ struct sk_buff {
 	struct sock *sk;
 	u32 len;
 	u32 end;
-	unsigned short transport_header, mac_header;
+	unsigned short transport_header, network_header, mac_header;
+	unsigned char pkt_type;
 	unsigned char *head, *data;
 };
 
@@ -311,6 +324,8 @@ struct sched_ext_ops {
 #define SEC(name)
 #define __ksym
 #define bpf_core_cast(ptr, type) ((type *)(ptr))
+#define BPF_CORE_READ_BITFIELD(at, field) ((at)->field)
+#define bpf_core_enum_value(type, value) (value)
 #define bpf_core_field_offset(type, field) offsetof(type, field)
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
