@@ -109,6 +109,11 @@ int command_bench(const BenchOptions &o) {
       {"LPDDR2 lvtf, 254 copies x 8 of 4 virtual times", lpddr2, Rules::thesis, Kind::copy, 254, 8,
        4},
       {"LPDDR2 frfcfs, 254 copies x 8", lpddr2, Rules::frfcfs, Kind::copy, 254, 8},
+      {"LPDDR2 lvtf share prepare fill, 254 copies x 8", lpddr2, Rules::share, Kind::copy, 254, 8},
+      {"LPDDR2 lvtf share prepare fill, 254 copies x 8 of 4 virtual times", lpddr2, Rules::share,
+       Kind::copy, 254, 8, 4},
+      {"LPDDR2 lvtf share prepare fill, 254 copies x 8 of 254 virtual times", lpddr2, Rules::share,
+       Kind::copy, 254, 8, 254},
   };
   for (const Case &c : cases) measure(c, o.ms);
   measure_loop("LPDDR2 lvtf charged, 2 copies x 1 of weights 1:2", 1, o.ms);
