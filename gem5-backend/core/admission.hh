@@ -58,8 +58,8 @@ inline Admission admit_share(const Queue &q, const Owners &owners, Dir d, unsign
   const unsigned capacity = q.capacity(), used = q.size() + in_flight;
   if (used == 0 || (used + bursts) * 8 <= capacity) return Admission::accepted;
   const bool scarce = used * 10 > capacity * 9 && !q.empty() && vtime >= q.head().vtime;
-  if (scarce && owners.unused(pid, d, capacity) < bursts) return Admission::reserved;
-  const unsigned kept = owners.kept_from(pid, vtime, d, capacity);
+  if (scarce && owners.unused(pid, d) < bursts) return Admission::reserved;
+  const unsigned kept = owners.kept_from(pid, d);
   return used + bursts + kept > capacity ? Admission::reserved : Admission::accepted;
 }
 

@@ -69,7 +69,8 @@ class Controller {
         lvtf_(o.policy == Policy::lvtf),
         shares_(lvtf_ && o.admission == AdmissionRule::share),
         regs_(o.cores),
-        queues_{Queue(o.read_entries), Queue(o.write_entries)} {}
+        queues_{Queue(o.read_entries), Queue(o.write_entries)},
+        owners_(queue(Dir::read).capacity(), queue(Dir::write).capacity()) {}
 
   const ControllerOptions &options() const { return options_; }
   RegisterFile &registers() { return regs_; }
@@ -197,7 +198,7 @@ class Controller {
 
   void owe(const Arrival &a, const Attribution &by) {
     const Queue &q = queue(a.dir);
-    const unsigned lacks = owners_.refused(by.pid, a.dir, a.bursts, q.capacity());
+    const unsigned lacks = owners_.refused(by.pid, a.dir, a.bursts);
     if (lacks == 0) return;
     Owed &owed = owed_[index(a.dir)];
     owed.bursts = std::max(owed.bursts, std::min(lacks, q.size()));

@@ -19,66 +19,77 @@ namespace drfq {
 ///
 /// Time is counted in served bursts, because the core has no clock. An owner is active from a
 /// packet, accepted or refused, for one to two epochs, and while it holds entries.
+///
+/// A controller with hundreds of owners refuses far more packets than it serves. So the sums over
+/// owners are kept, and follow each change.
 class Owners {
  public:
   /// Served bursts: 2 us of a busy LPDDR2-1066.
   static constexpr unsigned kEpoch = 256;
 
-  Owners() : place_(kPids, kNowhere) { active_.reserve(kPids); }
+  /// The queues' capacities.
+  Owners(unsigned read_entries, unsigned write_entries)
+      : place_(kPids, kNowhere), sums_{Sums(read_entries), Sums(write_entries)} {
+    active_.reserve(kPids);
+  }
 
   /// A packet came with its owner's present virtual time.
   void arrived(Pid pid, VTime vtime) {
-    if (place_[pid] == kNowhere) {
-      place_[pid] = static_cast<Place>(active_.size());
-      active_.push_back({vtime, pid, 0, {}});
+    Place &place = place_[pid];
+    if (place == kNowhere) {
+      place = static_cast<Place>(active_.size());
+      active_.push_back({vtime, pid, 0, 0, {}});
+      reorder(place);
+    } else if (active_[place].vtime != vtime) {
+      active_[place].vtime = vtime;
+      reorder(place);
     }
-    active_[place_[pid]].vtime = vtime;
-    move(place_[pid]);
-    active_[place_[pid]].epochs = 2;
+    active_[place].epochs = 2;
   }
 
   /// Bursts of an owner were queued.
   void queued(Pid pid, Dir d, unsigned bursts = 1) {
-    Use &u = active_[place_[pid]].use[index(d)];
-    u.held += bursts;
-    u.want = std::max(u.want, 2 * u.held);
+    change(place_[pid], d, [&](Use &u) {
+      u.held += bursts;
+      u.want = std::max(u.want, 2 * u.held);
+    });
   }
 
   /// One burst of an owner was served.
   void served(Pid pid, Dir d) {
-    Use &u = active_[place_[pid]].use[index(d)];
-    assert(u.held != 0);
-    u.held--;
+    change(place_[pid], d, [](Use &u) {
+      assert(u.held != 0);
+      u.held--;
+    });
     if (++bursts_ % kEpoch == 0) next_epoch();
   }
 
   /// A packet that came was refused: its owner may hold too little to show what it needs, so its
   /// claim doubles. Returns the entries that owners behind it hold of this claim.
-  unsigned refused(Pid pid, Dir d, unsigned bursts, unsigned capacity) {
+  unsigned refused(Pid pid, Dir d, unsigned bursts) {
     const std::size_t at = place_[pid];
-    Use &u = active_[at].use[index(d)];
-    const unsigned part = capacity / rank(at);
-    if (u.held + bursts > part) return 0;
-    u.want = std::min(part, 2 * std::max(u.want, u.held + bursts));
-    unsigned behind = 0;
-    for (std::size_t i = rank(at); i < active_.size(); i++) behind += active_[i].use[index(d)].held;
-    return std::min(behind, unused(active_[at], d, part));
+    const Owner &o = active_[at];
+    const Use &u = o.use[index(d)];
+    if (u.held + bursts > u.part) return 0;
+    const unsigned want = std::min(u.part, 2 * std::max(u.want, u.held + bursts));
+    if (want != u.want) change(at, d, [&](Use &changed) { changed.want = want; });
+    const Sums &s = sums_[index(d)];
+    return std::min(s.held - s.held_through[o.rank - 1], u.unused());
   }
 
   /// Entries of its claim that an owner does not hold.
-  unsigned unused(Pid pid, Dir d, unsigned capacity) const {
+  unsigned unused(Pid pid, Dir d) const {
     const std::size_t at = place_[pid];
-    return at == kNowhere ? 0 : unused(active_[at], d, capacity / rank(at));
+    return at == kNowhere ? 0 : active_[at].use[index(d)].unused();
   }
 
-  /// The same of all other owners whose virtual times are not above vtime.
-  unsigned kept_from(Pid pid, VTime vtime, Dir d, unsigned capacity) const {
-    unsigned kept = 0, last = 0;
-    for (unsigned i = 0; i < active_.size() && active_[i].vtime <= vtime; i++) {
-      if (i >= last) last = rank(i);
-      if (active_[i].pid != pid) kept += unused(active_[i], d, capacity / last);
-    }
-    return kept;
+  /// The same of all other owners whose virtual times are not above that of this one, which is
+  /// active.
+  unsigned kept_from(Pid pid, Dir d) const {
+    const Owner &o = active_[place_[pid]];
+    const Sums &s = sums_[index(d)];
+    const std::size_t end = std::min<std::size_t>(o.rank, s.capacity);
+    return s.unused_through[end - 1] - o.use[index(d)].unused();
   }
 
  private:
@@ -89,38 +100,86 @@ class Owners {
     unsigned held = 0;    ///< entries now
     unsigned want = 0;    ///< the claim, before its limit, in this epoch
     unsigned before = 0;  ///< and in the one before
+    unsigned part = 0;    ///< of the queue, the limit
+
+    unsigned unused() const {
+      const unsigned claim = std::min(part, std::max(want, before));
+      return claim > held ? claim - held : 0;
+    }
   };
   struct Owner {
     VTime vtime = 0;
     Pid pid = 0;
     unsigned epochs = 0;  ///< for which it stays active
+    unsigned rank = 0;    ///< how many owners have no higher virtual time, itself included
     Use use[2];
   };
+  /// Of one queue. An owner whose rank is above the capacity has no part, so sums end there.
+  struct Sums {
+    explicit Sums(unsigned entries)
+        : capacity(entries), held_through(entries), unused_through(entries) {}
 
-  /// How many owners have no higher virtual time, itself included.
-  unsigned rank(std::size_t at) const {
-    std::size_t n = at + 1;
-    while (n < active_.size() && active_[n].vtime == active_[at].vtime) n++;
-    return static_cast<unsigned>(n);
+    unsigned capacity;
+    unsigned held = 0;                     ///< by all owners
+    std::vector<unsigned> held_through;    ///< by those at a place and before it
+    std::vector<unsigned> unused_through;  ///< what those claim and do not hold
+  };
+
+  template <class F>
+  void change(std::size_t at, Dir d, F f) {
+    Use &u = active_[at].use[index(d)];
+    Sums &s = sums_[index(d)];
+    const unsigned held_before = u.held, unused_before = u.unused();
+    f(u);
+    // These wrap where there is less.
+    const unsigned held = u.held - held_before, unused = u.unused() - unused_before;
+    s.held += held;
+    const std::size_t end = std::min<std::size_t>(active_.size(), s.capacity);
+    for (std::size_t i = at; i < end; i++) {
+      s.held_through[i] += held;
+      s.unused_through[i] += unused;
+    }
   }
 
-  static unsigned unused(const Owner &o, Dir d, unsigned part) {
-    const Use &u = o.use[index(d)];
-    const unsigned claim = std::min(part, std::max(u.want, u.before));
-    return claim > u.held ? claim - u.held : 0;
+  /// Restores the order, ranks and sums after one virtual time changed.
+  void reorder(std::size_t at) {
+    const Owner o = active_[at];
+    for (; at > 0 && o.vtime < active_[at - 1].vtime; at--) put(at, active_[at - 1]);
+    for (; at + 1 < active_.size() && active_[at + 1].vtime < o.vtime; at++)
+      put(at, active_[at + 1]);
+    put(at, o);
+    rank_all();
   }
 
-  void exchange(std::size_t a, std::size_t b) {
-    std::swap(active_[a], active_[b]);
-    place_[active_[a].pid] = static_cast<Place>(a);
-    place_[active_[b].pid] = static_cast<Place>(b);
+  void put(std::size_t at, const Owner &o) {
+    active_[at] = o;
+    place_[o.pid] = static_cast<Place>(at);
   }
 
-  /// Restores the order after one virtual time changed.
-  void move(std::size_t at) {
-    for (; at > 0 && active_[at].vtime < active_[at - 1].vtime; at--) exchange(at, at - 1);
-    for (; at + 1 < active_.size() && active_[at + 1].vtime < active_[at].vtime; at++)
-      exchange(at, at + 1);
+  void rank_all() {
+    std::size_t end = 0;
+    unsigned part[2] = {0, 0};
+    for (std::size_t i = 0; i < active_.size(); i++) {
+      Owner &o = active_[i];
+      if (i == end) {
+        while (end < active_.size() && active_[end].vtime == o.vtime) end++;
+        for (Dir d : kDirs) part[index(d)] = sums_[index(d)].capacity / static_cast<unsigned>(end);
+      }
+      o.rank = static_cast<unsigned>(end);
+      for (Dir d : kDirs) o.use[index(d)].part = part[index(d)];
+    }
+    for (Dir d : kDirs) sum(d);
+  }
+
+  void sum(Dir d) {
+    Sums &s = sums_[index(d)];
+    const std::size_t end = std::min<std::size_t>(active_.size(), s.capacity);
+    unsigned held = 0, unused = 0;
+    for (std::size_t i = 0; i < end; i++) {
+      const Use &u = active_[i].use[index(d)];
+      s.held_through[i] = held += u.held;
+      s.unused_through[i] = unused += u.unused();
+    }
   }
 
   void next_epoch() {
@@ -134,14 +193,17 @@ class Owners {
         u.before = u.want;
         u.want = 2 * u.held;
       }
-      place_[o.pid] = static_cast<Place>(kept);
-      active_[kept++] = o;
+      put(kept++, o);
     }
     active_.resize(kept);
+    rank_all();
   }
+
+  static constexpr Dir kDirs[] = {Dir::read, Dir::write};
 
   std::vector<Owner> active_;  // by virtual time
   std::vector<Place> place_;   // by pid
+  Sums sums_[2];
   std::uint64_t bursts_ = 0;
 };
 

@@ -107,54 +107,59 @@ TEST(Admission, AnEmptyQueueHasNoLowest) {
 }
 
 TEST(Owners, AClaimIsTwiceWhatWasHeldForTwoEpochs) {
-  Owners o;
+  Owners o(128, 128);
   o.arrived(7, 1);
-  EXPECT_EQ(o.unused(7, Dir::read, 128), 0u);
+  EXPECT_EQ(o.unused(7, Dir::read), 0u);
   for (int i = 0; i < 5; i++) o.queued(7, Dir::read);
-  EXPECT_EQ(o.unused(7, Dir::read, 128), 5u);
-  EXPECT_EQ(o.unused(7, Dir::read, 8), 3u) << "no more than the queue";
-  EXPECT_EQ(o.unused(7, Dir::write, 128), 0u) << "of the other queue";
+  EXPECT_EQ(o.unused(7, Dir::read), 5u);
+  EXPECT_EQ(o.unused(7, Dir::write), 0u) << "of the other queue";
   for (int i = 0; i < 5; i++) o.served(7, Dir::read);
-  EXPECT_EQ(o.unused(7, Dir::read, 128), 10u);
+  EXPECT_EQ(o.unused(7, Dir::read), 10u);
   o.arrived(8, 2);
   for (unsigned i = 0; i < 3 * Owners::kEpoch; i++) {
     o.arrived(8, 2);
     o.queued(8, Dir::read);
     o.served(8, Dir::read);
   }
-  EXPECT_EQ(o.unused(7, Dir::read, 128), 0u) << "no longer active";
-  EXPECT_EQ(o.kept_from(8, 2, Dir::read, 128), 0u);
+  EXPECT_EQ(o.unused(7, Dir::read), 0u) << "no longer active";
+  EXPECT_EQ(o.kept_from(8, Dir::read), 0u);
+}
+
+TEST(Owners, AClaimIsNoMoreThanTheQueue) {
+  Owners o(8, 128);
+  o.arrived(7, 1);
+  o.queued(7, Dir::read, 5);
+  EXPECT_EQ(o.unused(7, Dir::read), 3u);
 }
 
 TEST(Owners, RoomIsKeptForThoseBeforeAndThoseEqual) {
-  Owners o;
+  Owners o(96, 96);
   for (Pid pid : {1u, 2u, 3u}) {
     o.arrived(pid, pid == 1 ? 4 : 5);
     for (int i = 0; i < 20; i++) o.queued(pid, Dir::write);
   }
-  EXPECT_EQ(o.kept_from(3, 5, Dir::write, 96), 20u + 12u)
-      << "a third of 96 for each of the last two";
-  EXPECT_EQ(o.kept_from(1, 4, Dir::write, 96), 0u);
+  EXPECT_EQ(o.kept_from(3, Dir::write), 20u + 12u) << "a third of 96 for each of the last two";
+  EXPECT_EQ(o.kept_from(1, Dir::write), 0u);
   o.arrived(3, 3);
-  EXPECT_EQ(o.kept_from(3, 3, Dir::write, 96), 0u);
-  EXPECT_EQ(o.kept_from(1, 4, Dir::write, 96), 20u);
+  EXPECT_EQ(o.kept_from(3, Dir::write), 0u);
+  EXPECT_EQ(o.kept_from(1, Dir::write), 20u);
 }
 
 TEST(Owners, ARefusedOwnerClaimsTwiceAsMuchAndLacksWhatThoseBehindHold) {
-  Owners o;
+  Owners o(32, 32);
   o.arrived(2, 9);
   for (int i = 0; i < 30; i++) o.queued(2, Dir::read);
   o.arrived(1, 3);
-  EXPECT_EQ(o.refused(1, Dir::read, 2, 32), 4u);
-  EXPECT_EQ(o.refused(1, Dir::read, 2, 32), 8u);
-  EXPECT_EQ(o.refused(2, Dir::read, 2, 32), 0u) << "it holds more than its part";
+  EXPECT_EQ(o.refused(1, Dir::read, 2), 4u);
+  EXPECT_EQ(o.refused(1, Dir::read, 2), 8u);
+  EXPECT_EQ(o.refused(2, Dir::read, 2), 0u) << "it holds more than its part";
   o.arrived(2, 3);
-  EXPECT_EQ(o.refused(1, Dir::read, 2, 32), 0u) << "nobody is behind";
+  EXPECT_EQ(o.refused(1, Dir::read, 2), 0u) << "nobody is behind";
 }
 
 TEST(AdmissionByShares, AnEqualPacketEntersTheReserveWithinItsOwnersClaim) {
   const Queue q = filled(128, 120, 5);
-  Owners o;
+  Owners o(128, 128);
   o.arrived(1, 5);
   EXPECT_EQ(admit(q, 0, 1, 5), Admission::reserved);
   EXPECT_EQ(admit_share(q, o, Dir::read, 0, 1, 1, 5), Admission::reserved);
@@ -164,7 +169,7 @@ TEST(AdmissionByShares, AnEqualPacketEntersTheReserveWithinItsOwnersClaim) {
 }
 
 TEST(AdmissionByShares, ThoseBehindLeaveTheRoomOfTheFirst) {
-  Owners o;
+  Owners o(128, 128);
   o.arrived(1, 3);
   for (int i = 0; i < 20; i++) o.queued(1, Dir::read);
   for (int i = 0; i < 20; i++) o.served(1, Dir::read);
