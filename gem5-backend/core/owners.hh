@@ -21,7 +21,7 @@ namespace drfq {
 /// packet, accepted or refused, for one to two epochs, and while it holds entries.
 ///
 /// A controller with hundreds of owners refuses far more packets than it serves. So the sums over
-/// owners are kept, and follow each change.
+/// owners are kept until an owner changes.
 class Owners {
  public:
   /// Served bursts: 2 us of a busy LPDDR2-1066.
@@ -49,18 +49,18 @@ class Owners {
 
   /// Bursts of an owner were queued.
   void queued(Pid pid, Dir d, unsigned bursts = 1) {
-    change(place_[pid], d, [&](Use &u) {
-      u.held += bursts;
-      u.want = std::max(u.want, 2 * u.held);
-    });
+    Use &u = change(place_[pid], d);
+    u.held += bursts;
+    u.want = std::max(u.want, 2 * u.held);
+    sums_[index(d)].held += bursts;
   }
 
   /// One burst of an owner was served.
   void served(Pid pid, Dir d) {
-    change(place_[pid], d, [](Use &u) {
-      assert(u.held != 0);
-      u.held--;
-    });
+    Use &u = change(place_[pid], d);
+    assert(u.held != 0);
+    u.held--;
+    sums_[index(d)].held--;
     if (++bursts_ % kEpoch == 0) next_epoch();
   }
 
@@ -72,9 +72,9 @@ class Owners {
     const Use &u = o.use[index(d)];
     if (u.held + bursts > u.part) return 0;
     const unsigned want = std::min(u.part, 2 * std::max(u.want, u.held + bursts));
-    if (want != u.want) change(at, d, [&](Use &changed) { changed.want = want; });
-    const Sums &s = sums_[index(d)];
-    return std::min(s.held - s.held_through[o.rank - 1], u.unused());
+    if (want != u.want) change(at, d).want = want;
+    const unsigned behind = sums_[index(d)].held - through(o.rank - 1, d).held;
+    return std::min(behind, u.unused());
   }
 
   /// Entries of its claim that an owner does not hold.
@@ -87,14 +87,14 @@ class Owners {
   /// active.
   unsigned kept_from(Pid pid, Dir d) const {
     const Owner &o = active_[place_[pid]];
-    const Sums &s = sums_[index(d)];
-    const std::size_t end = std::min<std::size_t>(o.rank, s.capacity);
-    return s.unused_through[end - 1] - o.use[index(d)].unused();
+    const unsigned end = std::min(o.rank, sums_[index(d)].capacity);
+    return through(end - 1, d).unused - o.use[index(d)].unused();
   }
 
  private:
   using Place = std::uint16_t;
   static constexpr Place kNowhere = 0xffff;
+  static constexpr std::size_t kFew = 8;
 
   struct Use {
     unsigned held = 0;    ///< entries now
@@ -114,35 +114,51 @@ class Owners {
     unsigned rank = 0;    ///< how many owners have no higher virtual time, itself included
     Use use[2];
   };
+  struct Sum {
+    unsigned held = 0;
+    unsigned unused = 0;
+
+    void add(const Use &u) {
+      held += u.held;
+      unused += u.unused();
+    }
+  };
   /// Of one queue. An owner whose rank is above the capacity has no part, so sums end there.
   struct Sums {
-    explicit Sums(unsigned entries)
-        : capacity(entries), held_through(entries), unused_through(entries) {}
+    explicit Sums(unsigned entries) : capacity(entries), through(entries) {}
 
     unsigned capacity;
-    unsigned held = 0;                     ///< by all owners
-    std::vector<unsigned> held_through;    ///< by those at a place and before it
-    std::vector<unsigned> unused_through;  ///< what those claim and do not hold
+    unsigned held = 0;         ///< by all owners
+    std::size_t valid = 0;     ///< so many of the sums hold
+    std::vector<Sum> through;  ///< by place
   };
 
-  template <class F>
-  void change(std::size_t at, Dir d, F f) {
-    Use &u = active_[at].use[index(d)];
+  Use &change(std::size_t at, Dir d) {
     Sums &s = sums_[index(d)];
-    const unsigned held_before = u.held, unused_before = u.unused();
-    f(u);
-    // These wrap where there is less.
-    const unsigned held = u.held - held_before, unused = u.unused() - unused_before;
-    s.held += held;
-    const std::size_t end = std::min<std::size_t>(active_.size(), s.capacity);
-    for (std::size_t i = at; i < end; i++) {
-      s.held_through[i] += held;
-      s.unused_through[i] += unused;
-    }
+    s.valid = std::min(s.valid, at);
+    return active_[at].use[index(d)];
   }
 
-  /// Restores the order, ranks and sums after one virtual time changed.
-  void reorder(std::size_t at) {
+  /// Of the owners at a place and before it.
+  Sum through(std::size_t at, Dir d) const {
+    // To add up a few costs less than a branch that depends on how many sums hold.
+    if (at >= kFew) return through_many(at, &sums_[index(d)], d);
+    Sum few;
+    for (std::size_t i = 0; i <= at; i++) few.add(active_[i].use[index(d)]);
+    return few;
+  }
+
+  [[gnu::noinline]] Sum through_many(std::size_t at, Sums *s, Dir d) const {
+    for (; s->valid <= at; s->valid++) {
+      Sum &sum = s->through[s->valid];
+      sum = s->valid == 0 ? Sum() : s->through[s->valid - 1];
+      sum.add(active_[s->valid].use[index(d)]);
+    }
+    return s->through[at];
+  }
+
+  /// Restores the order and the ranks after one virtual time changed.
+  [[gnu::noinline]] void reorder(std::size_t at) {
     const Owner o = active_[at];
     for (; at > 0 && o.vtime < active_[at - 1].vtime; at--) put(at, active_[at - 1]);
     for (; at + 1 < active_.size() && active_[at + 1].vtime < o.vtime; at++)
@@ -168,21 +184,10 @@ class Owners {
       o.rank = static_cast<unsigned>(end);
       for (Dir d : kDirs) o.use[index(d)].part = part[index(d)];
     }
-    for (Dir d : kDirs) sum(d);
+    for (Sums &s : sums_) s.valid = 0;
   }
 
-  void sum(Dir d) {
-    Sums &s = sums_[index(d)];
-    const std::size_t end = std::min<std::size_t>(active_.size(), s.capacity);
-    unsigned held = 0, unused = 0;
-    for (std::size_t i = 0; i < end; i++) {
-      const Use &u = active_[i].use[index(d)];
-      s.held_through[i] = held += u.held;
-      s.unused_through[i] = unused += u.unused();
-    }
-  }
-
-  void next_epoch() {
+  [[gnu::noinline]] void next_epoch() {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < active_.size(); i++) {
       Owner o = active_[i];
@@ -203,7 +208,7 @@ class Owners {
 
   std::vector<Owner> active_;  // by virtual time
   std::vector<Place> place_;   // by pid
-  Sums sums_[2];
+  mutable Sums sums_[2];       // brought up to date when they are read
   std::uint64_t bursts_ = 0;
 };
 
