@@ -64,6 +64,7 @@ pub fn run(mut settings: Settings) -> Result<()> {
     // The firmware's tables and the calibration are root's.
     let capacity = Capacity::find(options.memory_bandwidth, &root());
     preflight::check(&root())?;
+    keep_pages_small();
     // Before privileges are dropped and threads are started.
     let access = Access::open(options.mba_mode(), &capacity, &root());
     let counts = options.perf_event != EventChoice::None;
@@ -94,6 +95,14 @@ pub fn run(mut settings: Settings) -> Result<()> {
         }
         say("CPUs were added or removed; loading the scheduler again");
     }
+}
+
+/// Keeps khugepaged from joining pages of the agent and of the processes that it
+/// starts. khugepaged has nice 19, so beside hogs a page fault of the agent would wait
+/// for seconds, for a lock that khugepaged holds.
+fn keep_pages_small() {
+    // SAFETY: the call touches no memory. No kernel refuses it.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
 }
 
 fn listen_to_libbpf(verbose: bool) {

@@ -8,12 +8,11 @@ that of both its processes, which have one budget.
 As root in the VM: agent-answers.py SCX_DRFQ
 """
 
-import os
 import subprocess
 import sys
 import time
 
-from scheduler import cpu_s, spin, start, stats
+from scheduler import cpu_s, observe, spin, start, stats
 
 REQUESTS = 3
 PAUSE_S = 1.0
@@ -38,7 +37,7 @@ def hog_packet(hogs):
 agent = start(["nice", "-n", "19", sys.argv[1]])
 hogs = spin(3, "nice", "-n", "-20", "sh", "-c", "while :; do :; done")
 time.sleep(PAUSE_S)
-os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+observe()
 answers = []
 ahead = stats()["system"]["agent_ahead"]
 for _ in range(REQUESTS):

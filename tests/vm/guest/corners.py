@@ -23,7 +23,7 @@ from hogs import (
     shares_and_others,
     used_s,
 )
-from scheduler import spin, start, state, stats, stuck
+from scheduler import observe, spin, start, state, stats, stuck
 
 # Of the hogs' shares. A run has some 500 packets of each hog, and begins and ends within one.
 WITHIN_PCT = 2.0
@@ -234,7 +234,7 @@ def main():
     scx_drfq, load, *names = sys.argv[1:]
     subprocess.run(["dmesg", "--clear"], check=True)
     # The measuring process must not be late. Its children begin as usual.
-    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    observe()
     agent, loaded, failed = None, None, []
     for name in names:
         options = OPTIONS.get(name, [])

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from scheduler import spin, start, state, stats
+from scheduler import observe, spin, start, state, stats
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # --sleep has up to 1,024 threads in each process.
@@ -105,7 +105,7 @@ def main():
     taker = spin(1, "chrt", "-f", "10", sys.executable, "-c", RT)[0]
     stress = subprocess.Popen(["stress-ng", *STRESS.split(), "--temp-path", "/tmp", "--no-rand-seed", "--quiet"])
     # The watcher itself must not be late.
-    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    observe()
     begin, most, answers = time.monotonic(), 0, []
     while time.monotonic() - begin < seconds and (agent is None or agent.poll() is None):
         time.sleep(5)

@@ -12,7 +12,7 @@ import sys
 import time
 
 from hogs import CGROUPS, Hogs, compare, cpu_ns, group, used_s
-from scheduler import start, stats
+from scheduler import observe, start, stats
 
 SECONDS = 4.0
 # A period may end with one tick of each of its CPUs in excess, which the next one gets less. Periods have 100 ms.
@@ -100,7 +100,7 @@ def keeps_longer(capped, free):
 
 def main():
     scx_drfq, load = sys.argv[1:3]
-    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    observe()
     hogs = Hogs(load)
     capped, free = group("capped"), group("free")
     # A group of processes has no groups below it.
