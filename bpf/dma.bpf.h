@@ -12,10 +12,10 @@
 #include "dirtier.bpf.h"
 #include "relay.bpf.h"
 
-/* Charges @bytes of DMA traffic to @p. */
+/* Charges @bytes of DMA traffic, which @p asks for. */
 static void dma_charge(struct task_struct *p, u64 bytes)
 {
-	if (payer_charge_task(p, bytes)) {
+	if (payer_charge_mover(p, bytes)) {
 		count(DRFQ_EV_DMA_CHARGED);
 		return;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Who pays for what a device moves later: the task that asked for it, known by its id.
+ * Who pays for what a device moves: the task that asked for it. What is moved later knows that
+ * task by its id.
  */
 #ifndef DRFQ_PAYER_BPF_H
 #define DRFQ_PAYER_BPF_H
@@ -14,18 +15,40 @@ struct payer {
 	u64 main_started_ns;
 };
 
-/* Makes @p the payer. */
+/* A flag of struct task_struct: the kernel runs the thread for io_uring. */
+#define PF_IO_WORKER 0x00000010
+
+/*
+ * Returns the task that @p moves data for. A worker of io_uring moves data for the task that
+ * submitted the request. It sleeps when it has no more to do, so it would pay late, or never
+ * if it ends. A thread that polls for submissions (SQPOLL) is no such worker and pays itself.
+ */
+static __always_inline const struct task_struct *payer_submitter(const struct task_struct *p)
+{
+	const struct io_worker *worker = NULL;
+	const struct io_wq *wq = NULL;
+
+	if (!(p->flags & PF_IO_WORKER) || !p->worker_private ||
+	    !bpf_core_field_exists(worker->wq) || !bpf_core_field_exists(wq->task))
+		return p;
+	worker = bpf_core_cast(p->worker_private, struct io_worker);
+	return worker->wq->task;
+}
+
+/* Makes the task that @p moves data for the payer. */
 static __always_inline void payer_set(struct payer *payer, const struct task_struct *p)
 {
+	p = payer_submitter(p);
 	payer->pid = p->pid;
 	payer->tgid = p->tgid;
 	payer->started_ns = p->start_time;
 	payer->main_started_ns = p->group_leader->start_time;
 }
 
-/* Returns whether @p is the payer. */
+/* Returns whether @p moves data for the payer. */
 static __always_inline bool payer_is(const struct payer *payer, const struct task_struct *p)
 {
+	p = payer_submitter(p);
 	return payer->pid == p->pid && payer->started_ns == p->start_time;
 }
 
@@ -63,6 +86,17 @@ static bool payer_charge(const struct payer *payer, u64 bytes)
 {
 	return payer_charge_living(payer->pid, payer->started_ns, bytes) ||
 	       payer_charge_living(payer->tgid, payer->main_started_ns, bytes);
+}
+
+/* Charges @bytes that @p moves. Returns whether a task pays. */
+static bool payer_charge_mover(struct task_struct *p, u64 bytes)
+{
+	struct payer payer;
+
+	if (payer_submitter(p) == p)
+		return payer_charge_task(p, bytes);
+	payer_set(&payer, p);
+	return payer_charge(&payer, bytes);
 }
 
 #endif /* DRFQ_PAYER_BPF_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Tracepoint programs that come in pairs. The kernel skips a call of a program while another
- * call of it has not ended on that CPU. From 7.0 on it may preempt a program at a tracepoint,
- * so that it misses what the next tasks do. A pair misses an event only where both are
- * preempted.
+ * call of it has not ended on that CPU. Linux 7.3, unlike 6.18, may preempt a program at a
+ * tracepoint, so that it misses what the next tasks do. A pair misses an event only where both
+ * are preempted.
  */
 #ifndef DRFQ_TWICE_BPF_H
 #define DRFQ_TWICE_BPF_H

@@ -70,6 +70,16 @@ void machine_join(struct task_struct *p, struct task_struct *leader)
 	p->tgid = leader->pid;
 }
 
+void machine_serve_ring(struct task_struct *p, struct task_struct *submitter)
+{
+	enum { IO_WORKER = 1 << 4 };
+
+	p->flags |= IO_WORKER;
+	p->own_wq.task = submitter;
+	p->own_worker.wq = &p->own_wq;
+	p->worker_private = submitter ? &p->own_worker : NULL;
+}
+
 void machine_skip(struct machine *m, bool first, bool second)
 {
 	machine_use(m, m->now_ns, 0);

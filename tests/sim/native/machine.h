@@ -135,6 +135,8 @@ struct file_page {
 
 /* @p is a thread of the process of @leader. */
 void machine_join(struct task_struct *p, struct task_struct *leader);
+/* @p is a thread of io_uring: a worker for @submitter, or one that polls (NULL). */
+void machine_serve_ring(struct task_struct *p, struct task_struct *submitter);
 /* @p, which runs, dirties the page, or submits a request (@op) of @bytes that begin with it. */
 void machine_dirty(struct machine *m, const struct task_struct *p, const struct file_page *at);
 void machine_write_out(struct machine *m, const struct task_struct *p, const struct file_page *at,

@@ -18,6 +18,7 @@ unsafe extern "C" {
         passing: *const Passing,
     );
     fn machine_pass_through(m: *mut Machine, cpu: i32, bytes: u32);
+    fn machine_serve_ring(p: *mut Task, submitter: *mut Task);
     fn machine_skip(m: *mut Machine, first: bool, second: bool);
     fn machine_submit(
         m: *mut Machine,
@@ -150,6 +151,14 @@ impl Kernel {
         let (p, leader) = (self.tasks[task], self.tasks[leader]);
         // SAFETY: the tasks live.
         self.with(|_| unsafe { machine_join(p, leader) });
+    }
+
+    /// `task` is a thread of io_uring: a worker for `submitter`, or one that polls.
+    pub fn serve_ring(&mut self, task: TaskId, submitter: Option<TaskId>) {
+        let p = self.tasks[task];
+        let submitter = submitter.map_or(std::ptr::null_mut(), |id| self.tasks[id]);
+        // SAFETY: the tasks live.
+        self.with(|_| unsafe { machine_serve_ring(p, submitter) });
     }
 
     /// `task`, a kernel thread, works for a queue of work. `local`: it writes what others wrote to a

@@ -237,6 +237,27 @@ fn the_main_thread_is_charged_for_a_thread_that_has_ended() {
     assert_eq!(books(&mut sim), [0, 0, 4096, 0, 4096, 0]);
 }
 
+#[test]
+fn what_a_worker_of_io_uring_moves_is_charged_to_the_task_that_submitted_it() {
+    let mut sim = writers(Trace::hog());
+    sim.kernel().serve_ring(WRITER, Some(OTHER));
+    sim.kernel()
+        .write_out(WRITER, page(0), Transfer::Read, 4096);
+    sim.kernel().dirty(WRITER, page(0));
+    sim.kernel()
+        .write_out(FLUSHER, page(0), Transfer::Write, 4096);
+    assert_eq!(books(&mut sim), [0, 0, 8192, 0, 4096, 0]);
+}
+
+#[test]
+fn a_thread_of_io_uring_that_polls_pays_itself() {
+    let mut sim = writers(Trace::hog());
+    sim.kernel().serve_ring(WRITER, None);
+    sim.kernel()
+        .write_out(WRITER, page(0), Transfer::Read, 4096);
+    assert_eq!(books(&mut sim), [0, 4096, 0, 0, 0, 0]);
+}
+
 /// What the books say if a kernel thread dirties a page of the writer again and writes it out.
 fn dirtied_again(worker: Option<bool>, block_device: bool) -> [u64; 6] {
     let mut sim = writers(Trace::hog());

@@ -130,6 +130,14 @@ struct cgroup {
 	void *storage;
 };
 
+struct io_wq {
+	struct task_struct *task;
+};
+
+struct io_worker {
+	struct io_wq *wq;
+};
+
 struct task_struct {
 	s32 pid, tgid;
 	u32 flags;
@@ -147,10 +155,13 @@ struct task_struct {
 	struct task_struct *real_parent, *group_leader;
 	struct signal_struct *signal;
 	u64 start_time;
+	void *worker_private;
 	char comm[16];
 	/* The model's own. */
 	struct cpumask cpus_mask, cpus_in_effect;
 	struct signal_struct own_signal;
+	struct io_wq own_wq;
+	struct io_worker own_worker;
 	struct cgroup *cgroup;
 	s32 cpu;
 	void *storage;
