@@ -27,6 +27,7 @@ EXACT = (
     "libaio, depth 8",
     "io_uring, depth 8",
     "io_uring, SQPOLL",
+    "io_uring, workers",
     "io_uring, passthrough",
     "buffered write, fsync",
 )
@@ -118,7 +119,6 @@ def without_task(row):
 def judge_way(row, moved_):
     """A way that fio reads or writes in. Returns whether it is right, and the disk's bytes that were charged wrong."""
     error = 100 * (row["fio"] / moved_ - 1)
-    # A worker of io_uring that sleeps, or has ended, has bytes that are not charged yet.
     lacking = moved_ - row["fio"] - row["others"] - without_task(row)
     print(
         f"{row['path']}: disk {moved_}, charged to fio {row['fio']} ({error:+.2f} %), to others {row['others']}, "
