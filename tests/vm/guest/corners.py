@@ -233,7 +233,7 @@ def stop(agent):
 def main():
     scx_drfq, load, *names = sys.argv[1:]
     subprocess.run(["dmesg", "--clear"], check=True)
-    # The measuring process must not be late. Its children begin as usual.
+    # The measuring process must not be late.
     observe()
     agent, loaded, failed = None, None, []
     for name in names:

@@ -16,9 +16,10 @@ PR_SET_THP_DISABLE = 41
 
 
 def observe():
-    """Makes the caller a real-time task that no other task delays; its children are none.
+    """Makes the caller a real-time task. Its children are ordinary tasks.
 
-    khugepaged has nice 19. Beside hogs, a page fault waits for up to 2 s if khugepaged joins pages of the process.
+    khugepaged has nice 19, and holds the lock of a process's memory while it joins pages. Beside hogs, a page fault
+    of the process waits for up to 2 s. So the caller and its children have no huge pages.
     """
     os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
     if ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0:
