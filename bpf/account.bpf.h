@@ -16,6 +16,8 @@ struct task_ctx {
 	u32 rule_changed;
 	/* Node index of its cgroup; 0 is the root group. */
 	u32 cgroup;
+	/* The CPU that counts it as urgent (urgent.bpf.h), plus 1; 0: none does. */
+	u32 urgent_cpu;
 	/* What counts of it as active: the node index, and the weight in the low half; 0:
 	 * nothing does. The timer changes it too (throttle.bpf.h). */
 	u64 counted;
@@ -81,6 +83,19 @@ static __always_inline bool task_is_kthread(const struct task_struct *p)
 static __always_inline bool task_is_pinned(const struct task_struct *p)
 {
 	return p->nr_cpus_allowed == 1;
+}
+
+#define POLICY_FIFO 1
+#define POLICY_RR 2
+#define POLICY_DEADLINE 6
+#define POLICY_EXT 7
+
+/* Returns whether @p belongs to a class above sched_ext, by its policy. */
+static __always_inline bool is_of_higher_class(const struct task_struct *p)
+{
+	if (partial && p->pid)
+		return p->policy != POLICY_EXT;
+	return p->policy == POLICY_FIFO || p->policy == POLICY_RR || p->policy == POLICY_DEADLINE;
 }
 
 #endif /* DRFQ_ACCOUNT_BPF_H */

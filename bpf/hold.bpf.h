@@ -147,8 +147,10 @@ static void hold_end(struct task_ctx *t)
 		u64 __dsq = queue_of(p, t);                                                        \
 		bool __moved;                                                                      \
                                                                                                    \
-		if (t)                                                                             \
+		if (t) {                                                                           \
 			scx_bpf_dsq_move_set_vtime(it, drfq_start(&(t)->flow));                    \
+			urgent_begin(p, t);                                                        \
+		}                                                                                  \
 		scx_bpf_dsq_move_set_slice(it, RELEASED_SLICE);                                    \
 		__moved = scx_bpf_dsq_move_vtime(it, p, __dsq, 0);                                 \
 		if (__moved) {                                                                     \
@@ -157,6 +159,8 @@ static void hold_end(struct task_ctx *t)
 				hold_end(t);                                                       \
 			count(cause);                                                              \
 			kick_idle_for(p);                                                          \
+		} else if (t) {                                                                    \
+			urgent_end(t);                                                             \
 		}                                                                                  \
 		__moved;                                                                           \
 	})

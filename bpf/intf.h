@@ -169,6 +169,8 @@ struct drfq_cpu {
 	u32 longest_turn;
 	/* Rescues without a budget before the next one of a reader of RCU. */
 	u32 overdue_turns;
+	/* Urgent tasks that wait for this CPU, or run. Other CPUs change it too. */
+	u32 urgent_waiting;
 } __attribute__((aligned(64)));
 
 /*

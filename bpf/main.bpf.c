@@ -36,6 +36,7 @@
 #include "cgroup_ops.bpf.h"
 #include "account.bpf.h"
 #include "pace.bpf.h"
+#include "urgent.bpf.h"
 #include "queue.bpf.h"
 #include "task.bpf.h"
 #include "label.bpf.h"
@@ -77,8 +78,10 @@ void BPF_STRUCT_OPS(drfq_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (t)
-		task_deactivate(t);
+	if (!t)
+		return;
+	task_deactivate(t);
+	urgent_end(t);
 }
 
 s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -386,6 +389,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	ahead_end(slot, p);
 	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
 	hold_end(t);
+	urgent_end(t);
 	/* The slot keeps its pid until the next packet starts or the CPU becomes
 	 * idle, because a CPU between two packets counts as busy. CPUs often tick
 	 * together: if the slot were empty here, the others would divide by too
@@ -435,19 +439,6 @@ static __always_inline void lose_cpu(s32 cpu, bool pinned)
 void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	lose_cpu(cpu, false);
-}
-
-#define POLICY_FIFO 1
-#define POLICY_RR 2
-#define POLICY_DEADLINE 6
-#define POLICY_EXT 7
-
-/* Returns whether @p belongs to a class above sched_ext, by its policy. */
-static __always_inline bool is_of_higher_class(const struct task_struct *p)
-{
-	if (partial && p->pid)
-		return p->policy != POLICY_EXT;
-	return p->policy == POLICY_FIFO || p->policy == POLICY_RR || p->policy == POLICY_DEADLINE;
 }
 
 /* The kernel holds the lock of this CPU's run queue. */

@@ -180,18 +180,6 @@ static __always_inline void exchange_end(struct drfq_cpu *slot, s32 cpu)
 	__sync_fetch_and_add(exchanges_of(cpu), -1);
 }
 
-/*
- * The slice of a task that was released from a hold and has not run since (ns). It marks the
- * task where its account cannot be looked up, as in the search for starved tasks.
- */
-#define RELEASED_SLICE (slice_ns + 1)
-
-/* Returns whether @p was released from a hold and has not run since. */
-static __always_inline bool was_released(const struct task_struct *p)
-{
-	return p->scx.slice == RELEASED_SLICE;
-}
-
 /* Inserts @p into its queue. @key: its place there (ns), usually S. */
 static void queue_insert(struct task_struct *p, struct task_ctx *t, u64 key, u64 enq_flags)
 {
@@ -200,6 +188,8 @@ static void queue_insert(struct task_struct *p, struct task_ctx *t, u64 key, u64
 	/* A CPU's queue is inserted into and taken from under the same run-queue lock,
 	 * so the insertion, which follows this callback, is not missed. */
 	queue_announce(dsq);
+	if (task_is_urgent(p))
+		urgent_begin(p, t);
 	scx_bpf_dsq_insert_vtime(p, dsq, slice, key, enq_flags);
 	count(DRFQ_EV_QUEUED);
 }

@@ -3,9 +3,7 @@
  * Starved tasks. Fair queueing starves no task, but may serve a low weight among high
  * ones, or one of many tasks, less than once in 30 s. Then the kernel's watchdog ends
  * the scheduler. So a CPU that dispatches may take one of these before the order of S:
- *   - an urgent task that waited for RESCUE_URGENT_NS. A task is urgent if it was
- *     preempted in a read section of RCU, or is a kernel thread: others wait for it. It
- *     also is if it was held (hold.bpf.h): it may be far after V.
+ *   - an urgent task (urgent.bpf.h) that waited for RESCUE_URGENT_NS.
  *   - any task that waited for rescue_ns.
  *
  * The packet is charged as usual. All such packets of a CPU have a budget of
@@ -22,8 +20,8 @@
  *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
- * waits longest is found without a search. Urgent tasks may be anywhere in the list:
- * each dispatch looks at some and goes on from there at the next one.
+ * waits longest is found without a search. Urgent tasks may be anywhere in the list. While
+ * there are any, each dispatch looks at some and goes on from there at the next one.
  */
 #ifndef DRFQ_RESCUE_BPF_H
 #define DRFQ_RESCUE_BPF_H
@@ -130,20 +128,11 @@ static __always_inline struct task_struct *waiting_task(struct list_head *node)
 			     struct task_struct);
 }
 
-/* Returns whether @p is in a read section of RCU. Each BPF program makes one around
- * itself, in the current task. */
-static __always_inline bool task_reads_rcu(const struct task_struct *p)
-{
-	s32 own = (u32)p->pid == (u32)bpf_get_current_pid_tgid();
-
-	return bpf_core_field_exists(p->rcu_read_lock_nesting) && p->rcu_read_lock_nesting > own;
-}
-
 static __always_inline bool rescue_wants(const struct task_struct *p, enum rescue_whom whom)
 {
-	if (whom == RESCUE_ANY || task_reads_rcu(p))
+	if (whom == RESCUE_ANY)
 		return true;
-	return whom == RESCUE_URGENT && (task_is_kthread(p) || was_released(p));
+	return whom == RESCUE_URGENT ? task_is_urgent(p) : task_reads_rcu(p);
 }
 
 /* Returns how long the longest wait on the run queue of @cpu is (jiffies). */
@@ -190,7 +179,7 @@ static __noinline u32 rescue_find(s32 cpu, u64 least, enum rescue_whom whom, u32
 	struct list_head *node = NULL;
 	u32 i, last = 0;
 
-	if (!rq)
+	if (!rq || (whom != RESCUE_ANY && !READ_ONCE(cpu_slot(cpu)->urgent_waiting)))
 		return 0;
 	if (cursor && *cursor)
 		node = place_after(*cursor, cpu);

@@ -57,7 +57,9 @@ static void move_running(struct machine *m, struct task_struct *p)
 	set_curr(m, from, NULL);
 	m->rqs[from].resched = true;
 	p->cpu = any_allowed(m, p);
+	p->migrating = true;
 	enqueue_task(m, p, 0);
+	p->migrating = false;
 	wakeup_preempt(m, p->cpu);
 }
 
@@ -74,9 +76,11 @@ void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
 		move_running(m, p);
 		return;
 	}
+	p->migrating = true;
 	dequeue_task(m, p, 0);
 	p->cpu = any_allowed(m, p);
 	enqueue_task(m, p, 0);
+	p->migrating = false;
 	wakeup_preempt(m, p->cpu);
 }
 
@@ -98,9 +102,20 @@ void machine_reap(struct task_struct *p)
 	p->exit_state = EXIT_DEAD;
 }
 
-void machine_set_rcu_nesting(struct task_struct *p, s32 nesting)
+static void change_rcu_nesting(struct machine *m, struct task_struct *p, const void *nesting)
 {
-	p->rcu_read_lock_nesting = nesting + (machine_in_use->rqs[p->cpu].curr == p);
+	p->rcu_read_lock_nesting = *(const s32 *)nesting + (m->rqs[p->cpu].curr == p);
+}
+
+/* A task that waits is queued again, as if it had been preempted in the section. */
+void machine_set_rcu_nesting(struct machine *m, struct task_struct *p, s32 nesting)
+{
+	if (m->rqs[p->cpu].curr == p) {
+		change_rcu_nesting(m, p, &nesting);
+		return;
+	}
+	machine_use(m, m->now_ns, other_cpu(m, p->cpu));
+	change_task(m, p, change_rcu_nesting, &nesting);
 }
 
 /* complete_signal() of SIGKILL, which does not queue a runnable task again. */

@@ -296,7 +296,7 @@ void enqueue_task(struct machine *m, struct task_struct *p, u64 enq_flags)
 	p->scx.flags |= SCX_TASK_QUEUED;
 	set_runnable(m, p);
 	p->sched_info.last_queued = m->now_ns;
-	if (m->ops->runnable)
+	if (m->ops->runnable && !p->migrating)
 		m->ops->runnable(p, enq_flags);
 	do_enqueue(m, p, enq_flags);
 }
@@ -312,7 +312,7 @@ void dequeue_task(struct machine *m, struct task_struct *p, u64 deq_flags)
 		update_curr(m, p->cpu);
 		m->ops->stopping(p, false);
 	}
-	if (m->ops->quiescent)
+	if (m->ops->quiescent && !p->migrating)
 		m->ops->quiescent(p, deq_flags);
 	p->scx.flags &= ~SCX_TASK_QUEUED;
 	clear_runnable(p);

@@ -79,7 +79,7 @@ void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 ni
 void machine_set_agent(struct machine *m, const struct task_struct *p);
 void machine_set_agent_stats(struct machine *m, const struct task_struct *p);
 /* The task is @nesting read sections of RCU deep. */
-void machine_set_rcu_nesting(struct task_struct *p, s32 nesting);
+void machine_set_rcu_nesting(struct machine *m, struct task_struct *p, s32 nesting);
 /* The task has ended but for its last switch, and its parent has reaped it. */
 void machine_reap(struct task_struct *p);
 /* All threads of its process shall exit. */
@@ -199,6 +199,9 @@ u64 machine_event_count(struct machine *m, const char *name);
 /* wait_ns of the record that the task iterator writes for the agent. */
 u64 machine_task_wait_ns(struct machine *m, u64 now_ns, struct task_struct *p);
 void machine_task_view(struct machine *m, struct task_struct *p, struct scheduler_task *view);
+
+/* The CPU whose count of urgent tasks is wrong, or leaves out one that waits for it; -1: none. */
+s32 machine_miscounted_urgent(struct machine *m);
 
 /* The LLC whose queue a task is on; -1: on none. */
 s32 machine_task_queue_llc(const struct machine *m, const struct task_struct *p);

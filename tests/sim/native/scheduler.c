@@ -272,6 +272,23 @@ void scheduler_task_view(struct task_struct *p, struct scheduler_task *view)
 	view->held = t->flags & DRFQ_TASK_HELD;
 }
 
+bool scheduler_task_is_urgent(struct task_struct *p)
+{
+	return task_is_urgent(p);
+}
+
+s32 scheduler_task_urgent_cpu(struct task_struct *p)
+{
+	const struct task_ctx *t = p->storage;
+
+	return (s32)t->urgent_cpu - 1;
+}
+
+u32 scheduler_urgent_waiting(s32 cpu)
+{
+	return cpus[cpu].urgent_waiting;
+}
+
 void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat)
 {
 	struct bpf_iter_meta meta = {.seq = (struct seq_file *)stat};

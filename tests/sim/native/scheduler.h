@@ -65,6 +65,10 @@ u64 scheduler_pace_paid(u32 index);
 void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
 void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);
 void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat);
+/* Whether a task is urgent; the CPU that counts it as one, -1: none; how many a CPU counts. */
+bool scheduler_task_is_urgent(struct task_struct *p);
+s32 scheduler_task_urgent_cpu(struct task_struct *p);
+u32 scheduler_urgent_waiting(s32 cpu);
 /* The kernel skips the first or the second program of each pair from now on. */
 void scheduler_skip(bool first, bool second);
 /* The kernel traces that @bio is queued, or remapped from device @from. */

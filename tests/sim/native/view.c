@@ -93,6 +93,27 @@ void machine_task_view(struct machine *m, struct task_struct *p, struct schedule
 	scheduler_task_view(p, view);
 }
 
+s32 machine_miscounted_urgent(struct machine *m)
+{
+	u32 counted[DRFQ_MAX_CPUS];
+
+	load_globals(m);
+	memset(counted, 0, m->nr_cpus * sizeof(*counted));
+	for (u32 i = 0; i < m->nr_tasks; i++) {
+		struct task_struct *p = m->tasks[i];
+		s32 cpu = scheduler_task_urgent_cpu(p);
+
+		if (cpu >= 0)
+			counted[cpu]++;
+		if (cpu != p->cpu && scheduler_task_is_urgent(p) && machine_task_place(m, p) == 1)
+			return p->cpu;
+	}
+	for (s32 cpu = 0; cpu < (s32)m->nr_cpus; cpu++)
+		if (counted[cpu] != scheduler_urgent_waiting(cpu))
+			return cpu;
+	return -1;
+}
+
 s32 machine_task_queue_llc(const struct machine *m, const struct task_struct *p)
 {
 	u64 id = p->scx.dsq ? p->scx.dsq->id : 0;

@@ -2,10 +2,23 @@
 //! What must hold after every event.
 
 use crate::engine::Sim;
-use crate::kernel::{Place, TaskId};
+use crate::kernel::{Kernel, Machine, Place, TaskId};
 
 /// The period of the scheduler's timer (`bpf/timer.bpf.h`), which ends what no CPU ends.
 const TIMER_PERIOD_NS: u64 = 100_000_000;
+
+unsafe extern "C" {
+    fn machine_miscounted_urgent(m: *mut Machine) -> i32;
+}
+
+impl Kernel {
+    /// A CPU whose count of urgent tasks (`bpf/urgent.bpf.h`) is wrong.
+    fn miscounted_urgent(&self) -> Option<usize> {
+        // SAFETY: the machine lives.
+        let cpu = self.with(|m| unsafe { machine_miscounted_urgent(m) });
+        usize::try_from(cpu).ok()
+    }
+}
 
 impl Sim {
     /// The promises that hold after every event.
@@ -19,6 +32,9 @@ impl Sim {
             {
                 self.violation(&format!("task {task} runs where it may not"));
             }
+        }
+        if let Some(cpu) = self.kernel.miscounted_urgent() {
+            self.violation(&format!("CPU {cpu} counts its urgent tasks wrong"));
         }
         self.check_tasks();
         if self.kernel.any_cpu_is_idle() {

@@ -107,7 +107,7 @@ unsafe extern "C" {
     fn machine_renice(m: *mut Machine, now_ns: u64, p: *mut Task, nice: i32);
     fn machine_set_agent(m: *mut Machine, p: *const Task);
     fn machine_set_agent_stats(m: *mut Machine, p: *const Task);
-    fn machine_set_rcu_nesting(p: *mut Task, nesting: i32);
+    fn machine_set_rcu_nesting(m: *mut Machine, p: *mut Task, nesting: i32);
     fn machine_cgroup_new(m: *mut Machine, parent: *mut Cgroup, weight: u32) -> *mut Cgroup;
     fn machine_cgroup_set_weight(m: *mut Machine, cgroup: *mut Cgroup, weight: u32);
     fn machine_cgroup_move(m: *mut Machine, now_ns: u64, p: *mut Task, to: *mut Cgroup);
@@ -445,7 +445,7 @@ impl Kernel {
     pub fn set_rcu_reader(&mut self, task: TaskId, reads: bool) {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
-        self.with(|_| unsafe { machine_set_rcu_nesting(p, reads.into()) });
+        self.with(|m| unsafe { machine_set_rcu_nesting(m, p, reads.into()) });
     }
 
     /// A group with this `cpu.weight` below another, or below the root group.

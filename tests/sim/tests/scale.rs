@@ -2,9 +2,9 @@
 //! The work of a switch, a wake-up and a tick, where it must not grow with the machine or with what
 //! runs on it. `cargo run --release -p drfq-sim --example scale` prints all of it.
 
-use drfq_sim::MS;
 use drfq_sim::count::Kind;
 use drfq_sim::scale::{Load, Operations, measure, worst_share_error};
+use drfq_sim::{MS, SEC};
 
 /// Counted for so long: at least 200 switches on the smallest machine.
 const WINDOW_NS: u64 = 300 * MS;
@@ -67,6 +67,19 @@ fn no_work_grows_with_the_waiting_tasks() {
     let small = measure(&load(50), WINDOW_NS);
     let large = measure(&load(3000), WINDOW_NS);
     assert_flat("50 to 3000 tasks", &kinds, &small, &large);
+}
+
+/// Where tasks wait for more than 0.4 s, urgent ones are rescued. Here is none.
+#[test]
+fn no_work_grows_where_tasks_wait_for_long() {
+    let load = |tasks| Load {
+        tasks,
+        ..Load::new(2, 1)
+    };
+    let kinds = [Kind::Calls, Kind::ListSteps, Kind::Lookups, Kind::Kfuncs];
+    let small = measure(&load(20), 2 * SEC);
+    let large = measure(&load(1000), 2 * SEC);
+    assert_flat("20 to 1000 tasks", &kinds, &small, &large);
 }
 
 #[test]

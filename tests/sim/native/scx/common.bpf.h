@@ -164,6 +164,7 @@ struct task_struct {
 	struct io_worker own_worker;
 	struct cgroup *cgroup;
 	s32 cpu;
+	bool migrating; /* task_on_rq_migrating() */
 	void *storage;
 };
 
