@@ -23,6 +23,7 @@ def judge(row):
     """Parts of what the disks moved (%): charged to the wrong task; charged to no task."""
     moved, (charged,), (written,) = row["disk"], row["charged"], row["writers"]
     unowned = moved - charged - row["others"] - row["dma_ended_bytes"]
+    # Below 0 if md still writes its bitmap: the disks count what they have done.
     in_no_book = moved - charged - row["others"] - without_task(row)
     # A reader is to be charged all that was read, and an owner of raid5's writes what has one.
     wrong = row["others"] + row["dma_ended_bytes"] + (abs(charged - written) if written else 0)
