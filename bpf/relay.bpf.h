@@ -2,9 +2,9 @@
 /*
  * Requests that a stacked device passes on from a kernel thread (dm-crypt, raid1). The thread
  * makes requests of its own, of which no field tells who submitted the one above. But clones
- * of a request share its vector of pages, and dm-crypt's private data begin with what its
- * thread works for and that clone. So each vector that reaches a stacked device is kept with
- * who pays for it.
+ * of a request share its vector of pages. Requests with copies of the pages have private data
+ * that lead to the request above, or to a clone of it. So each vector that reaches a stacked
+ * device is kept with who pays for it.
  */
 #ifndef DRFQ_RELAY_BPF_H
 #define DRFQ_RELAY_BPF_H
@@ -61,22 +61,36 @@ static __always_inline struct payer *relay_at(u64 vec)
 	return relay && relay->page == relay_page(vec) ? &relay->payer : NULL;
 }
 
+/* Returns who pays for the request @upper, or that it is a clone of; NULL: not known. */
+static __always_inline struct payer *relay_above(const struct bio *upper)
+{
+	struct bio_vec *vec;
+
+	if (bpf_probe_read_kernel(&vec, sizeof(vec), &upper->bi_io_vec))
+		return NULL;
+	return relay_at((u64)vec);
+}
+
 /* Returns who pays for @bio, which a kernel thread passes on; NULL: not known. */
 static __always_inline struct payer *relay_of(const struct bio *bio)
 {
 	struct payer *payer = relay_at((u64)bio->bi_io_vec);
-	/* What struct dm_crypt_io begins with. Other drivers' data lead nowhere. */
+	/*
+	 * What struct dm_crypt_io and struct r1bio begin with. raid1 copies the pages if a disk
+	 * writes behind the others. Other drivers' data lead nowhere.
+	 */
 	struct {
-		u64 worker;
-		struct bio *base;
-	} crypt;
-	struct bio_vec *vec;
+		u64 word;
+		struct bio *crypt_base;
+		u64 words[3];
+		struct bio *raid1_master;
+	} data;
 
 	if (payer || !bio->bi_private ||
-	    bpf_probe_read_kernel(&crypt, sizeof(crypt), bio->bi_private) ||
-	    bpf_probe_read_kernel(&vec, sizeof(vec), &crypt.base->bi_io_vec))
+	    bpf_probe_read_kernel(&data, sizeof(data), bio->bi_private))
 		return payer;
-	return relay_at((u64)vec);
+	payer = relay_above(data.crypt_base);
+	return payer ?: relay_above(data.raid1_master);
 }
 
 #endif /* DRFQ_RELAY_BPF_H */

@@ -202,4 +202,5 @@ def main():
     {"verify": verify, "rates": rates, "charge": charge, "shares": shares}[mode](*words)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -165,17 +165,19 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 	struct bio_vec vec = {.bv_page = fill(&memory, at)}, copies = {.bv_page = &copy};
 	struct bio upper = {.bi_opf = passing->op, .bi_bdev = &stacked_device, .bi_io_vec = &vec};
 	struct bio lower = {.bi_opf = passing->op, .bi_bdev = &plain_device, .bi_io_vec = &copies};
-	struct {
-		void *worker;
-		struct bio *base;
-	} private = {.base = &upper};
+	struct bio other = {};
+	/* What dm-crypt's and raid1's data have in common: they begin with six words. */
+	struct bio *data[6] = {&other, &other, &other, &other, &other, &other};
 
 	upper.bi_iter.bi_size = lower.bi_iter.bi_size = passing->bytes;
 	queue(m, p, &upper);
 	if (passing->clones)
 		lower.bi_io_vec = &vec;
 	if (passing->copies)
-		lower.bi_private = &private;
+		data[1] = &upper;
+	if (passing->behind)
+		data[5] = &upper;
+	lower.bi_private = data;
 	/* The memory of the vector has a new use meanwhile. */
 	if (passing->reused)
 		vec.bv_page = &copy;

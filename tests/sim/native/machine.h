@@ -149,6 +149,7 @@ struct passing {
 	u32 bytes;
 	bool clones; /* the lower request shares the pages of the upper one (raid1) */
 	bool copies; /* it has copies, and leads to the upper one (dm-crypt) */
+	bool behind; /* the same in another way (raid1, where a disk writes behind the others) */
 	bool reused; /* it comes so late that other requests use the memory of the upper one */
 };
 

@@ -83,6 +83,8 @@ pub struct Passing {
     pub clones: bool,
     /// It has copies, and leads to the upper one (dm-crypt).
     pub copies: bool,
+    /// The same in another way (raid1, where a disk writes behind the others).
+    pub behind: bool,
     /// It comes so late that other requests use the memory of the upper one.
     pub reused: bool,
 }

@@ -309,6 +309,7 @@ const PASSING: Passing = Passing {
     bytes: 4096,
     clones: false,
     copies: false,
+    behind: false,
     reused: false,
 };
 
@@ -320,24 +321,30 @@ fn passed_on(task: usize, passing: Passing) -> [u64; 6] {
     books(&mut sim)
 }
 
+/// Each way that tells of the upper request.
+const TELLING: [Passing; 3] = [
+    Passing {
+        clones: true,
+        ..PASSING
+    },
+    Passing {
+        copies: true,
+        ..PASSING
+    },
+    Passing {
+        behind: true,
+        ..PASSING
+    },
+];
+
 #[test]
 fn what_a_stacked_device_passes_on_is_charged_to_who_submitted_or_dirtied_it() {
-    for (clones, copies) in [(true, false), (false, true)] {
+    for way in TELLING {
         for transfer in [Transfer::Read, Transfer::Write] {
-            let passing = Passing {
-                transfer,
-                clones,
-                copies,
-                ..PASSING
-            };
+            let passing = Passing { transfer, ..way };
             assert_eq!(passed_on(OTHER, passing), [0, 0, 4096, 0, 4096, 0]);
         }
-        let passing = Passing {
-            clones,
-            copies,
-            ..PASSING
-        };
-        assert_eq!(passed_on(FLUSHER, passing), [0, 4096, 0, 0, 4096, 0]);
+        assert_eq!(passed_on(FLUSHER, way), [0, 4096, 0, 0, 4096, 0]);
     }
 }
 
@@ -345,12 +352,10 @@ fn what_a_stacked_device_passes_on_is_charged_to_who_submitted_or_dirtied_it() {
 fn what_a_stacked_device_passes_on_has_no_owner_if_nothing_leads_to_it() {
     let nobody = [0, 0, 0, 4096, 0, 0];
     assert_eq!(passed_on(OTHER, PASSING), nobody);
-    for (clones, copies) in [(true, false), (false, true)] {
+    for way in TELLING {
         let passing = Passing {
-            clones,
-            copies,
             reused: true,
-            ..PASSING
+            ..way
         };
         assert_eq!(passed_on(OTHER, passing), nobody);
     }

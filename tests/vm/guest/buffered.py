@@ -62,41 +62,51 @@ def clean():
     return pages["nr_dirty"] == pages["nr_writeback"] == "0"
 
 
-@contextlib.contextmanager
-def measured(row):
-    """Fills `row` with what the scheduler counted meanwhile and prints it, between two lines of ground truth.
+def modelled_disk():
+    """The machine reports what its disk has moved, in a file of the host."""
+    subprocess.run(["report_ground_truth"], check=True)
+    return 0
 
-    The caller names the writers in row["writers"], pid to bytes, and lets those live that shall be charged.
+
+@contextlib.contextmanager
+def measured(row, disk_bytes=modelled_disk):
+    """Fills `row` with what the scheduler and the disk counted meanwhile and prints it.
+
+    The caller names the writers in row["writers"], process to bytes, and lets those live that shall be charged.
     """
     wait("clean pages", clean)
     time.sleep(JOURNAL_S)
     first = stats()
-    subprocess.run(["report_ground_truth"], check=True)
+    before_bytes = disk_bytes()
     yield
     wait("the flusher", clean)
     time.sleep(JOURNAL_S)
     last = stats()
-    subprocess.run(["report_ground_truth"], check=True)
+    row["disk"] = disk_bytes() - before_bytes
     before = {task["pid"]: task["dma_bytes"] for task in first["tasks"]}
-    moved = {task["pid"]: task["dma_bytes"] - before.get(task["pid"], 0) for task in last["tasks"]}
-    writers = row["writers"]
-    row["charged"] = [moved.pop(pid, 0) for pid in writers]
-    row["writers"] = list(writers.values())
-    row["others"] = sum(moved.values())
+    writers, others = row["writers"], 0
+    charged = dict.fromkeys(writers, 0)
+    for task in last["tasks"]:
+        moved = task["dma_bytes"] - before.get(task["pid"], 0)
+        if task["tgid"] in charged:
+            charged[task["tgid"]] += moved
+        else:
+            others += moved
+    row |= {"writers": list(writers.values()), "charged": list(charged.values()), "others": others}
     row |= {event: last["system"][event] - first["system"][event] for event in EVENTS}
     print(json.dumps(row), flush=True)
 
 
-def by_writers(name, jobs):
-    """Measures writers that write at the same time: path, bytes and manner of each."""
+def by_writers(name, jobs, copies=1, disk_bytes=modelled_disk):
+    """Measures writers that write at the same time: path, bytes and manner of each. So many disks get each byte."""
     row, processes = {"path": name, "writers": {}, "ended": 0}, []
-    with measured(row):
+    with measured(row, disk_bytes):
         for path, bytes_, manner in jobs:
             command = [sys.executable, "-B", __file__, "write", str(path), str(bytes_), manner]
             processes.append(subprocess.Popen(command, stdout=subprocess.PIPE))
         for process, (_, bytes_, _) in zip(processes, jobs):
             assert process.stdout.readline() == b"written\n"
-            row["writers"][process.pid] = bytes_
+            row["writers"][process.pid] = copies * bytes_
     for process in processes:
         process.kill()
         process.wait()

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Judges what tests/vm/guest/raid.py measured, by the kernel's count of what the disks below moved.
+
+raid.py MEASURED KERNEL ROWS COMMIT DATE    writes rows of docs/results
+"""
+
+import sys
+from pathlib import Path
+
+from storage import UNOWNED_PCT, WRONG_PCT, lines, without_task
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from measurements.rows import median_row, write_rows
+
+# What these write has no owner: they write from a cache of their own.
+LOSSES = ("raid5",)
+ARRAYS = ("raid0", "raid1", "raid1, bitmap", "raid1, write-behind", "raid10", *LOSSES)
+WAYS = 9
+
+
+def judge(row):
+    """Parts of what the disks moved (%): charged to the wrong task; charged to no task."""
+    moved, (charged,), (written,) = row["disk"], row["charged"], row["writers"]
+    unowned = moved - charged - row["others"] - row["dma_ended_bytes"]
+    # Below 0 if md still writes its bitmap: the disks count what they have done.
+    in_no_book = moved - charged - row["others"] - without_task(row)
+    # A reader is to be charged all that was read, and an owner of raid5's writes what has one.
+    wrong = row["others"] + row["dma_ended_bytes"] + (abs(charged - written) if written else 0)
+    print(
+        f"{row['path']}: disks {moved}, written {written}, charged {charged}, to others {row['others']}, without an "
+        f"owner {unowned}, in no book {in_no_book}"
+    )
+    return 100 * wrong / moved, 100 * abs(unowned) / moved
+
+
+def main():
+    measured, kernel, rows_file, commit, date = sys.argv[1:]
+    errors, failed = {}, []
+    for row in lines(measured):
+        array, way = row["path"].split("/")
+        wrong, unowned = judge(row)
+        errors.setdefault((array, way, "charged wrong"), []).append(wrong)
+        errors.setdefault((array, way, "without an owner"), []).append(unowned)
+        owned = array not in LOSSES or "write" not in way
+        if wrong > WRONG_PCT or (owned and unowned > UNOWNED_PCT):
+            failed.append(row["path"])
+    assert len(errors) == 2 * WAYS * len(ARRAYS), f"{len(errors)} series"
+    about = {"series": "storage-md", "unit": "% of what the disks moved", "commit": commit, "date": date}
+    rows = []
+    for (array, way, variant), found in errors.items():
+        goal = {} if array in LOSSES and "write" in way else {"expected": "0"}
+        rows.append(median_row(found, case=array, what=way, variant=f"{kernel}, {variant}", **about, **goal))
+    write_rows(Path(rows_file), rows)
+    assert not failed, f"charged wrong: {failed}"
+
+
+main()
