@@ -125,11 +125,11 @@ void Controller::ring(std::uint64_t offset, std::uint64_t value, Port &port) {
 void Controller::fetch(std::uint16_t id, Port &port) {
   for (;;) {
     SubmissionQueue &q = sqs_[id];
-    if (q.size == 0 || q.head == q.tail || q.fetched >= q.size) return;
+    if (q.broken || q.head == q.tail || q.fetched >= q.size) return;
     Sqe sqe;
     if (!port.read(q.base + q.head * sizeof sqe, &sqe, sizeof sqe)) {
       csts_ |= kFatal;
-      q.size = 0;
+      q.broken = true;
       return publish();
     }
     q.head = (q.head + 1) % q.size;

@@ -67,6 +67,7 @@ class Controller {
     std::uint32_t size = 0, head = 0, tail = 0;  ///< size 0: there is no such queue
     std::uint16_t cq = 0;
     std::uint32_t fetched = 0;  ///< commands without completion
+    bool broken = false;        ///< its memory cannot be read
   };
   struct CompletionQueue {
     std::uint64_t base = 0;
