@@ -117,6 +117,60 @@ TEST_F(NvmeHostileTest, CommandsOfADeletedQueueMoveNothing) {
   EXPECT_EQ(d.device.commands(), 0u);
 }
 
+TEST_F(NvmeHostileTest, QueuesThatAreDeletedAgainAndAgainDoNotPileUpTransfers) {
+  fill(kSq2, 8);
+  for (unsigned i = 0; i < 50; i++) {
+    ASSERT_EQ(run_admin_first(D::admin(Admin::create_sq, 7u << 16 | 2, 1u << 16 | 1, kSq2)),
+              Status::ok);
+    d.store<std::uint32_t>(kDoorbell2, 7);
+    ASSERT_LE(d.port.started.size(), 8u);
+    ASSERT_EQ(run_admin_first(D::admin(Admin::delete_sq, 2)), Status::ok);
+  }
+  ASSERT_EQ(run_admin_first(D::admin(Admin::create_sq, 7u << 16 | 2, 1u << 16 | 1, kSq2)),
+            Status::ok);
+  d.store<std::uint32_t>(kDoorbell2, 7);
+  unsigned completions = 0;
+  while (!d.port.started.empty()) completions += d.finish().record.has_value() ? 1 : 0;
+  EXPECT_EQ(completions, 7u) << "commands wait for the transfers of the former queue, and start";
+}
+
+TEST_F(NvmeHostileTest, CompletionsOfADeletedQueueDoNotTakeTheRoomOfOthers) {
+  ASSERT_EQ(create_cq(2, 2, kCq2), Status::ok);
+  ASSERT_EQ(d.run(0, D::admin(Admin::delete_sq, 1)), Status::ok);
+  ASSERT_EQ(create_sq(1, 8, 2, D::kIoSq), Status::ok);
+  ASSERT_EQ(create_sq(2, 8, 2, kSq2), Status::ok);
+  fill(D::kIoSq, 8);
+  fill(kSq2, 8);
+  // The first completion takes the only room. The others wait, those of queue 1 first.
+  d.store<std::uint32_t>(kDoorbell2, 1);
+  d.store<std::uint32_t>(kDoorbell1, 2);
+  d.store<std::uint32_t>(kDoorbell2, 2);
+  finish_all();
+  ASSERT_EQ(d.device.commands(), 3u);
+  ASSERT_EQ(run_admin_first(D::admin(Admin::delete_sq, 1)), Status::ok);
+  d.store<std::uint32_t>(kDoorbell2 + 4, 1);
+  finish_all();
+  EXPECT_EQ(d.device.commands(), 0u) << "the driver waits for it, and will ring no more";
+}
+
+TEST_F(NvmeHostileTest, RoomForACommandThatIsAbortedMeanwhileGoesToTheNext) {
+  ASSERT_EQ(create_cq(2, 2, kCq2), Status::ok);
+  ASSERT_EQ(d.run(0, D::admin(Admin::delete_sq, 1)), Status::ok);
+  ASSERT_EQ(create_sq(1, 8, 2, D::kIoSq), Status::ok);
+  ASSERT_EQ(create_sq(2, 8, 2, kSq2), Status::ok);
+  fill(D::kIoSq, 8);
+  fill(kSq2, 8);
+  d.store<std::uint32_t>(kDoorbell2, 1);
+  d.store<std::uint32_t>(kDoorbell1, 1);
+  d.store<std::uint32_t>(kDoorbell2, 2);
+  finish_all();
+  d.store<std::uint32_t>(kDoorbell2 + 4, 1);
+  ASSERT_EQ(d.port.started.size(), 1u) << "that of queue 1 is on its way again";
+  ASSERT_EQ(run_admin_first(D::admin(Admin::delete_sq, 1)), Status::ok);
+  finish_all();
+  EXPECT_EQ(d.device.commands(), 0u);
+}
+
 /// Queue 2, of which the first command can be read, but not the second: it crosses the end of
 /// memory.
 class NvmeBrokenQueueTest : public NvmeHostileTest {
