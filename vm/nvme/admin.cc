@@ -44,7 +44,7 @@ Status Controller::execute_admin(const Sqe &c, std::uint32_t *result, Port &port
   const auto id = static_cast<std::uint16_t>(c.cdw10);
   switch (static_cast<Admin>(c.opcode)) {
     case Admin::delete_sq:
-      return delete_sq(id);
+      return delete_sq(id, port);
     case Admin::create_sq:
       return create_sq(c);
     case Admin::delete_cq:
@@ -97,12 +97,26 @@ Status Controller::create_sq(const Sqe &c) {
   return Status::ok;
 }
 
-/// Its unfinished commands are dropped without completion, as the specification allows.
-Status Controller::delete_sq(std::uint16_t id) {
+/// Its unfinished commands are aborted without completion, as the specification allows. Those
+/// in transfer stay until that ends. A driver that creates and deletes a queue again and again
+/// must not make us keep more and more transfers.
+Status Controller::delete_sq(std::uint16_t id, Port &port) {
   if (!is_io_queue(id) || sqs_[id].size == 0) return Status::queue_id_invalid;
-  for (auto c = commands_.begin(); c != commands_.end();)
-    c = c->second.queue == id ? commands_.erase(c) : std::next(c);
+  CompletionQueue &cq = cqs_[sqs_[id].cq];
+  for (auto w = cq.waiting.begin(); w != cq.waiting.end();) {
+    const auto c = commands_.find(*w);
+    if (c->second.queue != id) {
+      ++w;
+      continue;
+    }
+    commands_.erase(c);
+    fetched_[id]--;
+    w = cq.waiting.erase(w);
+  }
+  for (auto &[number, c] : commands_) c.aborted |= c.queue == id;
   sqs_[id] = {};
+  // Room that was meant for an aborted command is free.
+  retry(&cq, port);
   return Status::ok;
 }
 

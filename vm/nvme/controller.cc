@@ -19,7 +19,12 @@ constexpr std::uint32_t kEnable = 1;
 }  // namespace
 
 Controller::Controller(Disk &disk, unsigned queues, std::uint8_t *registers)
-    : disk_(disk), queues_(queues), registers_(registers), sqs_(queues + 1), cqs_(queues + 1) {
+    : disk_(disk),
+      queues_(queues),
+      registers_(registers),
+      sqs_(queues + 1),
+      cqs_(queues + 1),
+      fetched_(queues + 1) {
   publish();
 }
 
@@ -92,6 +97,7 @@ void Controller::enable() {
 void Controller::reset(Port &port) {
   sqs_.assign(sqs_.size(), {});
   cqs_.assign(cqs_.size(), {});
+  fetched_.assign(fetched_.size(), 0);
   commands_.clear();
   async_events_ = 0;
   csts_ &= ~(kReady | kFatal);
@@ -112,11 +118,16 @@ void Controller::ring(std::uint64_t offset, std::uint64_t value, Port &port) {
   CompletionQueue &q = cqs_[id];
   if (value >= q.size) return;
   q.head = static_cast<std::uint32_t>(value);
-  // Completions that found no room go through the port again, which finds their time.
-  const std::uint32_t room = (q.head + q.size - q.tail - 1) % q.size;
-  for (std::uint32_t i = 0; i < room && !q.waiting.empty(); i++) {
-    port.start(q.waiting.front(), Dir::write, {}, q.vector);
-    q.waiting.pop_front();
+  retry(&q, port);
+}
+
+/// Completions that found no room go through the port again, which finds their time. One that
+/// finds none this time waits again.
+void Controller::retry(CompletionQueue *q, Port &port) {
+  const std::uint32_t room = (q->head + q->size - q->tail - 1) % q->size;
+  for (std::uint32_t i = 0; i < room && !q->waiting.empty(); i++) {
+    port.start(q->waiting.front(), Dir::write, {}, q->vector);
+    q->waiting.pop_front();
   }
 }
 
@@ -125,11 +136,11 @@ void Controller::ring(std::uint64_t offset, std::uint64_t value, Port &port) {
 void Controller::fetch(std::uint16_t id, Port &port) {
   for (;;) {
     SubmissionQueue &q = sqs_[id];
-    if (q.size == 0 || q.head == q.tail || q.fetched >= q.size) return;
+    if (q.broken || q.head == q.tail || fetched_[id] >= q.size) return;
     Sqe sqe;
     if (!port.read(q.base + q.head * sizeof sqe, &sqe, sizeof sqe)) {
       csts_ |= kFatal;
-      q.size = 0;
+      q.broken = true;
       return publish();
     }
     q.head = (q.head + 1) % q.size;
@@ -153,7 +164,7 @@ void Controller::begin(std::uint16_t queue, const Sqe &sqe, Port &port) {
     }
     c.status = Status::async_limit;
   }
-  sqs_[queue].fetched++;
+  fetched_[queue]++;
   const std::uint64_t id = next_id_++;
   const Command &kept = commands_.emplace(id, std::move(c)).first->second;
   // Admin commands move no data that is worth modelling.
@@ -206,10 +217,16 @@ Controller::Finished Controller::finished(std::uint64_t id, Port &port) {
   const auto found = commands_.find(id);
   if (found == commands_.end()) return {};
   Command &c = found->second;
+  const std::uint16_t queue = c.queue;
+  if (c.aborted) {
+    fetched_[queue]--;
+    commands_.erase(found);
+    fetch(queue, port);
+    return {};
+  }
   if (!c.executed && c.status == Status::ok)
     c.status = c.queue == 0 ? execute_admin(c.sqe, &c.result, port) : execute_io(c, port);
   c.executed = true;
-  const std::uint16_t queue = c.queue;
   CompletionQueue &cq = cqs_[sqs_[queue].cq];
   if (cq.is_full()) {
     cq.waiting.push_back(id);
@@ -224,7 +241,7 @@ Controller::Finished Controller::finished(std::uint64_t id, Port &port) {
   }
   post(c, &cq, port);
   if (cq.interrupts) out.vector = cq.vector;
-  sqs_[queue].fetched--;
+  fetched_[queue]--;
   commands_.erase(found);
   fetch(queue, port);
   return out;

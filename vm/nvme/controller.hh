@@ -58,7 +58,7 @@ class Controller {
   Finished finished(std::uint64_t id, Port &);
 
   bool is_ready() const { return (csts_ & kReady) != 0; }
-  /// Commands that the controller has fetched and not completed.
+  /// Commands that the controller has fetched and not completed, and aborted ones in transfer.
   std::size_t commands() const { return commands_.size(); }
 
  private:
@@ -66,7 +66,7 @@ class Controller {
     std::uint64_t base = 0;
     std::uint32_t size = 0, head = 0, tail = 0;  ///< size 0: there is no such queue
     std::uint16_t cq = 0;
-    std::uint32_t fetched = 0;  ///< commands without completion
+    bool broken = false;  ///< its memory cannot be read
   };
   struct CompletionQueue {
     std::uint64_t base = 0;
@@ -82,6 +82,7 @@ class Controller {
     Status status = Status::ok;
     std::uint32_t result = 0;
     bool executed = false;
+    bool aborted = false;  ///< its queue was deleted; its transfer has not ended yet
     std::vector<hardware::Segment> data;
   };
 
@@ -95,6 +96,7 @@ class Controller {
   void reset(Port &);
 
   void ring(std::uint64_t offset, std::uint64_t value, Port &);
+  void retry(CompletionQueue *, Port &);
   void fetch(std::uint16_t queue, Port &);
   void begin(std::uint16_t queue, const Sqe &, Port &);
   Status check_io(const Sqe &, Command *, Port &);
@@ -106,7 +108,7 @@ class Controller {
   Status execute_admin(const Sqe &, std::uint32_t *result, Port &);
   Status create_cq(const Sqe &);
   Status create_sq(const Sqe &);
-  Status delete_sq(std::uint16_t id);
+  Status delete_sq(std::uint16_t id, Port &);
   Status delete_cq(std::uint16_t id);
   Status identify(const Sqe &, Port &);
   Status get_log_page(const Sqe &, Port &);
@@ -120,6 +122,9 @@ class Controller {
   std::uint32_t vs_ = 0, cc_ = 0, csts_ = ~0u;
   std::vector<SubmissionQueue> sqs_;  // 0: admin
   std::vector<CompletionQueue> cqs_;
+  // Commands of each submission queue that are not over. Those of a deleted queue count for the
+  // next one with its number.
+  std::vector<std::uint32_t> fetched_;
   std::unordered_map<std::uint64_t, Command> commands_;
   std::uint64_t next_id_ = 0;
   unsigned async_events_ = 0;

@@ -11,6 +11,8 @@ class Input {
  public:
   Input(const unsigned char *data, std::size_t size) : data_(data), size_(size) {}
   bool empty() const { return at_ >= size_; }
+  /// Bytes that were taken.
+  std::size_t position() const { return at_; }
   /// The next 0 to 8 bytes as a little-endian number.
   std::uint64_t take(unsigned bytes) {
     std::uint64_t v = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// An arbitrary guest: accesses, MSRs, controller registers, halts and wake-ups in any order and
-// with any value.
+// An arbitrary guest: accesses, MSRs, controller registers, transfers of a device, halts and
+// wake-ups in any order and with any value.
 #include <fstream>
 #include <sstream>
 
@@ -20,6 +20,11 @@ const MachineDescription &small() {
     MachineDescription out = load_machine_description("thesis", text.str());
     out.llc.bytes = 64 << 10;  // small, so that it fills
     out.l1.bytes = 2 << 10;
+    out.storage.queues = 1;
+    out.storage.bytes = 1 << 20;
+    out.storage.fs_per_byte = 7'500'000;
+    out.storage.latency = kPsPerMs;
+    out.storage.outstanding = 32;
     return out;
   }();
   return d;
@@ -35,6 +40,16 @@ void access(unsigned what, std::uint64_t address, const RetiredInsns &retired, H
   m->access(what >> 6, retired.total(), address, 1u << (address & 6),
             what & 16 ? AccessKind::store : AccessKind::load,
             what & 32 ? drfq::hardware::Ring::user : drfq::hardware::Ring::kernel);
+}
+
+/// A device moves two pieces of memory at any address, or forgets all transfers.
+void transfer(Input *in, unsigned core, const RetiredInsns &retired, HardwareModel *m) {
+  const std::uint64_t first = in->take(8), second = in->any(), bytes = in->take(2);
+  if (bytes == 0) return m->cancel_transfers();
+  const std::uint64_t id = in->position();
+  m->start_transfer(
+      core, retired.total(),
+      {id, second % 2 ? Dir::write : Dir::read, {{first, bytes}, {second, 512}}, core});
 }
 
 /// Performs the action that the next bytes select. retired: the cores' instructions so far.
@@ -92,7 +107,11 @@ void act(Input *in, HardwareModel *m, RetiredInsns *retired) {
       m->wake(core, in->take(5));
       break;
     case 15:
-      m->add_busy_time(core, p, in->take(3));
+      if ((what & 16) != 0)
+        transfer(in, core, p, m);
+      else
+        m->add_busy_time(core, p, in->take(3));
+      m->take_finished();
       break;
   }
 }
