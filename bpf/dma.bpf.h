@@ -61,9 +61,9 @@ static __always_inline struct payer *dma_payer(const struct task_struct *p, cons
 	if (p->flags & PF_LOCAL_THROTTLE)
 		return NULL;
 	payer = relay_of(bio);
-	if (!payer && (bio->bi_opf & 0xff) == REQ_OP_WRITE)
-		payer = dirtier_of(bio);
-	return payer;
+	if (payer)
+		return payer->pid ? payer : NULL;
+	return (bio->bi_opf & 0xff) == REQ_OP_WRITE ? dirtier_of(bio) : NULL;
 }
 
 /* Charges @bio to the current task, which submits it, or to the one that a kernel thread
@@ -86,16 +86,17 @@ static void dma_charge_bio(const struct bio *bio)
 /*
  * A stacked device gets @bio. It may pass it on from a kernel thread. What a kernel thread
  * writes has a dirtier, or comes from another stacked device. What the scheduler knows of
- * the vector may be of an earlier request.
+ * the vector may be of an earlier request. What a loop device writes has been paid for
+ * (dma_payer), so its entry names no task.
  */
 static void dma_relay(const struct bio *bio)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	struct payer payer, *known = &payer;
+	struct payer payer = {}, *known = &payer;
 
 	if (!task_is_kthread(p)) {
 		payer_set(&payer, p);
-	} else {
+	} else if (!(p->flags & PF_LOCAL_THROTTLE)) {
 		known = (bio->bi_opf & 0xff) == REQ_OP_WRITE ? dirtier_of(bio) : NULL;
 		if (!known)
 			known = dma_payer(p, bio);

@@ -510,8 +510,10 @@ void BPF_STRUCT_OPS(drfq_exit_task, struct task_struct *p, struct scx_exit_task_
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 
-	if (t && (p->flags & PF_EXITING))
+	if (t && (p->flags & PF_EXITING)) {
+		task_charge_last(p, t);
 		fork_return_vtime(p, t);
+	}
 }
 
 void BPF_STRUCT_OPS(drfq_enable, struct task_struct *p)

@@ -157,6 +157,20 @@ static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bo
 }
 
 /*
+ * The task ends. What devices have moved for it since its last charge raises its virtual
+ * time, which its heir inherits: a chain of short tasks would move it for nothing.
+ */
+static void task_charge_last(struct task_struct *p, struct task_ctx *t)
+{
+	u64 bytes = task_take_dma_bytes(t);
+
+	if (!bytes)
+		return;
+	pace_charge(t->pace, bytes);
+	flow_charge_dma(&t->flow, bytes, queue_has_waiters(p));
+}
+
+/*
  * A blocked packet ends (4.5, 4.7). Only DMA traffic marks the task as indebted,
  * that is, as a candidate for delayed wake-up (4.10). CPU time does not: at a low
  * weight, S is far after V after every slice.

@@ -45,6 +45,28 @@ void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_p
 	}
 }
 
+void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts)
+{
+	static const struct block_device_operations plain, stacked = {.submit_bio = submit_stacked};
+	struct gendisk upper_disk = {.fops = &stacked}, lower_disk = {.fops = &plain};
+	struct block_device upper = {.bd_disk = &upper_disk, .bd_dev = 1};
+	struct block_device lower = {.bd_disk = &lower_disk, .bd_dev = 2};
+	struct bio rest = {.bi_bdev = &upper};
+
+	machine_use(m, m->now_ns, cpu);
+	rest.bi_iter.bi_size = bytes;
+	scheduler_bio_queue(&rest);
+	for (u32 part = 0; part < parts; part++) {
+		struct bio bio = {.bi_bdev = &lower, .bi_flags = NATIVE_BIO_TRACED};
+
+		/* bio_split() cuts off the first part. The rest comes again, and is not traced. */
+		bio.bi_iter.bi_size = part + 1 < parts ? bytes / parts : rest.bi_iter.bi_size;
+		rest.bi_iter.bi_size -= bio.bi_iter.bi_size;
+		scheduler_bio_remap(&bio, upper.bd_dev);
+		issue(REQ_OP_READ, bio.bi_iter.bi_size);
+	}
+}
+
 void machine_pass_through(struct machine *m, s32 cpu, u32 bytes)
 {
 	machine_use(m, m->now_ns, cpu);
@@ -115,6 +137,15 @@ union folio_memory {
 	struct folio folio;
 };
 
+/*
+ * The memory of requests that stacked devices pass on. A vector and its page come together
+ * again after so many requests that no simulation has.
+ */
+enum { VECTORS = 8, FOLIOS = 61 };
+static struct bio_vec vectors[VECTORS];
+static _Alignas(2 * sizeof(struct page)) union folio_memory folios[FOLIOS];
+static u32 next_request;
+
 /* Fills @memory, which is aligned to its size, as @at tells. Returns the page. */
 static struct page *fill(union folio_memory *memory, const struct file_page *at)
 {
@@ -160,19 +191,19 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 		     const struct task_struct *thread, const struct file_page *at,
 		     const struct passing *passing)
 {
-	_Alignas(2 * sizeof(struct page)) union folio_memory memory;
 	struct page copy = {};
-	struct bio_vec vec = {.bv_page = fill(&memory, at)}, copies = {.bv_page = &copy};
-	struct bio upper = {.bi_opf = passing->op, .bi_bdev = &stacked_device, .bi_io_vec = &vec};
+	struct bio_vec *vec = &vectors[next_request % VECTORS], copies = {.bv_page = &copy};
+	struct bio upper = {.bi_opf = passing->op, .bi_bdev = &stacked_device, .bi_io_vec = vec};
 	struct bio lower = {.bi_opf = passing->op, .bi_bdev = &plain_device, .bi_io_vec = &copies};
 	struct bio other = {};
 	/* What dm-crypt's and raid1's data have in common: they begin with six words. */
 	struct bio *data[6] = {&other, &other, &other, &other, &other, &other};
 
+	vec->bv_page = fill(&folios[next_request++ % FOLIOS], at);
 	upper.bi_iter.bi_size = lower.bi_iter.bi_size = passing->bytes;
 	queue(m, p, &upper);
 	if (passing->clones)
-		lower.bi_io_vec = &vec;
+		lower.bi_io_vec = vec;
 	if (passing->copies)
 		data[1] = &upper;
 	if (passing->behind)
@@ -180,6 +211,6 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 	lower.bi_private = data;
 	/* The memory of the vector has a new use meanwhile. */
 	if (passing->reused)
-		vec.bv_page = &copy;
+		vec->bv_page = &copy;
 	queue(m, thread, &lower);
 }

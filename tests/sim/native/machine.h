@@ -113,6 +113,8 @@ void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu);
  * device is a partition. */
 void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
 		    bool partition);
+/* The same to a stacked device that remaps the request in parts. */
+void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts);
 /* The running task of @cpu sends a command of its own making to a device, which moves @bytes. */
 void machine_pass_through(struct machine *m, s32 cpu, u32 bytes);
 /* How a request tells of a page. */

@@ -9,7 +9,7 @@
 
 #define NATIVE_MAX_DSQS 2048
 #define NATIVE_MAX_ARRAYS 8
-#define NATIVE_HASH_ENTRIES 16
+#define NATIVE_HASH_ENTRIES 64
 #define NICE_0_PRIO 120
 
 /* A task that has ended: its parent has reaped it, or not yet. */

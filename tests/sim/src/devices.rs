@@ -2,6 +2,8 @@
 //! What devices and counters do, which no step of a task does: requests through stacked block
 //! devices, dirty pages, counters that die.
 
+use serde::{Deserialize, Serialize};
+
 use crate::kernel::{Kernel, Machine, Task, TaskId};
 
 unsafe extern "C" {
@@ -20,6 +22,7 @@ unsafe extern "C" {
     fn machine_pass_through(m: *mut Machine, cpu: i32, bytes: u32);
     fn machine_serve_ring(p: *mut Task, submitter: *mut Task);
     fn machine_skip(m: *mut Machine, first: bool, second: bool);
+    fn machine_split(m: *mut Machine, cpu: i32, bytes: u32, parts: u32);
     fn machine_submit(
         m: *mut Machine,
         cpu: i32,
@@ -34,7 +37,8 @@ unsafe extern "C" {
 
 /// `enum file_page_tail`: how a request tells of a page.
 #[repr(u32)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Tail {
     /// It is the first one of its folio.
     #[default]
@@ -47,7 +51,8 @@ pub enum Tail {
 
 /// `struct file_page`: a page of a file.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Page {
     /// Where its folio begins, pages.
     pub index: u64,
@@ -63,7 +68,8 @@ pub struct Page {
 
 /// `REQ_OP_READ` and `REQ_OP_WRITE`.
 #[repr(u32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Transfer {
     /// To memory.
     Read,
@@ -73,7 +79,8 @@ pub enum Transfer {
 
 /// `struct passing`: how a stacked device passes a request on from a kernel thread.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Passing {
     /// Its direction.
     pub transfer: Transfer,
@@ -90,7 +97,8 @@ pub struct Passing {
 }
 
 /// How a request reaches its device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Way {
     /// Stacked devices above the device.
     pub layers: u32,
@@ -175,6 +183,20 @@ impl Kernel {
     pub fn pass_through(&mut self, cpu: usize, bytes: u32) {
         // SAFETY: the machine lives; the caller runs a task there.
         self.with(|m| unsafe { machine_pass_through(m, cpu as i32, bytes) });
+    }
+
+    /// The running task of `cpu` submits `bytes` to a stacked device, which remaps the request part
+    /// by part (md raid0).
+    ///
+    /// # Panics
+    /// If there are no parts, or more than bytes.
+    pub fn split(&mut self, cpu: usize, bytes: u32, parts: u32) {
+        assert!(
+            (1..=bytes).contains(&parts),
+            "{parts} parts of {bytes} bytes"
+        );
+        // SAFETY: the machine lives; the caller runs a task there.
+        self.with(|m| unsafe { machine_split(m, cpu as i32, bytes, parts) });
     }
 
     /// The running task of `cpu` submits `bytes` to a device.

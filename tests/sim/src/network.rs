@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What network devices do: packets that leave and arrive, and tasks that use sockets.
 
+use serde::{Deserialize, Serialize};
+
 use crate::kernel::{Kernel, Machine, Task, TaskId};
 
 unsafe extern "C" {
@@ -16,7 +18,8 @@ pub const NO_SOCKET: u32 = u32::MAX;
 
 /// `struct packet`: a packet that a network device moves.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Packet {
     /// On the cable, all headers included, bytes.
     pub bytes: u32,

@@ -74,6 +74,37 @@ fn what_one_of_a_pair_of_programs_misses_the_other_one_charges() {
     assert_eq!(sim.run_until(30 * MS).tasks[0].dma_bytes, bytes);
 }
 
+/// It submits the request in its last packet, and is not charged again before it ends.
+#[test]
+fn what_a_task_submits_before_it_ends_is_charged_and_its_heir_pays() {
+    let virtual_times = [0, 1 << 24].map(|bytes| {
+        let short = Trace::once([Step::Run {
+            ns: 11 * MS + MS / 2,
+            bytes_per_s: 0,
+        }]);
+        let config = Config {
+            checked: false,
+            ..Config::new(2).memory(4_000_000_000)
+        };
+        let tasks = vec![
+            TaskSpec::new("short", short),
+            TaskSpec::new("main", Trace::hog()),
+        ];
+        let mut sim = Sim::new(config, tasks);
+        sim.run_until(MS);
+        sim.kernel().join(0, 1);
+        sim.run_until(11 * MS + MS / 4);
+        if bytes > 0 {
+            sim.kernel().submit(0, bytes, Way::default());
+        }
+        let report = sim.run_until(12 * MS);
+        assert!(report.tasks[0].exited_at_ns.is_some());
+        assert_eq!(report.tasks[0].dma_bytes, u64::from(bytes));
+        sim.kernel().account(1).bus_vt_ns
+    });
+    assert!(virtual_times[1] > virtual_times[0], "{virtual_times:?}");
+}
+
 #[test]
 fn a_command_of_a_programs_own_making_is_charged_to_its_submitter() {
     let mut sim = Sim::new(config(), vec![TaskSpec::new("hog", Trace::hog())]);
@@ -301,6 +332,36 @@ fn pages_that_a_loop_device_passes_on_are_paid_for_once() {
     sim.kernel()
         .write_out(FLUSHER, page(0), Transfer::Write, 4096);
     assert_eq!(books(&mut sim), [0, 4096, 0, 4096, 0, 0]);
+}
+
+/// The file of the loop device lies on a stacked device, whose thread is another one.
+#[test]
+fn a_stacked_device_below_a_loop_device_charges_nobody_again() {
+    const THREAD: usize = 2;
+    for (clones, copies) in [(true, false), (false, true)] {
+        let config = Config {
+            checked: false,
+            ..Config::new(3).memory(4_000_000_000)
+        };
+        let tasks = vec![
+            TaskSpec::new("loop", Trace::hog()).kthread(),
+            TaskSpec::new("writer", Trace::hog()),
+            TaskSpec::new("kcryptd", Trace::hog()).kthread(),
+        ];
+        let mut sim = Sim::new(config, tasks);
+        sim.run_until(10 * MS);
+        sim.kernel().dirty(WRITER, page(0));
+        sim.kernel()
+            .write_out(WRITER, page(0), Transfer::Write, 4096);
+        sim.kernel().work(FLUSHER, true);
+        let passing = Passing {
+            clones,
+            copies,
+            ..PASSING
+        };
+        sim.kernel().pass_on(FLUSHER, THREAD, page(0), passing);
+        assert_eq!(books(&mut sim)[..4], [0, 4096, 0, 4096]);
+    }
 }
 
 /// A request of 4096 bytes that a kernel thread passes on in no way that tells of the upper one.

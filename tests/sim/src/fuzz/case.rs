@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::cpuset::CpuSet;
 use crate::engine::Sim;
+use crate::fuzz::Traffic;
+use crate::fuzz::traffic::SOCKETS;
 use crate::outside::Outside;
 use crate::task::TaskSpec;
 use crate::trace::{Step, Trace};
@@ -37,6 +39,9 @@ pub struct Case {
     pub groups: Vec<Group>,
     /// What is done from outside, and when (ns).
     pub events: Vec<(u64, Outside)>,
+    /// What devices do, and when (ns), in this order.
+    #[serde(default)]
+    pub traffic: Vec<(u64, Traffic)>,
     /// The tasks, in the order of their specs.
     pub tasks: Vec<TaskCase>,
 }
@@ -179,11 +184,22 @@ impl Case {
             Outside::Take { cpu, .. } => *cpu < self.cpus,
             Outside::Renice { .. } => true,
         };
+        let traffic = |(_, event): &(u64, Traffic)| match event {
+            Traffic::PassOn { cpu, thread, .. } => *cpu.max(thread) < self.cpus,
+            Traffic::Leave { cpu, .. } | Traffic::Arrive { cpu, .. } => *cpu < self.cpus,
+            Traffic::Split { bytes, parts, .. } => (1..=*bytes).contains(parts),
+            Traffic::Use { socket, .. } | Traffic::KernelSocket { socket } => {
+                u64::from(*socket) < SOCKETS
+            }
+            _ => true,
+        };
         let parent = |(i, group): (usize, &Group)| group.parent.is_none_or(|p| p < i);
         self.cpus > 0
             && (1..=self.cpus).contains(&self.llcs)
             && self.tasks.iter().all(task)
             && self.events.iter().all(event)
+            && self.traffic.iter().all(traffic)
+            && self.traffic.is_sorted_by_key(|(at_ns, _)| *at_ns)
             && self.groups.iter().enumerate().all(parent)
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::cpuset::CpuSet;
 use crate::ffi::weight_one;
+use crate::fuzz::traffic::traffic;
 use crate::fuzz::{Case, Group, TaskCase};
 use crate::outside::Outside;
 use crate::reference::weight;
@@ -129,6 +130,7 @@ fn machine(rng: &mut Rng) -> Case {
         groups: Vec::new(),
         tasks: Vec::new(),
         events: Vec::new(),
+        traffic: Vec::new(),
     }
 }
 
@@ -154,11 +156,34 @@ fn add_sharers(rng: &mut Rng, case: &mut Case) {
     }
 }
 
+/// Devices move data, often while tasks come and go.
+fn add_traffic(rng: &mut Rng, case: &mut Case) {
+    // A device would move it for the worker's submitter.
+    for step in case.tasks.iter_mut().flat_map(|task| &mut task.steps) {
+        if let Step::Sleep { dma_bytes, .. } = step {
+            *dma_bytes = 0;
+        }
+    }
+    let tasks = case.tasks.len();
+    for task in &mut case.tasks {
+        task.kthread |= chance(rng, 4);
+    }
+    for _ in 0..rng.log_below(400) {
+        let at_ns = rng.below(case.duration_ns);
+        case.traffic.push((at_ns, traffic(rng, case.cpus, tasks)));
+    }
+    case.traffic.sort_by_key(|(at_ns, _)| *at_ns);
+}
+
 /// The case of a seed.
 pub fn generate(seed: u64) -> Case {
     let mut rng = Rng::new(seed);
     let mut case = machine(&mut rng);
     case.fair = chance(&mut rng, 4);
+    let has_traffic = !case.fair && chance(&mut rng, 2);
+    if has_traffic {
+        case.duration_ns = SEC / 2;
+    }
     if case.fair {
         case.cpus = case.cpus.min(4);
         case.llcs = case.llcs.min(case.cpus);
@@ -196,6 +221,9 @@ pub fn generate(seed: u64) -> Case {
             outside(&mut rng, &case)
         };
         case.events.push((rng.below(case.duration_ns), event));
+    }
+    if has_traffic {
+        add_traffic(&mut rng, &mut case);
     }
     case
 }

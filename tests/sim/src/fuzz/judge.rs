@@ -5,6 +5,7 @@
 use crate::engine::Sim;
 use crate::ffi::weight_one;
 use crate::fuzz::Case;
+use crate::fuzz::books::Books;
 use crate::task::TaskSpec;
 use crate::trace::Trace;
 use crate::{MS, SEC};
@@ -44,14 +45,24 @@ pub fn judge(case: &Case) -> Option<Finding> {
     let mut sim = case.start();
     join_groups(case, &mut sim);
     let mut shares = Shares::new(case);
+    let mut books = Books::default();
+    let mut traffic = case.traffic.iter().peekable();
     let mut now_ns = 0;
     while now_ns < case.duration_ns && sim.violations.is_empty() && sim.nr_tasks() < MOST_TASKS {
         now_ns += SAMPLE_NS;
+        while let Some((at_ns, event)) = traffic.next_if(|(at_ns, _)| *at_ns <= now_ns) {
+            sim.run_until(*at_ns);
+            books.act(&mut sim, *event);
+        }
         sim.run_until(now_ns);
         shares.sample(&mut sim, now_ns);
+        books.check(&mut sim, false);
     }
     check_accounts(&mut sim);
     end(case, &mut sim);
+    if sim.violations.is_empty() {
+        books.check(&mut sim, true);
+    }
     Finding::of(sim.violations.clone())
 }
 
@@ -90,7 +101,7 @@ fn check_accounts(sim: &mut Sim) {
                 t.ran_ns, account.charged_ns
             ));
         }
-        let owed = t.dma_added_bytes.wrapping_sub(account.dma_bytes);
+        let owed = t.dma_added_bytes.saturating_sub(account.dma_bytes);
         // A kernel thread submits requests for others and is not charged.
         if owed > t.last_dma_bytes && !sim.specs[t.spec].kthread {
             broken.push(format!(

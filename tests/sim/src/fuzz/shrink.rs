@@ -57,6 +57,7 @@ fn smaller_cases(case: &Case) -> Vec<Case> {
     };
     add(&|c| c.duration_ns /= 2);
     add(&|c| c.events.clear());
+    add(&|c| c.traffic.clear());
     add(&|c| c.llcs = 1);
     add(&|c| c.smt = false);
     add(&|c| c.exact_slices = false);
@@ -67,6 +68,14 @@ fn smaller_cases(case: &Case) -> Vec<Case> {
     for event in 0..case.events.len() {
         add(&|c| {
             c.events.remove(event);
+        });
+    }
+    let half = case.traffic.len() / 2;
+    add(&|c| c.traffic.truncate(half));
+    add(&|c| drop(c.traffic.drain(..half)));
+    for event in 0..case.traffic.len() {
+        add(&|c| {
+            c.traffic.remove(event);
         });
     }
     for task in 0..case.tasks.len() {
