@@ -221,6 +221,7 @@ fn writing(rng: &mut Rng, cpu: usize, cpus: usize) -> Traffic {
                 bytes: bytes(rng),
                 clones: rng.below(2) == 0,
                 copies: rng.below(2) == 0,
+                behind: rng.below(4) == 0,
                 reused: rng.below(4) == 0,
             },
         },
