@@ -34,6 +34,15 @@ class NvmeHostileTest : public testing::Test {
       std::memcpy(&d.port.memory[sq + i * sizeof c], &c, sizeof c);
     }
   }
+  /// Queues 1 and 2, full of flushes, complete to a queue that has room for one.
+  void share_small_completion_queue() {
+    ASSERT_EQ(create_cq(2, 2, kCq2), Status::ok);
+    ASSERT_EQ(d.run(0, D::admin(Admin::delete_sq, 1)), Status::ok);
+    ASSERT_EQ(create_sq(1, 8, 2, D::kIoSq), Status::ok);
+    ASSERT_EQ(create_sq(2, 8, 2, kSq2), Status::ok);
+    fill(D::kIoSq, 8);
+    fill(kSq2, 8);
+  }
   void finish_all() {
     while (!d.port.started.empty()) d.finish();
   }
@@ -135,12 +144,7 @@ TEST_F(NvmeHostileTest, QueuesThatAreDeletedAgainAndAgainDoNotPileUpTransfers) {
 }
 
 TEST_F(NvmeHostileTest, CompletionsOfADeletedQueueDoNotTakeTheRoomOfOthers) {
-  ASSERT_EQ(create_cq(2, 2, kCq2), Status::ok);
-  ASSERT_EQ(d.run(0, D::admin(Admin::delete_sq, 1)), Status::ok);
-  ASSERT_EQ(create_sq(1, 8, 2, D::kIoSq), Status::ok);
-  ASSERT_EQ(create_sq(2, 8, 2, kSq2), Status::ok);
-  fill(D::kIoSq, 8);
-  fill(kSq2, 8);
+  ASSERT_NO_FATAL_FAILURE(share_small_completion_queue());
   // The first completion takes the only room. The others wait, those of queue 1 first.
   d.store<std::uint32_t>(kDoorbell2, 1);
   d.store<std::uint32_t>(kDoorbell1, 2);
@@ -154,12 +158,7 @@ TEST_F(NvmeHostileTest, CompletionsOfADeletedQueueDoNotTakeTheRoomOfOthers) {
 }
 
 TEST_F(NvmeHostileTest, RoomForACommandThatIsAbortedMeanwhileGoesToTheNext) {
-  ASSERT_EQ(create_cq(2, 2, kCq2), Status::ok);
-  ASSERT_EQ(d.run(0, D::admin(Admin::delete_sq, 1)), Status::ok);
-  ASSERT_EQ(create_sq(1, 8, 2, D::kIoSq), Status::ok);
-  ASSERT_EQ(create_sq(2, 8, 2, kSq2), Status::ok);
-  fill(D::kIoSq, 8);
-  fill(kSq2, 8);
+  ASSERT_NO_FATAL_FAILURE(share_small_completion_queue());
   d.store<std::uint32_t>(kDoorbell2, 1);
   d.store<std::uint32_t>(kDoorbell1, 1);
   d.store<std::uint32_t>(kDoorbell2, 2);
