@@ -53,10 +53,11 @@ static __always_inline bool runs_ahead(const struct drfq_cpu *slot, const struct
 /* The packet of @p on the CPU of @slot ends: pays for it if it ran ahead. */
 static void ahead_end(struct drfq_cpu *slot, const struct task_struct *p)
 {
-	u64 used_ns = p->se.sum_exec_runtime - slot->ahead_exec_ns;
+	u64 used_ns;
 
 	if (!runs_ahead(slot, p))
 		return;
+	used_ns = p->se.sum_exec_runtime - slot->ahead_exec_ns;
 	slot->ahead_pid = 0;
 	if (slot->ahead_cause == DRFQ_AHEAD_AGENT)
 		agent_until_ns = drfq_budget_spend(agent_until_ns, scx_bpf_now(), used_ns);
@@ -110,9 +111,12 @@ static __always_inline void agent_wait_begin(u32 pid)
 /* Thread @pid runs, or is gone: it waits no longer. */
 static __always_inline void agent_wait_end(u32 pid)
 {
-	u32 i = pid % AGENT_WAITS_MAX;
+	u32 i = pid % AGENT_WAITS_MAX, mask = READ_ONCE(agent_waits.mask);
 
-	if (READ_ONCE(agent_waits.mask) & 1U << i && READ_ONCE(agent_waits.pids[i]) == pid)
+	/* As a rule none waits. */
+	if (!mask)
+		return;
+	if (mask & 1U << i && READ_ONCE(agent_waits.pids[i]) == pid)
 		__sync_fetch_and_and(&agent_waits.mask, ~(1U << i));
 }
 

@@ -93,10 +93,16 @@ static __always_inline void slot_set_pid(struct drfq_cpu *slot, u32 pid)
 	WRITE_ONCE(slot->pid, pid);
 }
 
+/* Returns the slot of the CPU that executes this. */
+static __always_inline struct drfq_cpu *own_slot(void)
+{
+	return cpu_slot(bpf_get_smp_processor_id());
+}
+
 /* Each CPU counts in its own slot, so a plain addition is enough. */
 static __always_inline void count_many(enum drfq_event event, u64 many)
 {
-	cpu_slot(bpf_get_smp_processor_id())->events[event] += many;
+	own_slot()->events[event] += many;
 }
 
 static __always_inline void count(enum drfq_event event)

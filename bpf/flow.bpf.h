@@ -26,12 +26,9 @@ static __always_inline struct drfq_load flow_load(bool waiting)
 	return load;
 }
 
-/*
- * drfq_charge(): 4.1-4.4. @run_ns: R (ns). @bytes: b. @waiting: a task waits for the
- * flow's CPU. Returns what bus_vt grew by (ns of virtual time). B is written only by the
- * flow that has the latest bus_vt.
- */
-__noinline u64 flow_charge(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 bytes, bool waiting)
+/* The part of flow_charge() that changes something. */
+__noinline u64 flow_charge_some(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 bytes,
+				bool waiting)
 {
 	const struct drfq_conf *c = drfq_conf();
 	u64 bus_ns = drfq_charge(f, c, run_ns, bytes, flow_load(waiting));
@@ -41,6 +38,18 @@ __noinline u64 flow_charge(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 by
 	advance_to(&system_bus_vtime_ns.value, drfq_bus_advance(f, c, bus_vtime_now(), bus_ns));
 	drfq_bus_lift(f, c, bus_vtime_now());
 	return bus_ns;
+}
+
+/*
+ * drfq_charge(): 4.1-4.4. @run_ns: R (ns). @bytes: b. @waiting: a task waits for the
+ * flow's CPU. Returns what bus_vt grew by (ns of virtual time). B is written only by the
+ * flow that has the latest bus_vt. Beside idle CPUs most packets cost nothing.
+ */
+static __always_inline u64 flow_charge(struct drfq_flow *f, u64 run_ns, u64 bytes, bool waiting)
+{
+	if (!bytes && !drfq_charges_time(drfq_conf(), flow_load(waiting)))
+		return 0;
+	return flow_charge_some(f, run_ns, bytes, waiting);
 }
 
 /* B follows @f, for which a device moved bytes. */
@@ -60,8 +69,15 @@ __noinline int flow_charge_dma(struct drfq_flow *f __arg_nonnull, u64 bytes, boo
 	return 0;
 }
 
+/* drfq_wake(): 4.7, where no device moved bytes. @v: V (ns). */
+static __always_inline void flow_wake(struct drfq_flow *f, u64 v)
+{
+	drfq_wake(f, drfq_conf(), v, 0, flow_load(false));
+	drfq_bus_lift(f, drfq_conf(), bus_vtime_now());
+}
+
 /* drfq_wake(): 4.5 and 4.7. @v: V (ns). @dma_bytes: traffic of devices. */
-__noinline int flow_wake(struct drfq_flow *f __arg_nonnull, u64 v, u64 dma_bytes, bool waiting)
+__noinline int flow_wake_dma(struct drfq_flow *f __arg_nonnull, u64 v, u64 dma_bytes, bool waiting)
 {
 	drfq_wake(f, drfq_conf(), v, dma_bytes, flow_load(waiting));
 	drfq_bus_lift(f, drfq_conf(), bus_vtime_now());

@@ -63,7 +63,7 @@ static void fork_init(struct task_ctx *child)
 	if (run_ns > 2 * slice_ns)
 		run_ns = 2 * slice_ns;
 	flow = t->flow;
-	flow_charge(&flow, run_ns, 0, queue_has_waiters(parent));
+	flow_charge(&flow, run_ns, 0, queue_has_waiters(cpu));
 	flow.bus_vt += fork_uncharged_bus_ns(t, run_ns);
 	drfq_flow_new(&child->flow, drfq_later(v, drfq_start(&flow)),
 		      drfq_later(bus_v, flow.bus_vt), child->weight);
@@ -90,6 +90,7 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 		/* A concurrent charge of the heir may overwrite this. Then one child's
 		 * use is not charged to it, which is rare and small. */
 		h->flow.cpu_vt = drfq_later(h->flow.cpu_vt, start);
+		drfq_bound(&h->flow, conf.delta_ns);
 		start = flow_bus_inherited(&t->flow, &h->flow);
 		h->flow.bus_vt = drfq_later(h->flow.bus_vt, start);
 	}

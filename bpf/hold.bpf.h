@@ -50,16 +50,22 @@ static bool cpus_busy(s32 except)
 static __always_inline bool hold_useful(const struct task_struct *p)
 {
 	return conf.charging != DRFQ_CHARGE_CONTENDED ||
-	       drfq_contended(drfq_conf(), flow_load(queue_has_waiters(p)));
+	       drfq_contended(drfq_conf(), flow_load(queue_has_waiters(scx_bpf_task_cpu(p))));
+}
+
+/* The part of hold_needed() for tasks that owe for DMA traffic. */
+static __noinline bool hold_needed_in_debt(struct task_struct *p, struct task_ctx *t)
+{
+	if ((p->flags & PF_EXITING) || was_released(p))
+		return false;
+	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && hold_useful(p) && cpus_busy(-1);
 }
 
 /* Returns whether @p must be held. Kernel threads never are: dma_charge() spares them. A task
  * that was released, and is queued again before it ran, is not held twice. */
-static bool hold_needed(struct task_struct *p, struct task_ctx *t)
+static __always_inline bool hold_needed(struct task_struct *p, struct task_ctx *t)
 {
-	if (!(t->flags & DRFQ_TASK_INDEBTED) || (p->flags & PF_EXITING) || was_released(p))
-		return false;
-	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && hold_useful(p) && cpus_busy(-1);
+	return t->flags & DRFQ_TASK_INDEBTED && hold_needed_in_debt(p, t);
 }
 
 /*

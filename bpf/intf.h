@@ -7,6 +7,7 @@
 #define DRFQ_INTF_H
 
 #include "drfq.h"
+#include "limits.h"
 
 enum {
 	/* Sizes of the tables. Both are powers of two. */
@@ -142,19 +143,20 @@ struct drfq_cpu {
 	/* Not 0: the base was taken when the last packet ended, and nothing has
 	 * run on this CPU since. The next packet may use it. */
 	u32 base_valid;
+	/* Not 0: this CPU has taken a task in place of one that is not queued yet. */
+	u32 exchanging;
+	/* Thread id of a task that was given this CPU ahead of the order of S; 0: none. */
+	u32 ahead_pid;
+	/* Not 0: tasks that are pinned to this CPU may be queued. */
+	u32 pinned_queued;
 	/* The running flow's virtual time at the last charge (ns), and the time
 	 * of that charge (scx_bpf_now(), ns). */
 	u64 charged_vtime_ns;
 	u64 charged_at_ns;
 	u64 events[DRFQ_NR_EVENTS];
 	struct drfq_counter counters[DRFQ_PMU_EVENTS];
-	/* Not 0: tasks that are pinned to this CPU may be queued. */
-	u32 pinned_queued;
-	/* Not 0: this CPU has taken a task in place of one that is not queued yet. */
-	u32 exchanging;
-	/* Thread id of a task that was given this CPU ahead of the order of S, why
-	 * (enum drfq_ahead), and its sum_exec_runtime then (ns); 0: none. */
-	u32 ahead_pid;
+	/* Why a task was given this CPU ahead of the order of S (enum drfq_ahead), and its
+	 * sum_exec_runtime then (ns). */
 	u32 ahead_cause;
 	u64 ahead_exec_ns;
 	/* Time until which the budget of rescues is used up (scx_bpf_now(), ns), and

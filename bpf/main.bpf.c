@@ -14,7 +14,9 @@
  *   tick        The packet is charged up to now.
  *   stopping    The packet ends, and D (4.1-4.3) is added to its flow (task.bpf.h).
  *
- * From runnable to quiescent a task counts in its cgroup (cgroup.bpf.h).
+ * From select_cpu or enqueue until it blocks, a task counts in its cgroup (cgroup.bpf.h).
+ * There is no runnable and no quiescent: what a callback costs before its first
+ * instruction is more than that work.
  *
  * A switch costs two look-ups of the account (enqueue, stopping) and one peek at a
  * queue. With a traffic counter it also costs one read of that counter. With a
@@ -65,25 +67,6 @@ static __always_inline void dispatch_local(struct task_struct *p, struct task_ct
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
 }
 
-/* A task counts in its cgroup while it is runnable, whatever made it so. */
-void BPF_STRUCT_OPS(drfq_runnable, struct task_struct *p, u64 enq_flags)
-{
-	struct task_ctx *t = task_ctx_of(p);
-
-	if (t)
-		task_activate(t);
-}
-
-void BPF_STRUCT_OPS(drfq_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct task_ctx *t = task_ctx_of(p);
-
-	if (!t)
-		return;
-	task_deactivate(t);
-	urgent_end(t);
-}
-
 s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
@@ -103,6 +86,7 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		return prev_cpu;
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
 	if (idle) {
+		task_activate(t);
 		task_arrive(p, t, cpu);
 		dispatch_local(p, t, 0);
 		count(DRFQ_EV_DIRECT);
@@ -151,6 +135,7 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
 		return;
 	}
+	task_activate(t);
 	task_arrive(p, t, scx_bpf_task_cpu(p));
 	/* The kernel does not call select_cpu for a task that is pinned. */
 	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
@@ -193,7 +178,8 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 
 /* A packet of @p starts on the CPU of @slot, with S = @start (ns). @published: what V
  * may advance to at most while it runs, usually S (ns). */
-static void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start, u64 published)
+static __always_inline void start_packet(struct drfq_cpu *slot, struct task_struct *p, u64 start,
+					 u64 published)
 {
 	slot->preempt_pending = false;
 	slot->charged_vtime_ns = start;
@@ -323,7 +309,7 @@ static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 sta
 void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
-	struct drfq_cpu *slot = cpu_slot(cpu);
+	struct drfq_cpu *slot = cpu_slot(cpu), *own = own_slot();
 	u64 start = p->scx.dsq_vtime, published = start;
 
 	exchange_end(slot, cpu);
@@ -338,24 +324,25 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	label_start(cpu, p);
 	/* A change of nice or affinity stops and starts a running task from
 	 * another CPU. The counter's base then stays valid for the same task. */
-	if (cpu != bpf_get_smp_processor_id())
-		count(DRFQ_EV_REMOTE_UPDATES);
+	if (slot != own)
+		own->events[DRFQ_EV_REMOTE_UPDATES]++;
 	else if (!slot->base_valid)
 		pmu_start(slot);
-	count(DRFQ_EV_SWITCHES);
+	own->events[DRFQ_EV_SWITCHES]++;
 }
 
 void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 {
-	struct drfq_cpu *slot = cpu_slot(bpf_get_smp_processor_id());
+	s32 cpu = bpf_get_smp_processor_id();
+	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct task_ctx *t = task_ctx_of(p);
 
 	if (!t)
 		return;
-	task_charge(p, t, pmu_take_bytes(slot), queue_has_waiters(p), false);
+	task_charge(p, t, pmu_take_bytes(slot), queue_has_waiters(cpu), false);
 	slot->charged_vtime_ns = drfq_start(&t->flow);
 	slot->charged_at_ns = scx_bpf_now();
-	label_set(bpf_get_smp_processor_id(), t);
+	label_set(cpu, t);
 	/* A packet starts just after a tick, so a little of its slice is left at
 	 * the tick that should end it. Without this rule, a slice of one tick
 	 * would last two. */
@@ -383,9 +370,13 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	}
 	/* A packet that another one ends has already lost its place in the queue
 	 * to it: ops.dispatch took that task out of the queue before. */
-	task_charge(p, t, bytes, runnable || queue_has_waiters(p), !runnable);
-	/* A task that is put back without ops.enqueue starts from here. */
-	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
+	task_charge(p, t, bytes, runnable || queue_has_waiters(cpu), !runnable);
+	/* A running task also stops, and starts again, when the kernel changes it. */
+	if (!runnable && p->__state)
+		task_deactivate(t);
+	else
+		/* A task that is put back without ops.enqueue starts from here. */
+		scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 	ahead_end(slot, p);
 	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
 	hold_end(t);
@@ -467,24 +458,30 @@ void BPF_STRUCT_OPS(drfq_set_weight, struct task_struct *p, u32 weight)
 {
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (t)
-		task_set_weight(t, t->cgroup, task_own_weight(p, t));
+	if (!t)
+		return;
+	task_set_weight(t, t->cgroup, task_own_weight(p, t));
+	task_reactivate(p, t);
 }
 
 void BPF_STRUCT_OPS(drfq_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
 {
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (t)
-		task_set_affinity(p, t, cpumask);
+	if (!t)
+		return;
+	task_set_affinity(p, t, cpumask);
+	task_reactivate(p, t);
 }
 
 void BPF_STRUCT_OPS(drfq_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
 {
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (t)
-		task_set_weight(t, cgroup_index_of(to), t->weight);
+	if (!t)
+		return;
+	task_set_weight(t, cgroup_index_of(to), t->weight);
+	task_reactivate(p, t);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_init_task_args *args)
@@ -529,8 +526,10 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (t)
-		task_deactivate(t);
+	if (!t)
+		return;
+	task_deactivate(t);
+	urgent_end(t);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)
@@ -558,11 +557,9 @@ SCX_OPS_DEFINE(drfq_ops,
 	       .select_cpu		= (void *)drfq_select_cpu,
 	       .enqueue			= (void *)drfq_enqueue,
 	       .dispatch		= (void *)drfq_dispatch,
-	       .runnable		= (void *)drfq_runnable,
 	       .running			= (void *)drfq_running,
 	       .tick			= (void *)drfq_tick,
 	       .stopping		= (void *)drfq_stopping,
-	       .quiescent		= (void *)drfq_quiescent,
 	       .update_idle		= (void *)drfq_update_idle,
 	       .cpu_release		= (void *)drfq_cpu_release,
 	       .yield			= (void *)drfq_yield,

@@ -89,16 +89,20 @@ static __always_inline u64 pmu_take_one(void *map, struct drfq_counter *base)
 	return events * base->bytes_q8;
 }
 
-/* Returns the bytes since the base, and moves the base. Only on the slot's own CPU. */
-static u64 pmu_take_bytes(struct drfq_cpu *slot)
+/* The part of pmu_take_bytes() where there are counters. */
+static __noinline u64 pmu_take_counted(struct drfq_cpu *slot)
 {
-	u64 bytes_q8 = 0;
+	u64 bytes_q8 = pmu_take_one(&pmu_first, &slot->counters[0]);
 
-	if (pmu_nr_events > 0)
-		bytes_q8 += pmu_take_one(&pmu_first, &slot->counters[0]);
 	if (pmu_nr_events > 1)
 		bytes_q8 += pmu_take_one(&pmu_second, &slot->counters[1]);
 	return bytes_q8 >> 8;
+}
+
+/* Returns the bytes since the base, and moves the base. Only on the slot's own CPU. */
+static __always_inline u64 pmu_take_bytes(struct drfq_cpu *slot)
+{
+	return pmu_nr_events ? pmu_take_counted(slot) : 0;
 }
 
 #endif /* DRFQ_PMU_BPF_H */

@@ -151,13 +151,11 @@ static __always_inline u32 *exchanges_of(s32 cpu)
 }
 
 /*
- * Returns whether a task waits in any queue that the CPU of @p takes from. CPUs tick
- * together, so this is often asked while another CPU exchanges the only task that waits.
+ * Returns whether a task waits in any queue that @cpu takes from. CPUs tick together, so
+ * this is often asked while another CPU exchanges the only task that waits.
  */
-static __always_inline bool queue_has_waiters(const struct task_struct *p)
+static __always_inline bool queue_has_waiters(s32 cpu)
 {
-	s32 cpu = scx_bpf_task_cpu(p);
-
 	return READ_ONCE(queued_llcs) || queue_llc_has_tasks(llc_of_cpu(cpu)) ||
 	       queue_pinned_wait(cpu) || READ_ONCE(*exchanges_of(cpu));
 }

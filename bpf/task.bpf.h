@@ -87,6 +87,14 @@ static void task_deactivate(struct task_ctx *t)
 		cgroup_add_active(counted >> 32, -(s64)(u32)counted);
 }
 
+/* The kernel changes @p, which may be running: it counts where it now belongs. One that waits
+ * passes through ops.enqueue again. */
+static void task_reactivate(const struct task_struct *p, struct task_ctx *t)
+{
+	if (!p->__state)
+		task_activate(t);
+}
+
 /* Brings the effective weight up to date, before a charge. */
 static __always_inline void task_update_weight(struct task_ctx *t)
 {
@@ -131,8 +139,8 @@ static __always_inline void task_follow_rule(const struct task_struct *p, struct
  * task waits for the CPU. @blocks: the packet ends because the task blocks, so DMA
  * traffic waits for the blocked packet (4.5).
  */
-static void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes, bool waiting,
-			bool blocks)
+static __always_inline void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes,
+					bool waiting, bool blocks)
 {
 	u64 exec_ns = p->se.sum_exec_runtime;
 	u64 run_ns = exec_ns - t->exec_ns;
@@ -167,29 +175,41 @@ static void task_charge_last(struct task_struct *p, struct task_ctx *t)
 	if (!bytes)
 		return;
 	pace_charge(t->pace, bytes);
-	flow_charge_dma(&t->flow, bytes, queue_has_waiters(p));
+	flow_charge_dma(&t->flow, bytes, queue_has_waiters(scx_bpf_task_cpu(p)));
 }
 
 /*
- * A blocked packet ends (4.5, 4.7). Only DMA traffic marks the task as indebted,
- * that is, as a candidate for delayed wake-up (4.10). CPU time does not: at a low
- * weight, S is far after V after every slice.
+ * The part of task_wake() where traffic was counted while the task was blocked. Only DMA
+ * traffic marks the task as indebted, that is, as a candidate for delayed wake-up (4.10).
+ * CPU time does not: at a low weight, S is far after V after every slice.
  */
-static void task_wake(struct task_struct *p, struct task_ctx *t)
+static __noinline void task_wake_traffic(struct task_struct *p, struct task_ctx *t)
 {
 	u64 dma_bytes = task_take_dma_bytes(t), counted = task_take_mc_bytes(t);
-	bool waiting = (dma_bytes || counted) && queue_has_waiters(p);
+	s32 cpu = scx_bpf_task_cpu(p);
+	bool waiting = queue_has_waiters(cpu);
 
 	/* The controller reports CPU traffic late. It is not DMA traffic. */
 	if (counted)
 		flow_charge(&t->flow, 0, counted, waiting);
 	pace_charge(t->pace, dma_bytes + counted);
-	t->flags |= DRFQ_TASK_WOKEN;
 	if (dma_bytes)
 		t->flags |= DRFQ_TASK_INDEBTED;
 	task_update_weight(t);
-	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), dma_bytes, waiting);
+	flow_wake_dma(&t->flow, vtime_local(cpu), dma_bytes, waiting);
+}
+
+/* A blocked packet ends (4.5, 4.7). */
+static __always_inline void task_wake(struct task_struct *p, struct task_ctx *t)
+{
+	t->flags |= DRFQ_TASK_WOKEN;
 	count(DRFQ_EV_WAKEUPS);
+	if (t->dma_pending_bytes || t->mc_pending_bytes) {
+		task_wake_traffic(p, t);
+		return;
+	}
+	task_update_weight(t);
+	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
 }
 
 /* Returns the node index of the cgroup of @p. */
@@ -214,7 +234,8 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->whole_llcs = queue_whole_llcs(p->cpus_ptr);
 	task_set_weight(t, task_cgroup_index(p), task_own_weight(p, t));
-	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)), 0, false);
+	task_reactivate(p, t);
+	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
 }
 
 /*

@@ -94,11 +94,11 @@ static bool throttle(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 	until = throttled_until(p, t, true);
 	if (!until) {
 		/* A change of nice or affinity may have taken it out of the queue. */
-		task_activate(t);
 		throttle_finish(t);
 		return false;
 	}
 	task_deactivate(t);
+	urgent_end(t);
 	throttle_begin(t);
 	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_THROTTLED, slice_ns, until, enq_flags);
 	count(paced_until(p, t, true) ? DRFQ_EV_PACED : DRFQ_EV_THROTTLED);

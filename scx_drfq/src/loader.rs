@@ -336,8 +336,6 @@ fn leave_out_callbacks(skel: &mut OpenBpfSkel) -> Result<()> {
     }
     leave_out! {
         select_cpu drfq_select_cpu,
-        runnable drfq_runnable,
-        quiescent drfq_quiescent,
         cpu_release drfq_cpu_release,
         set_weight drfq_set_weight,
         set_cpumask drfq_set_cpumask,

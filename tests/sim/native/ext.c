@@ -141,6 +141,7 @@ struct task_struct *machine_task_new(struct machine *m, u64 now_ns, struct task_
 
 	machine_use(m, now_ns, parent ? parent->cpu : cpu);
 	remember_task(m, p);
+	p->__state = TASK_NEW;
 	p->scx.reset_runnable_at = true;
 	p->scx.runnable_node.next = p->scx.runnable_node.prev = &p->scx.runnable_node;
 	p->flags = kthread ? PF_KTHREAD : 0;
@@ -371,8 +372,8 @@ static void leave_cpu(struct machine *m, s32 cpu)
 	struct task_struct *p = m->rqs[cpu].curr;
 
 	count_entry(m, COUNT_SWITCH);
+	p->__state = TASK_INTERRUPTIBLE;
 	dequeue_task(m, p, 0);
-	p->__state = 1;
 	set_curr(m, cpu, NULL);
 }
 
@@ -474,6 +475,9 @@ void machine_adopt_running(struct machine *m, u64 now_ns, struct task_struct *p,
 	set_curr(m, cpu, p);
 	m->rqs[cpu].idle = false;
 	cpumask_set(&m->idle_mask, cpu, false);
+	/* ops.enable, which was called when it was made, would have found it running. */
+	p->__state = 0;
+	m->ops->set_weight(p, 100);
 	if (m->ops->runnable)
 		m->ops->runnable(p, 0);
 	m->ops->running(p);

@@ -16,6 +16,10 @@
 #define EXIT_DEAD 0x10
 #define EXIT_ZOMBIE 0x20
 
+/* Values of __state. */
+#define TASK_INTERRUPTIBLE 1
+#define TASK_NEW 0x800
+
 /* A CPU. */
 struct cpu_rq {
 	struct rq kernel;

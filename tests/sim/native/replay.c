@@ -80,11 +80,12 @@ void replay_start(struct machine *m, u64 now_ns, const struct strand_call *call)
 	strand_start(m, now_ns, call);
 }
 
-void replay_dequeue(struct machine *m, u64 now_ns, struct task_struct *p)
+void replay_dequeue(struct machine *m, u64 now_ns, struct task_struct *p, bool sleeps)
 {
 	machine_use(m, now_ns, p->cpu);
 	if (!(p->scx.flags & SCX_TASK_QUEUED))
 		return;
+	p->__state = sleeps ? TASK_INTERRUPTIBLE : 0;
 	dequeue_task(m, p, 0);
 	if (m->rqs[p->cpu].curr != p)
 		return;
@@ -147,7 +148,7 @@ void replay_exit(struct machine *m, u64 now_ns, struct task_struct *p)
 
 	machine_use(m, now_ns, p->cpu);
 	p->flags |= PF_EXITING;
-	replay_dequeue(m, now_ns, p);
+	replay_dequeue(m, now_ns, p, true);
 	m->ops->disable(p);
 	m->ops->exit_task(p, &args);
 	strands_forget(m, p);

@@ -28,8 +28,8 @@ void replay_set_identity(struct machine *m, struct task_struct *p,
 void replay_adopt(struct machine *m, struct task_struct *p, s32 cpu);
 /* strand_start(). The task was last on, or comes to, the run queue that the trace tells. */
 void replay_start(struct machine *m, u64 now_ns, const struct strand_call *call);
-/* dequeue_task_scx(). */
-void replay_dequeue(struct machine *m, u64 now_ns, struct task_struct *p);
+/* dequeue_task_scx(). @sleeps: the task blocks, and does not migrate. */
+void replay_dequeue(struct machine *m, u64 now_ns, struct task_struct *p, bool sleeps);
 /* @cpu runs @p (NULL: it idles), whatever the scheduler would run. */
 void replay_force(struct machine *m, u64 now_ns, s32 cpu, struct task_struct *p);
 /* The affinity changes; that of a task that must not migrate does for now. A migration, if one

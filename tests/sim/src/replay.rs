@@ -423,9 +423,10 @@ impl Replay<'_> {
             What::Dequeue(pid, ..) if self.is_moved_by_dispatch(index, pid) => {
                 self.takes(event);
             }
-            What::Dequeue(pid, ..) => {
+            What::Dequeue(pid, _, flags, _) => {
                 let task = self.task(index, at_ns, pid);
-                self.kernel.replay_dequeue(at_ns, task);
+                let sleeps = flags & DEQUEUE_SLEEP != 0;
+                self.kernel.replay_dequeue(at_ns, task, sleeps);
                 self.forget_running(task);
             }
             What::Next(pid, on, true, start) => {

@@ -19,7 +19,7 @@ unsafe extern "C" {
     fn replay_kicks(m: *mut Machine, cpu: i32);
     fn replay_set_identity(m: *mut Machine, p: *mut Task, id: *const RawIdentity);
     fn replay_adopt(m: *mut Machine, p: *mut Task, cpu: i32);
-    fn replay_dequeue(m: *mut Machine, now_ns: u64, p: *mut Task);
+    fn replay_dequeue(m: *mut Machine, now_ns: u64, p: *mut Task, sleeps: bool);
     fn replay_force(m: *mut Machine, now_ns: u64, cpu: i32, p: *mut Task);
     fn replay_change_cpus(m: *mut Machine, now_ns: u64, p: *mut Task, allowed: *const u64);
     fn replay_requeue(m: *mut Machine, now_ns: u64, p: *mut Task);
@@ -87,11 +87,11 @@ impl Kernel {
         self.with(|m| unsafe { replay_adopt(m, p, cpu as i32) });
     }
 
-    /// `dequeue_task_scx()`.
-    pub fn replay_dequeue(&mut self, now_ns: u64, task: TaskId) {
+    /// `dequeue_task_scx()`. `sleeps`: the task blocks, and does not migrate.
+    pub fn replay_dequeue(&mut self, now_ns: u64, task: TaskId, sleeps: bool) {
         let p = self.task_pointer(task);
         // SAFETY: machine and task live.
-        self.with(|m| unsafe { replay_dequeue(m, now_ns, p) });
+        self.with(|m| unsafe { replay_dequeue(m, now_ns, p, sleeps) });
     }
 
     /// `cpu` runs `task`, or idles, whatever the scheduler decided.
