@@ -18,6 +18,8 @@ struct task_ctx {
 	u32 cgroup;
 	/* The CPU that counts it as urgent (urgent.bpf.h), plus 1; 0: none does. */
 	u32 urgent_cpu;
+	/* Not 0: the scheduler has the task. The kernel also tells of changes of others. */
+	u32 enabled;
 	/* What counts of it as active: the node index, and the weight in the low half; 0:
 	 * nothing does. The timer changes it too (throttle.bpf.h). */
 	u64 counted;

@@ -50,20 +50,24 @@ static __always_inline bool runs_ahead(const struct drfq_cpu *slot, const struct
 	return slot->ahead_pid == (u32)p->pid;
 }
 
-/* The packet of @p on the CPU of @slot ends: pays for it if it ran ahead. */
-static void ahead_end(struct drfq_cpu *slot, const struct task_struct *p)
+/* The packet of @p on the CPU of @slot, which ran ahead, ends: pays for it. */
+static __noinline void ahead_pay(struct drfq_cpu *slot, const struct task_struct *p)
 {
-	u64 used_ns;
+	u64 used_ns = p->se.sum_exec_runtime - slot->ahead_exec_ns;
 
-	if (!runs_ahead(slot, p))
-		return;
-	used_ns = p->se.sum_exec_runtime - slot->ahead_exec_ns;
 	slot->ahead_pid = 0;
 	if (slot->ahead_cause == DRFQ_AHEAD_AGENT)
 		agent_until_ns = drfq_budget_spend(agent_until_ns, scx_bpf_now(), used_ns);
 	else if (slot->ahead_cause == DRFQ_AHEAD_RESCUED)
 		slot->rescue_until_ns =
 			drfq_budget_spend(slot->rescue_until_ns, scx_bpf_now(), used_ns);
+}
+
+/* The packet of @p on the CPU of @slot ends: pays for it if it ran ahead. */
+static __always_inline void ahead_end(struct drfq_cpu *slot, const struct task_struct *p)
+{
+	if (runs_ahead(slot, p))
+		ahead_pay(slot, p);
 }
 
 /*

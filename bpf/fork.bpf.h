@@ -90,7 +90,9 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 		/* A concurrent charge of the heir may overwrite this. Then one child's
 		 * use is not charged to it, which is rare and small. */
 		h->flow.cpu_vt = drfq_later(h->flow.cpu_vt, start);
-		drfq_bound(&h->flow, conf.delta_ns);
+		start = drfq_start(&h->flow) - conf.delta_ns;
+		if (drfq_before(h->flow.mem_vt, start))
+			h->flow.mem_vt = start;
 		start = flow_bus_inherited(&t->flow, &h->flow);
 		h->flow.bus_vt = drfq_later(h->flow.bus_vt, start);
 	}

@@ -115,6 +115,7 @@ static void hold_kick_idle(bool all_idle)
 /* Holds @p: inserts it into the held queue, in order of debt, that is, of release. */
 static void hold_insert(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
+	urgent_end(t);
 	if (!(t->flags & DRFQ_TASK_HELD)) {
 		t->flags |= DRFQ_TASK_HELD;
 		t->held_since_ns = scx_bpf_now();

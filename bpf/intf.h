@@ -165,6 +165,8 @@ struct drfq_cpu {
 	u64 rescue_until_ns;
 	u32 urgent_cursor;
 	u32 reader_cursor;
+	/* The search for urgent tasks rests until then (jiffies). */
+	u64 urgent_rest_until;
 	/* Not 0: the last task came from a far queue, or was looked for there (queue.bpf.h). */
 	u32 far_turn;
 	/* Not 0: the last rescue was an urgent one, so it is the turn of the longest wait. */

@@ -339,6 +339,10 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 
 	if (!t)
 		return;
+	/* It may run uncounted if it was changed while it was about to sleep, or woke while the
+	 * kernel bypassed the scheduler. The CPU may also be about to leave a task that sleeps. */
+	if (p->scx.flags & SCX_TASK_QUEUED)
+		task_activate(t);
 	task_charge(p, t, pmu_take_bytes(slot), queue_has_waiters(cpu), false);
 	slot->charged_vtime_ns = drfq_start(&t->flow);
 	slot->charged_at_ns = scx_bpf_now();
@@ -507,7 +511,10 @@ void BPF_STRUCT_OPS(drfq_exit_task, struct task_struct *p, struct scx_exit_task_
 {
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 
-	if (t && (p->flags & PF_EXITING)) {
+	if (!t)
+		return;
+	task_leave(t);
+	if (p->flags & PF_EXITING) {
 		task_charge_last(p, t);
 		fork_return_vtime(p, t);
 	}
@@ -526,10 +533,8 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (!t)
-		return;
-	task_deactivate(t);
-	urgent_end(t);
+	if (t)
+		task_leave(t);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)

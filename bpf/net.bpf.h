@@ -24,6 +24,9 @@ struct net_socket {
 /* The kernel sends a packet to itself (skb->pkt_type). */
 #define PACKET_LOOPBACK 5
 
+/* A socket between processes of one machine (skc_family). */
+#define AF_UNIX 1
+
 /* A socket that waits for connections (skc_state). */
 #define TCP_LISTEN 10
 
@@ -167,8 +170,12 @@ int BPF_PROG(drfq_skb_socket, struct sock *sk, struct sk_buff *skb)
 static __always_inline void net_use(struct sock *sk)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	struct net_socket *s = bpf_sk_storage_get(&net_sockets, sk, 0, 0);
+	struct net_socket *s;
 
+	/* Most messages are between processes of one machine. */
+	if (sk->__sk_common.skc_family == AF_UNIX)
+		return;
+	s = bpf_sk_storage_get(&net_sockets, sk, 0, 0);
 	/* Only a socket whose packets a device has moved has an entry. */
 	if (!s || s->of_kernel)
 		return;

@@ -21,7 +21,8 @@
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
  * waits longest is found without a search. Urgent tasks may be anywhere in the list. While
- * there are any, each dispatch looks at some and goes on from there at the next one.
+ * there are any, each dispatch looks at some and goes on from there at the next one. A search
+ * that has met none that waited for long rests, for most urgent tasks soon get their turn.
  */
 #ifndef DRFQ_RESCUE_BPF_H
 #define DRFQ_RESCUE_BPF_H
@@ -54,6 +55,9 @@
 
 /* How many waiting tasks a dispatch examines at most. */
 #define RESCUE_STEPS 64
+
+/* A search for urgent tasks rests for this part of RESCUE_URGENT_NS. */
+#define RESCUE_REST_PART 8
 
 extern struct rq runqueues __ksym;
 
@@ -233,6 +237,20 @@ static __always_inline bool rescue_goes_on(struct drfq_cpu *slot, struct task_st
 	return true;
 }
 
+/* Returns the thread id of an urgent task that @cpu, of @slot, may rescue; 0: none is known. */
+static __always_inline u32 rescue_find_urgent(struct drfq_cpu *slot, s32 cpu)
+{
+	u64 jiffies = bpf_jiffies64();
+	u32 pid;
+
+	if (drfq_before(jiffies, slot->urgent_rest_until))
+		return 0;
+	pid = rescue_find(cpu, urgent_jiffies, RESCUE_URGENT, &slot->urgent_cursor);
+	if (!pid && !slot->urgent_cursor)
+		slot->urgent_rest_until = jiffies + urgent_jiffies / RESCUE_REST_PART;
+	return pid;
+}
+
 /* Returns the thread id of the task that the budget of @slot, the CPU's, allows to rescue
  * now; 0: none. */
 static __always_inline u32 rescue_choose(struct drfq_cpu *slot, s32 cpu)
@@ -247,7 +265,7 @@ static __always_inline u32 rescue_choose(struct drfq_cpu *slot, s32 cpu)
 	slot->longest_turn = 0;
 	if (pid)
 		return pid;
-	pid = rescue_find(cpu, urgent_jiffies, RESCUE_URGENT, &slot->urgent_cursor);
+	pid = rescue_find_urgent(slot, cpu);
 	slot->longest_turn = pid != 0;
 	if (!pid && drfq_budget_left(until, now, RESCUE_RESERVE_NS))
 		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, NULL);

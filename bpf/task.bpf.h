@@ -91,8 +91,16 @@ static void task_deactivate(struct task_ctx *t)
  * passes through ops.enqueue again. */
 static void task_reactivate(const struct task_struct *p, struct task_ctx *t)
 {
-	if (!p->__state)
+	if (t->enabled && !p->__state)
 		task_activate(t);
+}
+
+/* @t counts no longer, neither in its group nor as urgent. */
+static void task_leave(struct task_ctx *t)
+{
+	t->enabled = 0;
+	task_deactivate(t);
+	urgent_end(t);
 }
 
 /* Brings the effective weight up to date, before a charge. */
@@ -231,6 +239,7 @@ static u32 task_cgroup_index(struct task_struct *p)
  */
 static void task_enable(struct task_struct *p, struct task_ctx *t)
 {
+	t->enabled = 1;
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->whole_llcs = queue_whole_llcs(p->cpus_ptr);
 	task_set_weight(t, task_cgroup_index(p), task_own_weight(p, t));

@@ -96,6 +96,13 @@ void machine_renice(struct machine *m, u64 now_ns, struct task_struct *p, s32 ni
 	change_task(m, p, change_nice, &nice);
 }
 
+void machine_leave_class(struct machine *m, u64 now_ns, struct task_struct *p)
+{
+	machine_use(m, now_ns, other_cpu(m, p->cpu));
+	m->ops->disable(p);
+	p->__state = 0;
+}
+
 void machine_reap(struct task_struct *p)
 {
 	p->flags |= PF_EXITING;

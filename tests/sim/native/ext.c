@@ -158,6 +158,7 @@ struct task_struct *machine_task_new(struct machine *m, u64 now_ns, struct task_
 		scx_bpf_error("ops.init_task failed");
 	m->forking = NULL;
 	m->ops->enable(p);
+	m->ops->set_weight(p, 100);
 	return p;
 }
 
@@ -337,8 +338,8 @@ static void wake(struct machine *m, struct task_struct *p, u64 wake_flags, u64 e
 	/* select_fallback_rq(): the affinity may have changed during the sleep. */
 	if (!cpumask_has(p->cpus_ptr, p->cpu))
 		p->cpu = (s32)bpf_cpumask_first(p->cpus_ptr);
-	p->__state = 0;
 	enqueue_task(m, p, enq_flags);
+	p->__state = 0;
 	wakeup_preempt(m, p->cpu);
 }
 
@@ -346,6 +347,7 @@ void machine_wake_new(struct machine *m, u64 now_ns, struct task_struct *p)
 {
 	machine_use(m, now_ns, p->real_parent ? p->real_parent->cpu : p->cpu);
 	count_entry(m, COUNT_WAKE);
+	p->__state = 0;
 	wake(m, p, SCX_WAKE_FORK, 0);
 }
 
@@ -353,6 +355,7 @@ void machine_wake(struct machine *m, u64 now_ns, struct task_struct *p, s32 wake
 {
 	machine_use(m, now_ns, waker_cpu < 0 ? p->cpu : waker_cpu);
 	count_entry(m, COUNT_WAKE);
+	p->__state = TASK_WAKING;
 	wake(m, p, SCX_WAKE_TTWU | (sync ? SCX_WAKE_SYNC : 0), SCX_ENQ_WAKEUP);
 }
 

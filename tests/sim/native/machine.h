@@ -80,6 +80,8 @@ void machine_set_agent(struct machine *m, const struct task_struct *p);
 void machine_set_agent_stats(struct machine *m, const struct task_struct *p);
 /* The task is @nesting read sections of RCU deep. */
 void machine_set_rcu_nesting(struct machine *m, struct task_struct *p, s32 nesting);
+/* The sleeping task changes to another scheduling class, and runs there. */
+void machine_leave_class(struct machine *m, u64 now_ns, struct task_struct *p);
 /* The task has ended but for its last switch, and its parent has reaped it. */
 void machine_reap(struct task_struct *p);
 /* All threads of its process shall exit. */

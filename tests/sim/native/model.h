@@ -18,6 +18,7 @@
 
 /* Values of __state. */
 #define TASK_INTERRUPTIBLE 1
+#define TASK_WAKING 0x200
 #define TASK_NEW 0x800
 
 /* A CPU. */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks that are about to end.
+//! Tasks that are about to end, or leave for another scheduling class.
 
-use crate::kernel::{Kernel, Task, TaskId};
+use crate::kernel::{Kernel, Machine, Task, TaskId};
 
 unsafe extern "C" {
     fn machine_kill(p: *mut Task);
+    fn machine_leave_class(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn machine_reap(p: *mut Task);
 }
 
@@ -14,6 +15,13 @@ impl Kernel {
         let p = self.tasks[task];
         // SAFETY: the task lives.
         self.with(|_| unsafe { machine_kill(p) });
+    }
+
+    /// The sleeping task changes to another scheduling class, and runs there.
+    pub fn leave_class(&mut self, now_ns: u64, task: TaskId) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_leave_class(m, now_ns, p) });
     }
 
     /// The running task has ended but for its last switch, and its parent has reaped it. No

@@ -32,6 +32,8 @@ pub struct Load {
     pub held: usize,
     /// Further tasks that always want to run and may only use the last CPU.
     pub pinned: usize,
+    /// Further kernel threads, of which mostly some wait, none of them for long.
+    pub kthreads: usize,
 }
 
 impl Load {
@@ -44,6 +46,7 @@ impl Load {
             cgroups: 0,
             held: 0,
             pinned: 0,
+            kthreads: 0,
         }
     }
 }
@@ -91,6 +94,10 @@ fn specs(load: &Load) -> Vec<TaskSpec> {
         .collect();
     for i in 0..load.pinned {
         specs.push(hog(format!("pinned{i}")).allowed(CpuSet::one(load.cpus - 1)));
+    }
+    for i in 0..load.kthreads {
+        let trace = Trace::sleeper(100 * US, 10 * MS + i as u64 * US);
+        specs.push(TaskSpec::new(format!("kthread{i}"), trace).kthread());
     }
     for i in 0..load.held {
         let steps = [

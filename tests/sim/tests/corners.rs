@@ -78,6 +78,34 @@ fn a_group_that_only_sleeping_tasks_left_has_its_whole_weight_again() {
     assert_eq!(sim.kernel().account(0).weight, weight_one());
 }
 
+/// The kernel also tells of changes of tasks that it schedules otherwise. They use no share.
+#[test]
+fn a_task_of_another_class_does_not_count_in_the_group_that_it_moves_to() {
+    let run = Step::Run {
+        ns: MS,
+        bytes_per_s: 0,
+    };
+    let sleep = Step::Sleep {
+        ns: 10 * SEC,
+        dma_bytes: 0,
+    };
+    let specs = vec![
+        TaskSpec::new("hog", Trace::hog()),
+        TaskSpec::new("leaves", Trace::repeat([run, sleep])),
+    ];
+    let mut sim = Sim::new(Config::new(4), specs);
+    sim.run_until(5 * MS);
+    sim.act(|kernel, now_ns| {
+        kernel.leave_class(now_ns, 1);
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_move(now_ns, 0, group);
+        kernel.cgroup_move(now_ns, 1, group);
+        kernel.renice(now_ns, 1, 0);
+    });
+    sim.run_until(20 * MS);
+    assert_eq!(sim.kernel().account(0).weight, weight_one());
+}
+
 #[test]
 fn the_weight_of_a_merged_group_leaves_its_parent_alone() {
     let mut sim = Sim::new(Config::new(2), hogs(&[weight_one()]));

@@ -69,17 +69,26 @@ fn no_work_grows_with_the_waiting_tasks() {
     assert_flat("50 to 3000 tasks", &kinds, &small, &large);
 }
 
-/// Where tasks wait for more than 0.4 s, urgent ones are rescued. Here is none.
+/// Where tasks wait for more than 0.4 s, urgent ones are rescued. Here is none, or none that waits
+/// for long.
 #[test]
 fn no_work_grows_where_tasks_wait_for_long() {
+    for kthreads in [0, 20] {
+        no_work_grows_beside(kthreads);
+    }
+}
+
+fn no_work_grows_beside(kthreads: usize) {
     let load = |tasks| Load {
         tasks,
+        kthreads,
         ..Load::new(2, 1)
     };
     let kinds = [Kind::Calls, Kind::ListSteps, Kind::Lookups, Kind::Kfuncs];
     let small = measure(&load(20), 2 * SEC);
     let large = measure(&load(1000), 2 * SEC);
-    assert_flat("20 to 1000 tasks", &kinds, &small, &large);
+    let what = format!("20 to 1000 tasks beside {kthreads} kernel threads");
+    assert_flat(&what, &kinds, &small, &large);
 }
 
 #[test]

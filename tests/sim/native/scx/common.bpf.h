@@ -237,6 +237,7 @@ struct net_device {
 struct sock {
 	struct {
 		unsigned char skc_state;
+		unsigned short skc_family;
 	} __sk_common;
 	unsigned char sk_kern_sock;
 	/* The model's own. */
