@@ -343,7 +343,7 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 	 * kernel bypassed the scheduler. The CPU may also be about to leave a task that sleeps. */
 	if (p->scx.flags & SCX_TASK_QUEUED)
 		task_activate(t);
-	task_charge(p, t, pmu_take_bytes(slot), queue_has_waiters(cpu), false);
+	task_charge(p, t, cpu, pmu_take_bytes(slot), false, false);
 	slot->charged_vtime_ns = drfq_start(&t->flow);
 	slot->charged_at_ns = scx_bpf_now();
 	label_set(cpu, t);
@@ -374,7 +374,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	}
 	/* A packet that another one ends has already lost its place in the queue
 	 * to it: ops.dispatch took that task out of the queue before. */
-	task_charge(p, t, bytes, runnable || queue_has_waiters(cpu), !runnable);
+	task_charge(p, t, cpu, bytes, runnable, !runnable);
 	/* A running task also stops, and starts again, when the kernel changes it. */
 	if (!runnable && p->__state)
 		task_deactivate(t);

@@ -141,14 +141,22 @@ static __always_inline void task_follow_rule(const struct task_struct *p, struct
 	task_set_weight(t, t->cgroup, task_own_weight(p, t));
 }
 
+/* Returns whether a task waits for @cpu, or false where no charge of @bytes depends on it:
+ * a look at a queue costs more than the charge. */
+static __always_inline bool task_contends(s32 cpu, u64 bytes)
+{
+	return (bytes || !drfq_charges_time(drfq_conf(), flow_load(false))) &&
+	       queue_has_waiters(cpu);
+}
+
 /*
- * Charges a running packet up to now (4.1-4.4). The kernel updates sum_exec_runtime
- * before it calls ops.tick and ops.stopping. @bytes: traffic of the CPU. @waiting: a
- * task waits for the CPU. @blocks: the packet ends because the task blocks, so DMA
- * traffic waits for the blocked packet (4.5).
+ * Charges a packet that runs on @cpu up to now (4.1-4.4). The kernel updates
+ * sum_exec_runtime before it calls ops.tick and ops.stopping. @bytes: traffic of the CPU.
+ * @waiting: @p itself waits for the CPU from now on. @blocks: the packet ends because the
+ * task blocks, so DMA traffic waits for the blocked packet (4.5).
  */
-static __always_inline void task_charge(struct task_struct *p, struct task_ctx *t, u64 bytes,
-					bool waiting, bool blocks)
+static __always_inline void task_charge(struct task_struct *p, struct task_ctx *t, s32 cpu,
+					u64 bytes, bool waiting, bool blocks)
 {
 	u64 exec_ns = p->se.sum_exec_runtime;
 	u64 run_ns = exec_ns - t->exec_ns;
@@ -161,6 +169,7 @@ static __always_inline void task_charge(struct task_struct *p, struct task_ctx *
 	task_follow_rule(p, t);
 	if (limits_exist())
 		quota_charge(t->cgroup, run_ns);
+	waiting = waiting || task_contends(cpu, bytes);
 	t->last_run_ns = run_ns;
 	t->last_bus_ns = flow_charge(&t->flow, run_ns, bytes, waiting);
 	if (blocks)
