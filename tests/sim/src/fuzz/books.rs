@@ -254,7 +254,8 @@ impl Books {
     /// The first task submits a request to a stacked device. The second one passes it on.
     fn pass_on(&mut self, sim: &Sim, tasks: [TaskId; 2], page: Page, passing: Passing) {
         let [task, thread] = tasks;
-        let leads_up = (passing.clones || passing.copies) && !passing.reused;
+        let tells = passing.clones || passing.copies || passing.behind;
+        let leads_up = tells && !passing.reused;
         let dirtier = self.dirtier(page, passing.transfer);
         let payer = if leads_up && !is_kthread(sim, task) {
             Some(self.payer(task))
