@@ -70,7 +70,7 @@ enum drfq_weights {
 	X(V_PULLED, "packets that advanced V because other tasks waited behind them")              \
 	X(YIELDS, "calls of sched_yield()")                                                        \
 	X(REENQUEUED, "times a higher class took a CPU and its tasks were queued again")           \
-	X(REMOTE_UPDATES, "packets started or ended by another CPU")                               \
+	X(REMOTE_UPDATES, "packets started, charged or ended by another CPU")                      \
 	X(PMU_MULTIPLEXED, "PMU samples scaled because the kernel multiplexed the event")          \
 	X(PMU_READ_ERRORS, "PMU reads that failed")                                                \
 	X(DMA_BYTES, "bytes of block I/O requests, whoever pays")                                  \

@@ -333,7 +333,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 
 void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 {
-	s32 cpu = bpf_get_smp_processor_id();
+	s32 cpu = scx_bpf_task_cpu(p);
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct task_ctx *t = task_ctx_of(p);
 
@@ -343,7 +343,7 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 	 * kernel bypassed the scheduler. The CPU may also be about to leave a task that sleeps. */
 	if (p->scx.flags & SCX_TASK_QUEUED)
 		task_activate(t);
-	task_charge(p, t, cpu, pmu_take_bytes(slot), false, false);
+	task_charge(p, t, cpu, pmu_take_packet(slot, cpu), false, false);
 	slot->charged_vtime_ns = drfq_start(&t->flow);
 	slot->charged_at_ns = scx_bpf_now();
 	label_set(cpu, t);
@@ -361,17 +361,12 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct task_ctx *t = task_ctx_of(p);
-	u64 bytes = 0;
+	u64 bytes;
 
 	label_clear(cpu);
 	if (!t)
 		return;
-	if (cpu == bpf_get_smp_processor_id()) {
-		bytes = pmu_take_bytes(slot);
-		slot->base_valid = true;
-	} else {
-		count(DRFQ_EV_REMOTE_UPDATES);
-	}
+	bytes = pmu_take_packet(slot, cpu);
 	/* A packet that another one ends has already lost its place in the queue
 	 * to it: ops.dispatch took that task out of the queue before. */
 	task_charge(p, t, cpu, bytes, runnable, !runnable);

@@ -105,4 +105,19 @@ static __always_inline u64 pmu_take_bytes(struct drfq_cpu *slot)
 	return pmu_nr_events ? pmu_take_counted(slot) : 0;
 }
 
+/*
+ * Returns the bytes of the packet that runs on @cpu, with @slot, since the base (pmu_take_bytes()).
+ * Another CPU cannot read the counter: it ends a packet when the kernel changes the task, and
+ * charges one when the tick of @cpu rests (nohz_full). The base stays, so nothing is lost.
+ */
+static __always_inline u64 pmu_take_packet(struct drfq_cpu *slot, s32 cpu)
+{
+	if (cpu != bpf_get_smp_processor_id()) {
+		count(DRFQ_EV_REMOTE_UPDATES);
+		return 0;
+	}
+	slot->base_valid = true;
+	return pmu_take_bytes(slot);
+}
+
 #endif /* DRFQ_PMU_BPF_H */

@@ -570,12 +570,12 @@ struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu)
 	return next;
 }
 
-/* task_tick_scx(). */
-void machine_tick(struct machine *m, u64 now_ns, s32 cpu)
+/* task_tick_scx(). sched_tick_remote() runs it from another CPU. */
+void machine_tick(struct machine *m, u64 now_ns, s32 from, s32 cpu)
 {
 	struct cpu_rq *rq = &m->rqs[cpu];
 
-	machine_use(m, now_ns, cpu);
+	machine_use(m, now_ns, from);
 	if (!rq->curr)
 		return;
 	count_entry(m, COUNT_TICK);

@@ -60,7 +60,7 @@ void machine_yield(struct machine *m, u64 now_ns, s32 cpu);
 
 /* __schedule(): returns the task that runs on @cpu from now on, NULL if none. */
 struct task_struct *machine_schedule(struct machine *m, u64 now_ns, s32 cpu);
-void machine_tick(struct machine *m, u64 now_ns, s32 cpu);
+void machine_tick(struct machine *m, u64 now_ns, s32 from, s32 cpu);
 /* A task of a higher class takes @cpu, which idles or runs a task of ours; it gives the CPU back.
  * The caller then schedules @cpu. */
 void machine_take_cpu(struct machine *m, u64 now_ns, s32 cpu);

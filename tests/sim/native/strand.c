@@ -46,7 +46,7 @@ static void run_path(struct machine *m, struct strand *s)
 		s->result = number_of(machine_schedule(m, m->now_ns, call->cpu));
 		break;
 	case STRAND_TICK:
-		machine_tick(m, m->now_ns, call->cpu);
+		machine_tick(m, m->now_ns, call->cpu, call->cpu);
 		break;
 	case STRAND_UPDATE_IDLE:
 		set_idle(m, call->cpu, call->flags);

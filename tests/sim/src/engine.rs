@@ -334,7 +334,7 @@ impl Sim {
 
     fn tick(&mut self, cpu: usize) {
         self.account(cpu);
-        self.kernel.tick(self.now_ns, cpu);
+        self.kernel.tick(self.now_ns, cpu, cpu);
     }
 
     pub(crate) fn waits(&mut self, task: TaskId, woken: bool) {

@@ -100,7 +100,7 @@ unsafe extern "C" {
     fn machine_schedule(m: *mut Machine, now_ns: u64, cpu: i32) -> *mut Task;
     fn machine_take_cpu(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_give_cpu(m: *mut Machine, cpu: i32);
-    fn machine_tick(m: *mut Machine, now_ns: u64, cpu: i32);
+    fn machine_tick(m: *mut Machine, now_ns: u64, from: i32, cpu: i32);
     fn machine_update_curr(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_slice_left_ns(m: *const Machine, cpu: i32) -> u64;
     fn machine_set_affinity(m: *mut Machine, now_ns: u64, p: *mut Task, allowed: *const u64);
@@ -394,10 +394,10 @@ impl Kernel {
         self.with(|m| unsafe { machine_give_cpu(m, cpu as i32) });
     }
 
-    /// The tick of `cpu`.
-    pub fn tick(&mut self, now_ns: u64, cpu: usize) {
+    /// The tick of `cpu`, on the CPU `from`: another one if the tick of `cpu` rests (`nohz_full`).
+    pub fn tick(&mut self, now_ns: u64, from: usize, cpu: usize) {
         // SAFETY: the machine lives.
-        self.with(|m| unsafe { machine_tick(m, now_ns, cpu as i32) });
+        self.with(|m| unsafe { machine_tick(m, now_ns, from as i32, cpu as i32) });
     }
 
     /// Brings the times of the running task of `cpu` up to now.

@@ -153,10 +153,10 @@ fn traffic_from_before_the_load_is_charged_to_no_task() {
     kernel.count_traffic(0, 1 << 40);
     let task = kernel.task_new(0, None, CpuSet::ALL, 0, false);
     kernel.adopt_running(0, task, 0);
-    kernel.tick(4 * MS, 0);
+    kernel.tick(4 * MS, 0, 0);
     assert_eq!(kernel.account(task).bytes, 0);
     kernel.count_traffic(0, 1000);
-    kernel.tick(8 * MS, 0);
+    kernel.tick(8 * MS, 0, 0);
     assert_eq!(kernel.account(task).bytes, 1000);
 }
 
@@ -222,4 +222,29 @@ fn a_reaped_task_runs_on_another_cpu_than_the_one_that_a_higher_class_takes() {
     let other = 1 - first;
     assert!(kernel.take_rescheds().contains(&other), "nothing wakes it");
     assert_eq!(kernel.schedule(MS, other), Some(task));
+}
+
+/// What a CPU counts is what its own task moves, whoever runs the tick (`sched_tick_remote()`).
+#[test]
+fn a_tick_from_another_cpu_charges_no_traffic_of_that_cpu() {
+    let stream = |cpu, bytes_per_s| {
+        TaskSpec::new("stream", Trace::memory_hog(bytes_per_s)).allowed(CpuSet::one(cpu))
+    };
+    let specs = vec![stream(0, MEM / 2), stream(1, MEM / 10)];
+    let mut sim = Sim::new(Config::new(2).memory(MEM), specs);
+    for step in 1..100 {
+        // Between two ticks, so that each CPU has counted something.
+        sim.run_until((4 * step + 2) * MS);
+        sim.act(|kernel, now_ns| kernel.tick(now_ns, 0, 1));
+    }
+    let report = sim.run_until(400 * MS + MS);
+    for (task, moved) in report.tasks.iter().enumerate() {
+        let charged = sim.kernel().account(task).bytes;
+        let open = moved.bytes / 100;
+        assert!(
+            charged.abs_diff(moved.bytes) <= open,
+            "task {task}: {charged} charged, {} moved",
+            moved.bytes
+        );
+    }
 }

@@ -30,7 +30,7 @@ fn two_cpus() -> Kernel {
     kernel.task_new(BEGIN, None, CpuSet::ALL, 1, false);
     kernel.wake_new(BEGIN, WAITS);
     // The first tick starts the traffic counter.
-    kernel.tick(BEGIN, 0);
+    kernel.tick(BEGIN, 0, 0);
     assert_eq!(kernel.place(WAITS), Place::Queued);
     kernel
 }
@@ -39,7 +39,7 @@ fn two_cpus() -> Kernel {
 fn charged_at_tick(kernel: &mut Kernel) -> u64 {
     let before_ns = kernel.account(STREAM).start_ns;
     kernel.count_traffic(0, MOVED);
-    kernel.tick(NOW, 0);
+    kernel.tick(NOW, 0, 0);
     kernel.account(STREAM).start_ns - before_ns
 }
 
@@ -78,7 +78,7 @@ fn empty_points(end_packet: fn(&mut Kernel)) -> usize {
 
 #[test]
 fn traffic_is_charged_while_another_cpu_ends_a_slice_in_favour_of_the_only_waiting_task() {
-    assert!(empty_points(|kernel| kernel.tick(NOW, 1)) > 2);
+    assert!(empty_points(|kernel| kernel.tick(NOW, 1, 1)) > 2);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn traffic_is_charged_while_a_task_on_another_cpu_yields_to_the_only_waiting_one
 #[test]
 fn traffic_is_not_charged_once_the_task_of_an_exchange_runs_again_and_none_waits() {
     let mut kernel = two_cpus();
-    exchange(&mut kernel, |kernel| kernel.tick(NOW, 1), usize::MAX);
+    exchange(&mut kernel, |kernel| kernel.tick(NOW, 1, 1), usize::MAX);
     kernel.block(NOW, 1);
     assert_eq!(kernel.schedule(NOW, 1), Some(RUNS));
     assert!(charged_at_tick(&mut kernel) < MOVED);
