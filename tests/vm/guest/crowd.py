@@ -89,9 +89,10 @@ def ask(agent):
     begin = time.monotonic()
     try:
         events = stats(ANSWER_S)["system"]
-    except OSError as error:
+    except (OSError, ValueError) as error:
         events = {}
-        print(f"no answer ({error}): {threads(agent.pid)}", flush=True)
+        said = threads(agent.pid) if agent.poll() is None else f"it has ended with status {agent.returncode}"
+        print(f"no answer ({error}): {said}", flush=True)
     return events, time.monotonic() - begin
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # 40 min of 4,100 threads and many other loads on four CPUs, on a host that two other processes keep busy: no stall and
 # no event of the watchdog. EEVDF's stalls in 10 min of the same load stand beside it.
-# It has not run through yet.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 load=()
