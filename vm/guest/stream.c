@@ -10,7 +10,7 @@
 //   -k  working set in KiB (default 16384); a copy splits it between source and destination
 //   -w  warm-up passes before the time starts (default 1)
 //   -m  the most that each stream moves in a second of its time, 10^6 bytes as it counts them
-//       (default: no limit). It waits after every few lines, without a read or write.
+//       (default: no limit). It waits after every 4 KiB, without a read or write.
 //   -r  small pages, touched in random order. Their place among the DRAM's banks is then an average
 //       over many pages, as on a system that has run for a while.
 //   -t  the first stream writes ground truth when its time starts and ends
@@ -35,7 +35,7 @@
 
 // The clock is read after this many words, and more often where a rate is kept, so that the traffic
 // is even.
-enum { MEBI = 1 << 20, WORDS_PER_STEP = 4096, WORDS_PER_PACED_STEP = 64, WORDS_PER_LINE = 8 };
+enum { MEBI = 1 << 20, WORDS_PER_STEP = 4096, WORDS_PER_PACED_STEP = 512, WORDS_PER_LINE = 8 };
 
 struct options {
   double seconds;
