@@ -2,13 +2,15 @@
 // Runs memory streams on chosen CPUs at the same time, one process each (mbw runs a single one).
 // Prints one line of JSON per stream with the bytes that it moved.
 //
-//   stream [-s SECONDS] [-k KIB] [-w PASSES] [-r] [-t] OP@CPU[@RESCTRL GROUP] ...
+//   stream [-s SECONDS] [-k KIB] [-w PASSES] [-m MB/S] [-r] [-t] OP@CPU[@RESCTRL GROUP] ...
 //
 //   OP  copy, read, write, nt (writes with non-temporal stores), chase (each read waits for the one
 //       before), or spin (no memory)
 //   -s  seconds of the monotonic clock (default 0.2)
 //   -k  working set in KiB (default 16384); a copy splits it between source and destination
 //   -w  warm-up passes before the time starts (default 1)
+//   -m  the most that each stream moves in a second of its time, 10^6 bytes as it counts them
+//       (default: no limit). It waits after every 4 KiB, without a read or write.
 //   -r  small pages, touched in random order. Their place among the DRAM's banks is then an average
 //       over many pages, as on a system that has run for a while.
 //   -t  the first stream writes ground truth when its time starts and ends
@@ -31,11 +33,13 @@
 
 #include "plugin_call.h"
 
-// The clock is read after this many words.
-enum { MEBI = 1 << 20, WORDS_PER_STEP = 4096, WORDS_PER_LINE = 8 };
+// The clock is read after this many words, and more often where a rate is kept, so that the traffic
+// is even.
+enum { MEBI = 1 << 20, WORDS_PER_STEP = 4096, WORDS_PER_PACED_STEP = 512, WORDS_PER_LINE = 8 };
 
 struct options {
   double seconds;
+  double bytes_per_s;  // 0: no limit
   size_t bytes;
   unsigned warm_up;
   int scattered, ground_truth;
@@ -187,7 +191,8 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
   if (group != NULL) join(group);
   const size_t bytes = strcmp(op, "copy") == 0 ? o->bytes / 2 : o->bytes;
   const size_t words = bytes / sizeof(uint64_t),
-               step = words < WORDS_PER_STEP ? words : WORDS_PER_STEP;
+               most = o->bytes_per_s > 0 ? WORDS_PER_PACED_STEP : WORDS_PER_STEP,
+               step = words < most ? words : most;
   uint64_t seed = (uint64_t)cpu + 1, *random = o->scattered ? &seed : NULL;
   uint64_t *a = memory(bytes, random), *b = memory(bytes, random), moved = 0;
   if (strcmp(op, "chase") == 0) link_lines(b, words, &seed);
@@ -200,6 +205,8 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
   for (size_t i = 0; end - begin < o->seconds; end = now()) {
     moved += work(op, a, b, i, step);
     i = i + 2 * step <= words ? i + step : 0;
+    while (o->bytes_per_s > 0 && (now() - begin) * o->bytes_per_s < (double)moved)
+      __builtin_ia32_pause();
   }
   if (o->ground_truth) request_ground_truth();
   printf("{\"op\":\"%s\",\"cpu\":%d,\"bytes\":%llu,\"seconds\":%.9f,\"bytes_per_ns\":%.6f}\n", op,
@@ -209,13 +216,15 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
 
 int main(int argc, char **argv) {
   struct options o = {.seconds = 0.2, .bytes = 16 * MEBI, .warm_up = 1};
-  for (int c; (c = getopt(argc, argv, "s:k:w:rt")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "s:k:w:m:rt")) != -1;) {
     if (c == 's')
       o.seconds = atof(optarg);
     else if (c == 'k')
       o.bytes = (size_t)atol(optarg) * 1024;
     else if (c == 'w')
       o.warm_up = (unsigned)atoi(optarg);
+    else if (c == 'm')
+      o.bytes_per_s = 1e6 * atof(optarg);
     else if (c == 'r')
       o.scattered = 1;
     else if (c == 't')

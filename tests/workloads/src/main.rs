@@ -5,8 +5,10 @@
 //! then writes a report (`--json`). SIGUSR1 begins the measured part: latencies
 //! recorded before it are forgotten. A load dies with its parent.
 
+mod chase;
 mod clock;
 mod copy;
+mod cycle;
 mod dma;
 mod faults;
 mod fdtd;
@@ -23,6 +25,7 @@ mod sleeper;
 mod steps;
 
 use anyhow::{Context, Result, bail};
+use chase::Chase;
 use clap::{Args, Parser, Subcommand};
 use faults::Pace;
 use report::Report;
@@ -134,6 +137,13 @@ enum Load {
         #[command(flatten)]
         steps: Steps,
     },
+    /// Chase pointers: each read waits for the one before.
+    Chase {
+        #[command(flatten)]
+        chase: Chase,
+        #[command(flatten)]
+        steps: Steps,
+    },
     /// Simulate electromagnetic waves in a box by Yee's scheme, like 459.GemsFDTD.
     Fdtd {
         /// Nodes per edge of the box.
@@ -211,6 +221,7 @@ impl Load {
             Load::Copy { .. } => "copy",
             Load::Requests(_) => "requests",
             Load::Lbm { .. } => "lbm",
+            Load::Chase { .. } => "chase",
             Load::Fdtd { .. } => "fdtd",
         }
     }
@@ -257,6 +268,7 @@ impl Load {
                 planes,
                 steps,
             } => lbm::run(report, *side as usize, *planes as usize, *steps)?,
+            Load::Chase { chase, steps } => chase::run(report, *chase, *steps)?,
             Load::Fdtd { side, steps } => fdtd::run(report, *side as usize, *steps)?,
         }
         Ok(())
