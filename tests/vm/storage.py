@@ -2,7 +2,7 @@
 """Judges what tests/vm/guest/storage.py measured, by the machine's own account and the disk's log.
 
 storage.py verify MEASURED LOG      every byte that fio moved is in the log
-storage.py rates LOG LOG            the disk's rates on an idle and on a busy host
+storage.py rates LOG HOSTS          the disk's rates while the host was idle and while it was busy
 storage.py charge MEASURED TRUTH ROWS COMMIT DATE
                                     what the scheduler charged, and what the disk moved; writes rows of docs/results
 storage.py shares TRUTH ROWS COMMIT DATE
@@ -11,6 +11,7 @@ storage.py shares TRUTH ROWS COMMIT DATE
 
 import csv
 import json
+import math
 import statistics
 import sys
 from pathlib import Path
@@ -43,6 +44,10 @@ WINDOWS = 5
 RATE_LIMIT_PCT = 1
 TAIL_LIMIT_PCT = 2
 PHASES = 6
+# Reads at each end of a phase that do not count, the greatest depth; and the fewest that a stretch of time needs.
+EDGE = 64
+STRETCH_READS = 20
+STRETCHES = 2
 
 
 def lines(path):
@@ -74,30 +79,59 @@ def verify(measured, log_file):
 
 
 def phases(rows):
-    """Reads, split where the disk had no command for 20 ms."""
+    """Reads, split where the disk had no command for 20 ms, without those of a phase's edges."""
     out, last = [], None
     for row in sorted((row for row in rows if row["opcode"] == READ), key=lambda row: int(row["started_ps"])):
         if last is None or int(row["started_ps"]) - last > 20e9:
             out.append([])
         out[-1].append(row)
         last = max(last or 0, int(row["due_ps"]))
-    return [phase for phase in out if len(phase) >= 60]
+    return [phase[EDGE:-EDGE] for phase in out if len(phase) > 3 * EDGE]
 
 
-def rate(rows):
-    begin = min(int(row["started_ps"]) for row in rows)
-    end = max(int(row["due_ps"]) for row in rows)
-    return moved(rows, READ) * 1e6 / (end - begin)
+def stretches(phase, switches):
+    """Reads of a phase in a row that ended while the host was idle, or busy: two lists of lists.
+
+    `switches`: the line of the log at which the host was idle or busy from then on.
+    """
+    found = {"idle": [], "busy": []}
+    phase = sorted(phase, key=lambda row: row["line"])
+    for (begin, host), (end, _) in zip(switches, [*switches[1:], (math.inf, "")], strict=True):
+        stretch = [row for row in phase if begin < row["line"] <= end]
+        if len(stretch) >= STRETCH_READS:
+            found[host].append(stretch)
+    return found["idle"], found["busy"]
 
 
-def rates(first, second):
-    idle, busy = phases(log(first)), phases(log(second))
-    assert len(idle) == len(busy) == PHASES, (len(idle), len(busy))
+def rate(parts):
+    """MB/s of stretches."""
+    size = time = 0
+    for rows in parts:
+        ends = sorted((int(row["due_ps"]), int(row["bytes"])) for row in rows)
+        size += sum(size for _, size in ends[1:])
+        time += ends[-1][0] - ends[0][0]
+    return size * 1e6 / time
+
+
+def wait_us(parts):
+    return [(int(row["due_ps"]) - int(row["started_ps"])) / 1e6 for rows in parts for row in rows]
+
+
+def rates(log_file, hosts_file):
+    rows = log(log_file)
+    for number, row in enumerate(rows):
+        row["line"] = number + 2
+    with open(hosts_file, encoding="ascii", newline="") as file:
+        switches = [(int(line), host) for line, host in csv.reader(file)]
+    found_phases = phases(rows)
+    assert len(found_phases) == PHASES, len(found_phases)
     failed = []
-    for a, b in zip(idle, busy, strict=True):
-        waits = [[(int(r["due_ps"]) - int(r["started_ps"])) / 1e6 for r in rows] for rows in (a, b)]
+    for phase in found_phases:
+        idle, busy = stretches(phase, switches)
+        assert min(len(idle), len(busy)) >= STRETCHES, f"a phase has {len(idle)} idle and {len(busy)} busy stretches"
+        waits = [wait_us(parts) for parts in (idle, busy)]
         found = {
-            "rate": (RATE_LIMIT_PCT, rate(a), rate(b)),
+            "rate": (RATE_LIMIT_PCT, rate(idle), rate(busy)),
             "median": (RATE_LIMIT_PCT, *map(statistics.median, waits)),
             "p99": (TAIL_LIMIT_PCT, *(statistics.quantiles(one, n=100)[98] for one in waits)),
         }
@@ -106,8 +140,9 @@ def rates(first, second):
             error = 100 * (on_busy / on_idle - 1)
             shown.append(f"{what} {on_idle:.3f}, busy {error:+.3f} %")
             if abs(error) > limit:
-                failed.append(f"{what} of reads of {a[0]['bytes']}: {error:+.2f} %")
-        print(f"{len(a)} reads of {a[0]['bytes']} (MB/s, us): {'; '.join(shown)}")
+                failed.append(f"{what} of reads of {phase[0]['bytes']}: {error:+.2f} %")
+        count = f"{len(waits[0])} reads in {len(idle)} stretches, busy {len(waits[1])} in {len(busy)}"
+        print(f"{phase[0]['bytes']} bytes, {count} (MB/s, us): {'; '.join(shown)}")
     assert not failed, failed
 
 

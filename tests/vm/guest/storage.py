@@ -22,15 +22,16 @@ from scheduler import PATIENCE_S, report_windows, start, stats, wait
 DISK = "/dev/nvme0n1"
 DONE = Path("/run/drfq-done")
 MIB = 1 << 20
-# Order, block size, depth and total of each phase of `rates`.
+# Order, block size and depth of each phase of `rates`.
 RATES = (
-    ("randread", "4k", 1, "1M"),
-    ("randread", "4k", 32, "4M"),
-    ("randread", "4k", 64, "4M"),
-    ("read", "16k", 1, "4M"),
-    ("read", "16k", 64, "8M"),
-    ("read", "128k", 4, "16M"),
+    ("randread", "4k", 1),
+    ("randread", "4k", 32),
+    ("randread", "4k", 64),
+    ("read", "16k", 1),
+    ("read", "16k", 64),
+    ("read", "128k", 4),
 )
+RATES_S = 6
 # Name and fio's options of each way to read or write.
 PATHS = (
     ("direct", ("--ioengine=psync", "--direct=1", "--rw=read")),
@@ -75,9 +76,9 @@ def verify():
 
 
 def rates():
-    for order, block, depth, total in RATES:
-        options = ("--direct=1", "--ioengine=libaio", f"--iodepth={depth}", f"--bs={block}", f"--size={total}")
-        fio("rates", f"--rw={order}", "--randrepeat=1", *options)
+    for order, block, depth in RATES:
+        options = ("--direct=1", "--ioengine=libaio", f"--iodepth={depth}", f"--bs={block}", "--size=32M")
+        fio("rates", f"--rw={order}", "--randrepeat=1", "--time_based", f"--runtime={RATES_S}", *options)
 
 
 def charged(tasks, before):
