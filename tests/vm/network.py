@@ -4,12 +4,12 @@
 network.py MEASURED KERNEL [ROWS COMMIT DATE]    writes rows of docs/results, if it is told where
 """
 
-import json
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
+from measurements.json_lines import json_lines
 from measurements.rows import median_row, write_rows
 
 # Of what the cards moved, at most.
@@ -29,8 +29,7 @@ def judge(row):
 def main():
     measured, kernel, *to = sys.argv[1:]
     rows, failed = [], []
-    with open(measured, encoding="utf-8") as file:
-        found = [json.loads(line) for line in file if line.startswith("{")]
+    found = json_lines(measured)
     assert len(found) == 9, f"{len(found)} cases"
     *crossing, loopback = found
     # The neighbour discovery of the kernel is all that crosses the cable meanwhile.

@@ -8,7 +8,6 @@ sets.py report SETS DIR ROWS COMMIT DATE    prints the figures, and writes rows 
 SETS is tools/sets.toml. DIR has NAME.json and NAME.truth of each boot NAME.
 """
 
-import json
 import statistics
 import sys
 import tomllib
@@ -17,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import resctrl
+from measurements.json_lines import json_lines
 from measurements.rows import COLUMNS, Row, median_row, write_rows
 
 # m of the machine `disk` (bytes/ns), and its CPUs.
@@ -36,13 +36,6 @@ TIMED = ("lbm", "fdtd", "mcf")
 ALLOWED = 1.03
 
 
-def json_lines(path):
-    if not path.exists():
-        return []
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.startswith("{")]
-
-
 def moved(truth):
     """(bytes by the CPUs, bytes by the disk) since the line before."""
     cores = sum(core["read_bytes"] + core["write_bytes"] for core in truth["cores"])
@@ -51,7 +44,8 @@ def moved(truth):
 
 def runs(directory, boot):
     """Each run of a boot: what it is, and its looks, each with its line of ground truth."""
-    looks, truth = json_lines(directory / f"{boot}.json"), json_lines(directory / f"{boot}.truth")
+    files = directory / f"{boot}.json", directory / f"{boot}.truth"
+    looks, truth = (json_lines(path) if path.exists() else [] for path in files)
     assert len(truth) >= len(looks), f"{boot}: {len(looks)} looks, {len(truth)} lines of ground truth"
     found = []
     for look, line in zip(looks, truth):

@@ -10,7 +10,6 @@ storage.py shares TRUTH ROWS COMMIT DATE
 """
 
 import csv
-import json
 import math
 import statistics
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
+from measurements.json_lines import json_lines
 from measurements.rows import median_row, write_rows
 
 WRITE, READ = "1", "2"
@@ -50,11 +50,6 @@ STRETCH_READS = 20
 STRETCHES = 2
 
 
-def lines(path):
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.startswith("{")]
-
-
 def log(path):
     with open(path, encoding="ascii", newline="") as file:
         return list(csv.DictReader(file))
@@ -65,7 +60,7 @@ def moved(rows, opcode):
 
 
 def verify(measured, log_file):
-    (fio,), rows = lines(measured), log(log_file)
+    (fio,), rows = json_lines(measured), log(log_file)
     assert all(row["status"] == "0" for row in rows), [row for row in rows if row["status"] != "0"][:3]
     late = [int(row["signalled_ps"]) - int(row["due_ps"]) for row in rows]
     print(
@@ -181,7 +176,7 @@ def judge_buffered(row, moved_):
 
 def charge(measured, truth, rows_file, commit, date):
     # Each path has two lines of ground truth; the second covers the path.
-    rows, devices = lines(measured), [line["device"] for line in lines(truth)[1::2]]
+    rows, devices = json_lines(measured), [line["device"] for line in json_lines(truth)[1::2]]
     failed, errors = [], {}
     for row, device in zip(rows, devices, strict=False):
         moved_ = device["to_memory_bytes"] + device["from_memory_bytes"] + ADMIN_BYTES.get(row["path"], 0)
@@ -210,7 +205,7 @@ def core_bytes(line, core):
 
 
 def shares(truth, rows_file, commit, date):
-    found, rows = lines(truth), []
+    found, rows = json_lines(truth), []
     assert len(found) >= (len(WEIGHTS) + 1) * (WINDOWS + 1), f"{len(found)} lines of ground truth"
     for mbw, reader in (*WEIGHTS, (1, 0)):
         windows, found = found[1 : WINDOWS + 1], found[WINDOWS + 1 :]

@@ -9,13 +9,13 @@ victims.py report DIR ROWS COMMIT DATE   prints the figures, and writes rows of 
 DIR has NAME.json and NAME.truth of each boot NAME.
 """
 
-import json
 import statistics
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
+from measurements.json_lines import json_lines
 from measurements.rows import COLUMNS, Row, write_rows
 
 # The boots, and what their variants are called. The reference comes before those that are held against it.
@@ -31,13 +31,6 @@ TITLES = {"chase": "a pointer chaser", "lbm": "lbm"}
 ALLOWED = 1.03
 
 
-def json_lines(path):
-    if not path.exists():
-        return []
-    with open(path, encoding="utf-8") as file:
-        return [json.loads(line) for line in file if line.startswith("{")]
-
-
 def rates(look, line):
     """Bytes/ns of all tasks, and of a hog."""
     late = line["interval_ns"] / look["measured_ns"] - 1
@@ -51,7 +44,8 @@ def rates(look, line):
 
 def measured(directory, boot):
     """The runs of a boot by case (victim, hogs): time (ns), bytes/ns of all tasks and of a hog, and the limit."""
-    looks, truth = json_lines(directory / f"{boot}.json"), json_lines(directory / f"{boot}.truth")
+    files = directory / f"{boot}.json", directory / f"{boot}.truth"
+    looks, truth = (json_lines(path) if path.exists() else [] for path in files)
     assert len(truth) >= len(looks), f"{boot}: {len(looks)} looks, {len(truth)} lines of ground truth"
     found = {}
     for look, line in zip(looks, truth):
