@@ -3,7 +3,7 @@
 # turns within one boot, for rates also depend on where the guest's pages lie, which differs between boots.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-turn_s=2
+turn_s=1
 rm -f "$out/log.csv" "$out/hosts.csv"
 vm --machine disk --storage-log "$out/log.csv" -- python3 -B tests/vm/guest/storage.py rates &
 machine=$!
