@@ -240,7 +240,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		if (hold_overdue())
 			hold_release_overdue();
 	}
-	if (runnable && rescue_goes_on(slot, prev))
+	if (runnable && rescue_goes_on(slot, cpu, prev))
 		return;
 	if (prev)
 		ahead_end(slot, prev);

@@ -14,9 +14,11 @@
  * any task after RESCUE_ALWAYS_NS, before the watchdog acts, and a reader of RCU after
  * RESCUE_READER_NS, before RCU reports a stall. The kernel ends the scheduler for either.
  *
- * A task that the budget rescued and that is in a read section of RCU when its packet ends
- * goes on, for RESCUE_SECTION_NS at most. A section that copies a huge page takes many
- * packets, and the task would wait after each of them.
+ * A rescued task that is in a read section of RCU when its packet ends goes on, for
+ * RESCUE_SECTION_NS at most. A section that copies a huge page takes many packets, and the
+ * task would wait after each of them. Without a budget it would wait RESCUE_READER_NS, and
+ * RCU would report a stall after the fourth packet. There it goes on as long as no other task
+ * has waited for RESCUE_LATE_NS.
  *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
@@ -31,7 +33,7 @@
  * hold counts. So a hold and the wait that follows it last half a second, with a margin. */
 #define RESCUE_URGENT_NS 400000000ULL
 
-/* Longer waits are counted (wall clock, ns). */
+/* Longer waits are counted, and come before long read sections (wall clock, ns). */
 #define RESCUE_LATE_NS 10000000000ULL
 
 /* How long any task waits before it is rescued without a budget (wall clock, ns): half of
@@ -221,13 +223,16 @@ static __noinline bool rescue_task(s32 cpu, u32 pid, enum drfq_ahead cause)
 	return moved;
 }
 
-/* Called by ops.dispatch: returns whether @prev, the running task of @slot, goes on, and
- * gives it another slice then. */
-static __always_inline bool rescue_goes_on(struct drfq_cpu *slot, struct task_struct *prev)
+/* Called by ops.dispatch of @cpu, of @slot: returns whether @prev, its running task, goes on,
+ * and gives it another slice then. */
+static __always_inline bool rescue_goes_on(struct drfq_cpu *slot, s32 cpu, struct task_struct *prev)
 {
-	if (!runs_ahead(slot, prev) || slot->ahead_cause != DRFQ_AHEAD_RESCUED)
+	if (!runs_ahead(slot, prev) || slot->ahead_cause == DRFQ_AHEAD_AGENT)
 		return false;
 	if (!task_reads_rcu(prev))
+		return false;
+	/* What others may lose here has no budget. */
+	if (slot->ahead_cause == DRFQ_AHEAD_WITHOUT_BUDGET && longest_wait(cpu) >= late_jiffies)
 		return false;
 	/* A packet that a wake-up ends goes on, too. */
 	if (prev->se.sum_exec_runtime - slot->ahead_exec_ns >= RESCUE_SECTION_NS)

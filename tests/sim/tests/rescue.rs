@@ -205,6 +205,22 @@ fn a_long_read_section_ends_soon() {
     assert!(used_ns < most_ns, "{} us", used_ns / US);
 }
 
+/// Among a hundred readers, the budget is for one section of 40 ms in a second. RCU reports a
+/// stall after 21 s.
+#[test]
+fn a_long_read_section_ends_before_a_stall_where_the_budget_is_used_up() {
+    let mut sim = Sim::new(Config::new(1), hogs(&vec![weight_one(); 2000]));
+    let before = sim.run_until(SEC);
+    for reader in (0..2000).step_by(20) {
+        sim.kernel().set_rcu_reader(reader, true);
+    }
+    let report = sim.run_until(20 * SEC);
+    for reader in (0..2000).step_by(20) {
+        let used_ns = report.tasks[reader].cpu_ns - before.tasks[reader].cpu_ns;
+        assert!(used_ns >= 40 * MS, "{} ms", used_ns / MS);
+    }
+}
+
 #[test]
 fn a_kernel_thread_runs_within_a_second() {
     for hogs_per_cpu in [4, 400, 2000] {
