@@ -25,6 +25,10 @@ use super::{
 /// AMD's unit of bandwidth (bytes per second).
 const EIGHTH_GB: f64 = 125e6;
 
+/// The most entities that are monitored, whatever the hardware has. Each costs a read of a
+/// counter per period and domain. Only entities with 1 % of the traffic, or 2 % of a CPU, matter.
+const ROOM_MAX: usize = 128;
+
 /// An entity's MON group.
 struct Monitored {
     mon: Mon,
@@ -263,7 +267,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     }
 
     fn room(&self) -> usize {
-        self.room
+        self.room.min(ROOM_MAX)
     }
 
     fn monitor(&mut self, id: GroupId) -> bool {

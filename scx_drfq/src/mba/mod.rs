@@ -66,10 +66,6 @@ const LOOK_PERIODS: u64 = 5;
 /// Other programs' changes are looked for once in this many periods.
 const AUDIT_PERIODS: u64 = 4 * LOOK_PERIODS;
 
-/// The most groups that are monitored. Each costs a read of a counter per period. There are as
-/// many paces.
-const GROUPS_MAX: usize = 31;
-
 /// A loop that is ready to run.
 pub struct Loop<'a> {
     throttle: Box<dyn Throttle + Send + 'a>,
@@ -355,8 +351,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             &self.hierarchy,
         );
         let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
-        let room = self.throttle.room().min(GROUPS_MAX);
-        let chosen = entities::choose(&usages, &monitored, room);
+        let chosen = entities::choose(&usages, &monitored, self.throttle.room());
         for key in monitored.difference(&chosen) {
             if let Some(member) = self.members.remove(key) {
                 self.throttle.forget(member.id);

@@ -239,6 +239,10 @@ impl<S: Scheduler> Throttle for Paces<S> {
     }
 
     fn nr_classes(&self) -> usize {
+        self.room()
+    }
+
+    fn room(&self) -> usize {
         DRFQ_PACES as usize - 1
     }
 

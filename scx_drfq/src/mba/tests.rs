@@ -263,6 +263,17 @@ fn a_class_gets_one_of_few_monitoring_ids() {
 }
 
 #[test]
+fn hardware_with_many_monitoring_ids_monitors_as_many_entities() {
+    // The default group has one, and each of seven classes.
+    for (ids, expected) in [(80, 72), (1000, 128)] {
+        let kernel = FakeKernel::new(shape(8, ids));
+        let mut machine = Machine::new(&kernel, 150);
+        machine.run(4);
+        assert_eq!(monitored(&machine).len(), expected);
+    }
+}
+
+#[test]
 fn heavy_entities_take_the_monitoring_ids_of_light_ones() {
     let kernel = FakeKernel::new(shape(8, 4));
     let mut machine = Machine::new(&kernel, 4);

@@ -27,9 +27,7 @@ pub trait Throttle {
     fn nr_classes(&self) -> usize;
 
     /// The most entities that can be monitored at once.
-    fn room(&self) -> usize {
-        usize::MAX
-    }
+    fn room(&self) -> usize;
 
     /// Starts to monitor an entity. Returns whether it could.
     fn monitor(&mut self, id: GroupId) -> bool;
