@@ -29,7 +29,13 @@ BOOTS = {
     "controller": "scx_drfq, controller",
     "commodity": "scx_drfq, FR-FCFS",
 }
-RULES = {"default": "", "hold": ", --throttle hold", "thesis": ", thesis' rules", "": ""}
+RULES = {
+    "default": "",
+    "hold": ", --throttle hold",
+    "thesis": ", thesis' rules",
+    "thesis-4.1": ", thesis' rules without credit",
+    "": "",
+}
 # Foreground processes whose amount of work is fixed.
 TIMED = ("lbm", "fdtd", "mcf")
 # What a slowdown at weight 1 may be beyond what a fair share allows.
@@ -76,7 +82,7 @@ def dominant(load, rule, cpu_share, truth):
     name = load["name"]
     memory = resctrl.traffic(truth, load["rmid"]) + (moved(truth)[1] if name == "fio" else 0)
     memory_share = memory / truth["interval_ns"] / M
-    if name == "fio" and rule == "thesis":
+    if name == "fio" and rule.startswith("thesis"):
         return cpu_share + memory_share
     return max(cpu_share, memory_share)
 

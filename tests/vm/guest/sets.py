@@ -41,9 +41,11 @@ M_BYTES_PER_S = 266_666_667
 RULES = {
     "default": (),
     "hold": ("--throttle", "hold", "--entity", "process"),
-    # The thesis' own.
+    # The thesis' own, with and without its best-effort credit (4.5.2).
     "thesis": ("--variant", "memoryless"),
+    "thesis-4.1": ("--variant", "memoryless", "--charge", "always"),
 }
+THESIS = [rule for rule in RULES if rule.startswith("thesis")]
 # What runs for a fixed amount of work after its initialisation, and tells both.
 FIXED_WORK = {
     "lbm": ["drfq-load", "--json", "-", "lbm", "--steps", "6"],
@@ -158,13 +160,13 @@ def runs(plan, description):
     for weights in description["weights"]:
         if own:
             yield shared, weights
-        # Weights do not change what EEVDF does with one task on a CPU.
-        if weights == [1, 1]:
-            yield ("thesis" if own else ""), weights
-            if plan == "commodity":
+            if weights == [1, 1] or description["foreground"] not in FIXED_WORK:
+                yield from ((rule, weights) for rule in THESIS)
+            if weights == [1, 1] and plan == "commodity":
                 yield "default", weights
-        elif own and description["foreground"] not in FIXED_WORK:
-            yield "thesis", weights
+        # Weights do not change what EEVDF does with one task on a CPU.
+        elif weights == [1, 1]:
+            yield "", weights
 
 
 def main():
