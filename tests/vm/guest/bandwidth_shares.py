@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measures how memory loads share memory bandwidth, by the modelled machine's own count.
 
-bandwidth_shares.py SCX_DRFQ SECONDS LOADS MODE[=LOADS] ..., as root in the modelled machine, with its guest programs in
-the PATH. LOADS are OP:WEIGHT (copy:100,read:200), one a CPU in turn: what `stream` does, in a cgroup of that
-cpu.weight. MODE is one of:
+bandwidth_shares.py SCX_DRFQ SECONDS LOADS MODE[=LOADS] ..., as root in the modelled machine `xeon`, with its guest
+programs in the PATH, for `layered` scx_layered, too. LOADS are OP:WEIGHT (copy:100,read:200), one a CPU in turn: what
+`stream` does, in a cgroup of that cpu.weight. MODE is one of:
 
   eevdf              no scx_drfq
   solo               no scx_drfq, and each load runs alone for one second after another
   off, observe, on   values of --mba
   killed             as on, but SIGKILL ends the agent
+  hold               --throttle hold, which is told m
   next               the agent of the mode before, which goes on, and new loads
-  static, mba_MBps, kp  no scx_drfq, but what throttles.py does
+  static, mba_MBps, kp, layered  no scx_drfq, but what throttles.py does
 
 For each mode it prints "MODE MARK LOADS" with the number of records of ground truth that come before the mode's first
 one. SECONDS + 1 records follow, one second apart; for `solo`, one more than there are loads. With an agent, "settle
@@ -33,12 +34,16 @@ CGROUPS = "/sys/fs/cgroup"
 RESCTRL = "/sys/fs/resctrl"
 SETTLE_S = 2
 SETTLE_STEP_S = 0.5
+# scx_layered divides CPUs among its layers each second.
+LAYERS_S = 5
 # This script is at nice -20, so that it never waits for a CPU and windows last a second. All else is at nice 0.
 AT_NICE_0 = ("nice", "-n", "20")
 # What was asked of the agent must not delay the first second that is measured.
 PAUSE_S = 0.5
-AGENT = ("off", "observe", "on", "killed", "next")
-PEERS = ("static", "mba_MBps", "kp")
+AGENT = ("off", "observe", "on", "killed", "hold", "next")
+PEERS = ("static", "mba_MBps", "kp", "layered")
+# What the bus of the machine's memory can move.
+M = "873M"
 
 
 def write(path, text):
@@ -122,7 +127,23 @@ def run_alone(load):
     return len(pids) + 1
 
 
-def run_peer(mode, load, weights, seconds):
+def run_layered(pids, weights, mark, seconds):
+    """Returns the number of records."""
+    layers = throttles.Layers(pids, weights, AT_NICE_0)
+    time.sleep(LAYERS_S)
+    before = layers.bytes()
+    measure(seconds)
+    moved = [after - before for before, after in zip(before, layers.bytes())]
+    # As an agent tells it: the ground truth has numbers of groups, and no names.
+    groups = [{"name": f"/hog{number}", "bytes_per_s": count} for number, count in enumerate(moved)]
+    print(f"wrote {mark} none\nstats", json.dumps({"groups": groups}), flush=True)
+    layers.close()
+    return seconds + 1
+
+
+def run_peer(mode, load, weights, mark, seconds):
+    if mode == "layered":
+        return run_layered(children(load.pid), weights, mark, seconds)
     classes = throttles.Classes(children(load.pid), weights, "mba_MBps" if mode == "mba_MBps" else None)
     time.sleep(0.5)
     full = sum(classes.rates(0.5))
@@ -146,9 +167,11 @@ def run_peer(mode, load, weights, seconds):
 
 def start_agent(scx_drfq, mode, name):
     trace = f"{os.environ['DRFQ_VM_OUT']}/trace-{name}.jsonl"
-    mba = "on" if mode == "killed" else mode
+    options = ["--throttle", "hold", "--memory-bandwidth", M] if mode == "hold" else ["--mba", mode]
+    if mode == "killed":
+        options = ["--mba", "on"]
     # A busy machine takes long to load it.
-    return start([*AT_NICE_0, scx_drfq], "--mba", mba, "--mba-trace", trace, event="auto")
+    return start([*AT_NICE_0, scx_drfq], *options, "--mba-trace", trace, event="auto")
 
 
 def measure_agent(agent, mark, seconds):
@@ -186,7 +209,7 @@ def run(mode, agent, ops, weights, mark, seconds):
     elif mode == "solo":
         mark += run_alone(load)
     elif mode in PEERS:
-        mark += run_peer(mode, load, weights, seconds)
+        mark += run_peer(mode, load, weights, mark, seconds)
     else:
         time.sleep(SETTLE_S)
         measure(seconds)

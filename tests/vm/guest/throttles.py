@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What scx_drfq's throttling is compared with, for bandwidth_shares.py in the guest.
 
-Each load has a class of service. All of these are told the weights and what full memory moves; they know no demand.
+Each load has a class of service, or a layer. All of these are told the weights and what full memory moves; they know no
+demand.
 
   static     levels by coordinate search, which then stay
   mba_MBps   the kernel's own loop, to which each load's part is a limit in MiB/s
   kp         proportional control of the level, kp = 0.1 of the full scale per target, each 100 ms
+  layered    scx_layered with a layer for each load, to which its part is membw_gb; it gives and takes whole CPUs
 """
 
+import json
 import os
+import signal
 import subprocess
+import tempfile
 import time
 
 RESCTRL = "/sys/fs/resctrl"
@@ -22,6 +27,7 @@ TRIES = 30
 # The total counts as much as this part of the spread.
 TOTAL = 0.25
 MIB = 1 << 20
+GIB = 1 << 30
 
 
 def write(path, text):
@@ -29,15 +35,14 @@ def write(path, text):
         file.write(f"{text}\n")
 
 
-class Classes:
-    """The loads' classes of service."""
+class Groups:
+    """A group of resctrl for each load. directory: where they are made."""
 
-    def __init__(self, pids, weights, option=None):
+    def __init__(self, pids, weights, directory=RESCTRL, option=None):
         options = ["-o", option] if option else []
         subprocess.run(["mount", "-t", "resctrl", *options, "resctrl", RESCTRL], check=True)
         self.weights = [float(weight) for weight in weights]
-        self.paths = [f"{RESCTRL}/load{number}" for number in range(len(pids))]
-        self.levels = [100] * len(pids)
+        self.paths = [f"{directory}/load{number}" for number in range(len(pids))]
         for path, pid in zip(self.paths, pids):
             os.mkdir(path)
             write(f"{path}/tasks", pid)
@@ -46,15 +51,6 @@ class Classes:
         for path in self.paths:
             os.rmdir(path)
         subprocess.run(["umount", RESCTRL], check=True)
-
-    def limit(self, number, value):
-        write(f"{self.paths[number]}/schemata", f"MB:0={value}")
-
-    def set(self, levels):
-        for number, (old, new) in enumerate(zip(self.levels, levels)):
-            if old != new:
-                self.limit(number, new)
-        self.levels = list(levels)
 
     def bytes(self):
         counts = []
@@ -73,6 +69,51 @@ class Classes:
     def parts(self, total):
         """Each load's part of `total` by weight."""
         return [total * weight / sum(self.weights) for weight in self.weights]
+
+
+class Classes(Groups):
+    """The loads' classes of service."""
+
+    def __init__(self, pids, weights, option=None):
+        super().__init__(pids, weights, option=option)
+        self.levels = [100] * len(pids)
+
+    def limit(self, number, value):
+        write(f"{self.paths[number]}/schemata", f"MB:0={value}")
+
+    def set(self, levels):
+        for number, (old, new) in enumerate(zip(self.levels, levels)):
+            if old != new:
+                self.limit(number, new)
+        self.levels = list(levels)
+
+
+class Layers(Groups):
+    """scx_layered. It chooses CPUs, so the loads may run on all. Its groups only monitor."""
+
+    def __init__(self, pids, weights, command):
+        super().__init__(pids, weights, f"{RESCTRL}/mon_groups")
+        cpus = range(os.cpu_count())
+        time.sleep(SETTLE_S)
+        layers = [
+            {
+                "name": f"load{number}",
+                "matches": [[{"CgroupPrefix": f"hog{number}"}]],
+                "kind": {"Confined": {"util_range": [0.8, 0.9], "cpus_range": [0, 1], "membw_gb": part / GIB}},
+            }
+            for number, part in enumerate(self.parts(sum(self.rates(LOOK_S))))
+        ]
+        layers.append({"name": "rest", "matches": [[]], "kind": {"Open": {}}})
+        with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+            json.dump(layers, file)
+        self.process = subprocess.Popen([*command, "scx_layered", f"f:{file.name}"])
+        for pid in pids:
+            os.sched_setaffinity(pid, cpus)
+
+    def close(self):
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(timeout=300) == 0
+        super().close()
 
 
 def judge(classes, levels, full):

@@ -2,13 +2,13 @@
 # Four hogs share the modelled Xeon's memory by cpu.weight, by the machine's own count; a killed agent leaves nothing.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-guest=${DRFQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/scx_drfq}/machine/guest
+tools/peers scx_layered
 rm -f "$out/truth"
 # The lowest level leaves a core an eighth of the memory. These weights ask for a sixth to a third.
 loads=copy:300,copy:400,copy:500,copy:600
 vm --machine xeon --machine-stats "$out/truth" --machine-interval 1000000000 -- \
-	env "PATH=$guest:$PATH" python3 -B tests/vm/guest/bandwidth_shares.py \
-	"$bin/scx_drfq" 5 "$loads" eevdf kp static mba_MBps killed > "$out/log"
+	env "PATH=$cache/machine/guest:$cache/peers/bin:$PATH" python3 -B tests/vm/guest/bandwidth_shares.py \
+	"$bin/scx_drfq" 5 "$loads" eevdf kp static mba_MBps layered off hold killed > "$out/log"
 find_provenance
 # Without throttling the hogs share alike, which is a spread of 100 %.
 tests/vm/bandwidth_shares "$out/log" "$out/truth" --spread 5 --worst 10 --total 93 \
