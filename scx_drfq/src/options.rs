@@ -95,7 +95,7 @@ pub struct Options {
     pub steal_margin_us: Option<u64>,
 
     /// When CPU time and memory traffic count against a task [default: contended;
-    /// with --variant memoryless, the thesis' own rule: busy-cpus]
+    /// with --variant memoryless, as in the thesis: always]
     #[arg(long, value_enum, value_name = "WHEN")]
     pub charge: Option<Charging>,
 
@@ -266,7 +266,7 @@ impl Options {
 
     fn charging(&self) -> Charging {
         self.charge.unwrap_or(match self.variant {
-            Variant::Memoryless => Charging::BusyCpus,
+            Variant::Memoryless => Charging::Always,
             Variant::Dovetailing | Variant::DeltaBounded => Charging::Contended,
         })
     }
@@ -430,7 +430,7 @@ mod tests {
             ("--preempt-margin-us 0", |c| c.preempt_margin_ns == 0),
             ("--steal-margin-us 7", |c| c.steal_margin_ns == 7000),
             ("--charge always", |c| c.charging == Charging::Always),
-            ("--variant memoryless", |c| c.charging == Charging::BusyCpus),
+            ("--variant memoryless", |c| c.charging == Charging::Always),
             ("--variant memoryless --charge contended", |c| {
                 c.charging == Charging::Contended
             }),

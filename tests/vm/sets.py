@@ -33,7 +33,7 @@ RULES = {
     "default": "",
     "hold": ", --throttle hold",
     "thesis": ", thesis' rules",
-    "thesis-4.1": ", thesis' rules without credit",
+    "thesis-4.5.2": ", thesis' rules with credit",
     "": "",
 }
 # Foreground processes whose amount of work is fixed.

@@ -41,9 +41,9 @@ M_BYTES_PER_S = 266_666_667
 RULES = {
     "default": (),
     "hold": ("--throttle", "hold", "--entity", "process"),
-    # The thesis' own, with and without its best-effort credit (4.5.2).
+    # The thesis' own, without and with the credit of idle CPU time that it suggests (4.5.2).
     "thesis": ("--variant", "memoryless"),
-    "thesis-4.1": ("--variant", "memoryless", "--charge", "always"),
+    "thesis-4.5.2": ("--variant", "memoryless", "--charge", "busy-cpus"),
 }
 THESIS = [rule for rule in RULES if rule.startswith("thesis")]
 # What runs for a fixed amount of work after its initialisation, and tells both.
