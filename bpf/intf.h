@@ -175,6 +175,11 @@ struct drfq_cpu {
 	u32 overdue_turns;
 	/* Urgent tasks that wait for this CPU, or run. Other CPUs change it too. */
 	u32 urgent_waiting;
+	/* Thread id of a task in a long read section of RCU (rescue.bpf.h; 0: none is known),
+	 * since when it is known, and until when it is not rescued for that (jiffies). */
+	u32 section_pid;
+	u64 section_since;
+	u64 section_rest_until;
 } __attribute__((aligned(64)));
 
 /*

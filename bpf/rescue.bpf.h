@@ -20,6 +20,11 @@
  * RCU would report a stall after the fourth packet. There it goes on as long as no other task
  * has waited for RESCUE_LATE_NS.
  *
+ * Where a host stops the virtual CPUs, a section may take hundreds of ms. RCU counts the time
+ * since it began, however often its task ran. So a task that is in its section after
+ * RESCUE_SECTION_NS is known to its CPU. After RESCUE_READER_NS more it gets 1/RESCUE_LONG_PART
+ * of that CPU, for RESCUE_LONG_NS at most: by then RCU has reported a stall, or never will.
+ *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
  * waits longest is found without a search. Urgent tasks may be anywhere in the list. While
@@ -49,6 +54,11 @@
  * budget saves up, so that the next rescue is due within a second. */
 #define RESCUE_SECTION_NS 40000000ULL
 
+/* How long a long read section is rescued without a budget (wall clock, ns), and its part of
+ * a CPU then. */
+#define RESCUE_LONG_NS 20000000000ULL
+#define RESCUE_LONG_PART 8
+
 /* How many overdue tasks are rescued for each overdue reader of RCU. */
 #define RESCUE_TURNS 3
 
@@ -70,11 +80,11 @@ enum rescue_whom {
 	RESCUE_READER,
 };
 
-/* RESCUE_URGENT_NS, rescue_ns, the smaller of both, RESCUE_LATE_NS, RESCUE_ALWAYS_NS and
- * RESCUE_READER_NS in jiffies, and hold_max_ns; 0 until the timer has measured the length of
- * a jiffy. */
+/* RESCUE_URGENT_NS, rescue_ns, the smaller of both, RESCUE_LATE_NS, RESCUE_ALWAYS_NS,
+ * RESCUE_READER_NS, RESCUE_SECTION_NS, RESCUE_LONG_NS and hold_max_ns in jiffies; 0 until the
+ * timer has measured the length of a jiffy. */
 static u64 urgent_jiffies, starved_jiffies, rescue_jiffies, late_jiffies, always_jiffies,
-	reader_jiffies, hold_jiffies;
+	reader_jiffies, section_jiffies, long_jiffies, hold_jiffies;
 
 /* The timer's first reading of both clocks. */
 static u64 first_ns, first_jiffies;
@@ -102,6 +112,8 @@ static void rescue_measure_jiffy(void)
 	late_jiffies = RESCUE_LATE_NS / jiffy_ns;
 	always_jiffies = RESCUE_ALWAYS_NS / jiffy_ns;
 	reader_jiffies = RESCUE_READER_NS / jiffy_ns;
+	section_jiffies = RESCUE_SECTION_NS / jiffy_ns;
+	long_jiffies = RESCUE_LONG_NS / jiffy_ns;
 	hold_jiffies = hold_max_ns / jiffy_ns;
 	WRITE_ONCE(rescue_jiffies,
 		   urgent_jiffies < starved_jiffies ? urgent_jiffies : starved_jiffies);
@@ -223,20 +235,72 @@ static __noinline bool rescue_task(s32 cpu, u32 pid, enum drfq_ahead cause)
 	return moved;
 }
 
+/* Returns whether thread @pid is in a read section of RCU. */
+static __noinline bool thread_reads_rcu(u32 pid)
+{
+	struct task_struct *p = bpf_task_from_pid(pid);
+	bool reads;
+
+	if (!p)
+		return false;
+	reads = task_reads_rcu(p);
+	bpf_task_release(p);
+	return reads;
+}
+
+/* The rescued task @prev did not leave its read section in RESCUE_SECTION_NS on the CPU of
+ * @slot: notes that, unless the CPU knows another such task. */
+static __always_inline void section_begin(struct drfq_cpu *slot, const struct task_struct *prev)
+{
+	u32 known = slot->section_pid;
+
+	if (known == (u32)prev->pid || (known && thread_reads_rcu(known)))
+		return;
+	slot->section_pid = prev->pid;
+	slot->section_since = bpf_jiffies64();
+}
+
+/* Returns the thread id of the task in a long read section that the CPU of @slot rescues now;
+ * 0: none. */
+static __always_inline u32 section_overdue(struct drfq_cpu *slot)
+{
+	u64 jiffies = bpf_jiffies64(), since = jiffies - slot->section_since;
+	u32 pid = slot->section_pid;
+
+	if (!pid || !reader_jiffies || since < reader_jiffies ||
+	    since >= reader_jiffies + long_jiffies ||
+	    drfq_before(jiffies, slot->section_rest_until))
+		return 0;
+	slot->section_rest_until = jiffies + RESCUE_LONG_PART * section_jiffies;
+	if (thread_reads_rcu(pid))
+		return pid;
+	slot->section_pid = 0;
+	return 0;
+}
+
 /* Called by ops.dispatch of @cpu, of @slot: returns whether @prev, its running task, goes on,
  * and gives it another slice then. */
 static __always_inline bool rescue_goes_on(struct drfq_cpu *slot, s32 cpu, struct task_struct *prev)
 {
+	bool is_long;
+
 	if (!runs_ahead(slot, prev) || slot->ahead_cause == DRFQ_AHEAD_AGENT)
 		return false;
-	if (!task_reads_rcu(prev))
+	is_long = slot->section_pid == (u32)prev->pid;
+	if (!task_reads_rcu(prev)) {
+		if (is_long)
+			slot->section_pid = 0;
 		return false;
+	}
 	/* What others may lose here has no budget. */
-	if (slot->ahead_cause == DRFQ_AHEAD_WITHOUT_BUDGET && longest_wait(cpu) >= late_jiffies)
+	if (slot->ahead_cause == DRFQ_AHEAD_WITHOUT_BUDGET &&
+	    longest_wait(cpu) >= (is_long ? always_jiffies : late_jiffies))
 		return false;
 	/* A packet that a wake-up ends goes on, too. */
-	if (prev->se.sum_exec_runtime - slot->ahead_exec_ns >= RESCUE_SECTION_NS)
+	if (prev->se.sum_exec_runtime - slot->ahead_exec_ns >= RESCUE_SECTION_NS) {
+		section_begin(slot, prev);
 		return false;
+	}
 	slot->preempt_pending = false;
 	scx_bpf_task_set_slice(prev, slice_ns);
 	return true;
@@ -313,6 +377,10 @@ static bool rescue(s32 cpu)
 		return false;
 	pid = rescue_choose(slot, cpu);
 	if (pid && rescue_task(cpu, pid, DRFQ_AHEAD_RESCUED))
+		return true;
+	/* The watchdog is nearer than a stall. */
+	pid = wait < always_jiffies ? section_overdue(slot) : 0;
+	if (pid && rescue_task(cpu, pid, DRFQ_AHEAD_WITHOUT_BUDGET))
 		return true;
 	pid = rescue_overdue(slot, cpu, wait);
 	return pid && rescue_task(cpu, pid, DRFQ_AHEAD_WITHOUT_BUDGET);
