@@ -23,7 +23,8 @@
  * Where a host stops the virtual CPUs, a section may take hundreds of ms. RCU counts the time
  * since it began, however often its task ran. So a task that is in its section after
  * RESCUE_SECTION_NS is known to its CPU. After RESCUE_READER_NS more it gets 1/RESCUE_LONG_PART
- * of that CPU, for RESCUE_LONG_NS at most: by then RCU has reported a stall, or never will.
+ * of that CPU, until RESCUE_LONG_NS. A CPU knows one such task, so more than this part never
+ * departs from the weights. A task that is mostly in short sections may be taken for one.
  *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that
@@ -38,7 +39,7 @@
  * hold counts. So a hold and the wait that follows it last half a second, with a margin. */
 #define RESCUE_URGENT_NS 400000000ULL
 
-/* Longer waits are counted, and come before long read sections (wall clock, ns). */
+/* Longer waits are counted, and end the overdraft of readers (wall clock, ns). */
 #define RESCUE_LATE_NS 10000000000ULL
 
 /* How long any task waits before it is rescued without a budget (wall clock, ns): half of
@@ -54,10 +55,13 @@
  * budget saves up, so that the next rescue is due within a second. */
 #define RESCUE_SECTION_NS 40000000ULL
 
-/* How long a long read section is rescued without a budget (wall clock, ns), and its part of
- * a CPU then. */
-#define RESCUE_LONG_NS 20000000000ULL
+/* Until when a long read section is rescued without a budget (wall clock since it was known,
+ * ns), and its part of a CPU then. RCU has reported a stall by then, or waits for longer. */
+#define RESCUE_LONG_NS 25000000000ULL
 #define RESCUE_LONG_PART 8
+
+/* When a CPU takes the task of the last long section for one in a new one (wall clock, ns). */
+#define RESCUE_AGAIN_NS 60000000000ULL
 
 /* How many overdue tasks are rescued for each overdue reader of RCU. */
 #define RESCUE_TURNS 3
@@ -81,10 +85,10 @@ enum rescue_whom {
 };
 
 /* RESCUE_URGENT_NS, rescue_ns, the smaller of both, RESCUE_LATE_NS, RESCUE_ALWAYS_NS,
- * RESCUE_READER_NS, RESCUE_SECTION_NS, RESCUE_LONG_NS and hold_max_ns in jiffies; 0 until the
- * timer has measured the length of a jiffy. */
+ * RESCUE_READER_NS, RESCUE_LONG_PART * RESCUE_SECTION_NS, RESCUE_LONG_NS, RESCUE_AGAIN_NS and
+ * hold_max_ns in jiffies; 0 until the timer has measured the length of a jiffy. */
 static u64 urgent_jiffies, starved_jiffies, rescue_jiffies, late_jiffies, always_jiffies,
-	reader_jiffies, section_jiffies, long_jiffies, hold_jiffies;
+	reader_jiffies, rest_jiffies, long_jiffies, again_jiffies, hold_jiffies;
 
 /* The timer's first reading of both clocks. */
 static u64 first_ns, first_jiffies;
@@ -112,8 +116,9 @@ static void rescue_measure_jiffy(void)
 	late_jiffies = RESCUE_LATE_NS / jiffy_ns;
 	always_jiffies = RESCUE_ALWAYS_NS / jiffy_ns;
 	reader_jiffies = RESCUE_READER_NS / jiffy_ns;
-	section_jiffies = RESCUE_SECTION_NS / jiffy_ns;
+	rest_jiffies = RESCUE_LONG_PART * RESCUE_SECTION_NS / jiffy_ns;
 	long_jiffies = RESCUE_LONG_NS / jiffy_ns;
+	again_jiffies = RESCUE_AGAIN_NS / jiffy_ns;
 	hold_jiffies = hold_max_ns / jiffy_ns;
 	WRITE_ONCE(rescue_jiffies,
 		   urgent_jiffies < starved_jiffies ? urgent_jiffies : starved_jiffies);
@@ -252,12 +257,17 @@ static __noinline bool thread_reads_rcu(u32 pid)
  * @slot: notes that, unless the CPU knows another such task. */
 static __always_inline void section_begin(struct drfq_cpu *slot, const struct task_struct *prev)
 {
+	u64 now = bpf_jiffies64(), since = now - slot->section_since;
 	u32 known = slot->section_pid;
 
-	if (known == (u32)prev->pid || (known && thread_reads_rcu(known)))
+	if (known == (u32)prev->pid) {
+		if (since < again_jiffies)
+			return;
+	} else if (known && since < long_jiffies && thread_reads_rcu(known)) {
 		return;
+	}
 	slot->section_pid = prev->pid;
-	slot->section_since = bpf_jiffies64();
+	slot->section_since = now;
 }
 
 /* Returns the thread id of the task in a long read section that the CPU of @slot rescues now;
@@ -267,11 +277,10 @@ static __always_inline u32 section_overdue(struct drfq_cpu *slot)
 	u64 jiffies = bpf_jiffies64(), since = jiffies - slot->section_since;
 	u32 pid = slot->section_pid;
 
-	if (!pid || !reader_jiffies || since < reader_jiffies ||
-	    since >= reader_jiffies + long_jiffies ||
+	if (!pid || !reader_jiffies || since < reader_jiffies || since >= long_jiffies ||
 	    drfq_before(jiffies, slot->section_rest_until))
 		return 0;
-	slot->section_rest_until = jiffies + RESCUE_LONG_PART * section_jiffies;
+	slot->section_rest_until = jiffies + rest_jiffies;
 	if (thread_reads_rcu(pid))
 		return pid;
 	slot->section_pid = 0;
