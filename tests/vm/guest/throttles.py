@@ -112,7 +112,7 @@ class Layers(Groups):
 
     def close(self):
         self.process.send_signal(signal.SIGINT)
-        assert self.process.wait(timeout=300) == 0
+        self.process.wait(timeout=300)
         super().close()
 
 
