@@ -274,10 +274,15 @@ static __always_inline void section_begin(struct drfq_cpu *slot, const struct ta
  * 0: none. */
 static __always_inline u32 section_overdue(struct drfq_cpu *slot)
 {
-	u64 jiffies = bpf_jiffies64(), since = jiffies - slot->section_since;
 	u32 pid = slot->section_pid;
+	u64 jiffies, since;
 
-	if (!pid || !reader_jiffies || since < reader_jiffies || since >= long_jiffies ||
+	/* As a rule none is known. */
+	if (!pid || !reader_jiffies)
+		return 0;
+	jiffies = bpf_jiffies64();
+	since = jiffies - slot->section_since;
+	if (since < reader_jiffies || since >= long_jiffies ||
 	    drfq_before(jiffies, slot->section_rest_until))
 		return 0;
 	slot->section_rest_until = jiffies + rest_jiffies;
