@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import resctrl
+from max_min import fill
 from measurements.json_lines import json_lines
 from measurements.rows import COLUMNS, Row, median_row, write_rows
 
@@ -95,15 +96,6 @@ def alone(rule, looks):
         cpu_share = (now["cpu_ns"] - then["cpu_ns"]) / (look["ns"] - before["ns"]) / CPUS
         out.append(dominant(now, rule, cpu_share, truth))
     return out
-
-
-def max_min(weights, demands):
-    """Weighted max-min shares of two processes that take at most `demands` of m, as if neither slowed the other."""
-    parts = [weight / sum(weights) for weight in weights]
-    return [
-        min(demands[i], max(parts[i], 1 - demands[1 - i]))  # what the other one does not take counts, too
-        for i in (0, 1)
-    ]
 
 
 def errors(rule, weights, looks):
@@ -192,7 +184,8 @@ def share_rows(sets, directory, provenance):
             out.append(median_row(error, **about, what=what, unit="%", expected="0"))
             wanted = [demands.get((boot, number, i)) for i in (0, 1)]
             if None not in wanted:
-                fair = max_min(weights, wanted)
+                # As if neither slowed the other down.
+                fair = fill(list(weights), list(wanted), 1)
                 print(
                     f"  by weights {weights[0] / weights[1]:.2f}, by max-min of what each takes alone "
                     f"{fair[0] / fair[1]:.2f} ({fair[0]:.3f}, {fair[1]:.3f}), measured {shares[0] / shares[1]:.2f}"
