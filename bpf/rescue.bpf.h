@@ -23,8 +23,8 @@
  * Where a host stops the virtual CPUs, a section may take hundreds of ms. RCU counts the time
  * since it began, however often its task ran. So a task that is in its section after
  * RESCUE_SECTION_NS is known to its CPU. After RESCUE_READER_NS more it gets 1/RESCUE_LONG_PART
- * of that CPU, until RESCUE_LONG_NS. A CPU knows one such task, so more than this part never
- * departs from the weights. A task that is mostly in short sections may be taken for one.
+ * of that CPU, until RESCUE_LONG_NS. A CPU knows one such task at a time. A task that is mostly
+ * in short sections may be taken for one.
  *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
  * which they began to wait. ops.dispatch holds the lock of that list. So the task that

@@ -205,17 +205,22 @@ fn a_long_read_section_ends_soon() {
     assert!(used_ns < most_ns, "{} us", used_ns / US);
 }
 
-/// On a host that stops the virtual CPUs, khugepaged's section took seconds. Kernel threads use
-/// the budget, too.
+/// Some tasks of nice 19, many hogs, and 20 kernel threads that use up the budget.
+fn nice_among(count: usize, many: usize) -> Vec<TaskSpec> {
+    let mut specs = hogs(&vec![nice(19); count]);
+    specs.extend(hogs(&vec![weight_one(); many]));
+    specs.extend(hogs(&[nice(19); 20]).into_iter().map(|spec| TaskSpec {
+        kthread: true,
+        ..spec
+    }));
+    specs
+}
+
+/// On a host that stops the virtual CPUs, khugepaged's section took seconds.
 #[test]
 fn a_read_section_of_seconds_ends_before_a_stall() {
-    let mut specs = hogs(&vec![weight_one(); 800]);
-    specs.extend(hogs(&[nice(19); 21]));
-    for spec in &mut specs[801..] {
-        spec.kthread = true;
-    }
-    let reader = 800;
-    let mut sim = Sim::new(Config::new(2), specs);
+    let reader = 0;
+    let mut sim = Sim::new(Config::new(2), nice_among(1, 800));
     sim.run_until(5 * SEC);
     sim.kernel().set_rcu_reader(reader, true);
     let before_ns = sim.run_until(5 * SEC + MS).tasks[reader].cpu_ns;
@@ -228,6 +233,37 @@ fn a_read_section_of_seconds_ends_before_a_stall() {
     let before_ns = sim.run_until(26 * SEC).tasks[reader].cpu_ns;
     let used_ns = sim.run_until(46 * SEC).tasks[reader].cpu_ns - before_ns;
     assert!(used_ns < 100 * MS, "{} ms", used_ns / MS);
+}
+
+/// A section that never ends must not take the place of another task's.
+#[test]
+fn a_long_read_section_is_rescued_though_another_never_ends() {
+    let (endless, reader) = (0, 1);
+    let mut sim = Sim::new(Config::new(1), nice_among(2, 400));
+    sim.run_until(5 * SEC);
+    sim.kernel().set_rcu_reader(endless, true);
+    sim.run_until(36 * SEC);
+    sim.kernel().set_rcu_reader(reader, true);
+    let before_ns = sim.run_until(36 * SEC + MS).tasks[reader].cpu_ns;
+    let used_ns = sim.run_until(56 * SEC).tasks[reader].cpu_ns - before_ns;
+    assert!(used_ns >= SEC, "{} ms", used_ns / MS);
+}
+
+/// What looks like one endless section may be a new one each time.
+#[test]
+fn a_long_read_section_is_rescued_again_after_a_minute() {
+    let reader = 0;
+    let mut sim = Sim::new(Config::new(1), nice_among(2, 400));
+    sim.run_until(5 * SEC);
+    sim.kernel().set_rcu_reader(reader, true);
+    let mut used_until = |at: u64| sim.run_until(at * SEC).tasks[reader].cpu_ns;
+    let before = used_until(5);
+    let first = used_until(36) - before;
+    let rest = used_until(62) - first - before;
+    let again = used_until(105) - rest - first - before;
+    assert!(first >= 3 * SEC / 2, "{} ms", first / MS);
+    assert!(rest < SEC, "{} ms", rest / MS);
+    assert!(again >= 3 * SEC / 2, "{} ms", again / MS);
 }
 
 /// Among a hundred readers, the budget is for one section of 40 ms in a second. RCU reports a
