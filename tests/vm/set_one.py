@@ -77,6 +77,7 @@ def main():
         total = sum(map(sum, rates)) / len(rates)
         print(f"{run['case']}: worst error {sorted(off)[len(off) // 2]:.2f} % (to {max(off):.2f}), total {total:.4f}")
         print("  bytes/ns:", *(f"{sum(rate) / len(rates):.4f}" for rate in zip(*rates)))
+        print("  charges off by", *(f"{error:+.2f} %" for error in charge_errors(run, windows)))
         name = "three mbw" if len(ratio.split(":")) == 3 and not beside else BESIDE[beside]
         about = {"series": "set-one", "case": name, "what": ratio, "variant": "scx_drfq, controller", "unit": "%"}
         rows.append(median_row(off, **about, expected="0", at_most=str(goal(run["weights"])), commit=commit, date=date))

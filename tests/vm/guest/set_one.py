@@ -70,8 +70,9 @@ def record():
 
 def measure(windows, pids):
     """Returns what each process was charged in all windows."""
-    before = charged(pids)
+    # The same order at both ends, for an answer takes time.
     record()
+    before = charged(pids)
     for _ in range(windows):
         time.sleep(WINDOW_S)
         record()
