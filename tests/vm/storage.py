@@ -2,6 +2,7 @@
 """Judges what tests/vm/guest/storage.py measured, by the machine's own account and the disk's log.
 
 storage.py verify MEASURED LOG      every byte that fio moved is in the log
+storage.py replay LOG REPLAYED      the disk's log and a replay have the same times
 storage.py rates LOG HOSTS          the disk's rates while the host was idle and while it was busy
 storage.py charge MEASURED TRUTH ROWS COMMIT DATE
                                     what the scheduler charged, and what the disk moved; writes rows of docs/results
@@ -227,9 +228,19 @@ def shares(truth, rows_file, commit, date):
     write_rows(Path(rows_file), rows)
 
 
+def replay(log_file, replayed):
+    columns = ("pid", "started_ps", "due_ps")
+    logged, again = ([tuple(row[column] for column in columns) for row in log(path)] for path in (log_file, replayed))
+    # The replay has commands of the controller's administration, too.
+    left = iter(again)
+    missing = [row for row in logged if row not in left]
+    assert logged and not missing, f"{len(missing)} of {len(logged)} commands, first {dict(zip(columns, missing[0]))}"
+    print(f"{len(logged)} commands have the same times in a replay")
+
+
 def main():
     mode, *words = sys.argv[1:]
-    {"verify": verify, "rates": rates, "charge": charge, "shares": shares}[mode](*words)
+    {"verify": verify, "replay": replay, "rates": rates, "charge": charge, "shares": shares}[mode](*words)
 
 
 if __name__ == "__main__":

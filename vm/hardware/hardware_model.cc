@@ -132,6 +132,7 @@ struct HardwareModel::State {
   std::vector<RetiredInsns> retired;
   PciRegisters registers;
   std::vector<Local> local;
+  std::unique_ptr<InputLog> record;
 };
 
 HardwareModel::HardwareModel(const MachineDescription &d)
@@ -139,6 +140,13 @@ HardwareModel::HardwareModel(const MachineDescription &d)
 HardwareModel::~HardwareModel() = default;
 
 const MachineDescription &HardwareModel::description() const { return state_->d; }
+
+void HardwareModel::record(std::unique_ptr<InputLog> log) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->hierarchy.record_clocks();
+  state_->record = std::move(log);
+  state_->hierarchy.record(state_->record.get());
+}
 
 void HardwareModel::start(Ps at) {
   const std::lock_guard<std::mutex> lock(state_->mutex);
@@ -290,11 +298,10 @@ MsrResult HardwareModel::wrmsr(unsigned core, const RetiredInsns &p, std::uint32
   if (!is_rdt(msr) && !is_pmu(msr)) return MsrResult::not_ours;
   const std::lock_guard<std::mutex> lock(state_->mutex);
   if (is_rdt(msr)) {
-    Rdt &rdt = state_->hierarchy.rdt();
-    const MsrResult done = rdt.write(core, msr, value);
+    const MsrResult done = state_->hierarchy.write_rdt(core, msr, value);
     if (done != MsrResult::handled || msr != msr::kPqrAssoc) return done;
     // Log entries before this one keep the old class.
-    const RdtClass c = rdt.class_of(core);
+    const RdtClass c = state_->hierarchy.rdt().class_of(core);
     state_->hand_over(core, p);
     state_->hierarchy.hand_over(core, {p.total(), c.rmid, c.clos, LogEntry::Kind::set_class, 0});
     state_->play();
@@ -356,6 +363,7 @@ void HardwareModel::write_ground_truth(std::ostream &out) {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   std::vector<CountsByRing> counts;
   for (unsigned i = 0; i < state_->d.cores; i++) counts.push_back(state_->counts(i));
+  state_->hierarchy.record_clocks();
   state_->ground_truth.write(out, state_->slowest_clock(), counts, &state_->hierarchy);
 }
 

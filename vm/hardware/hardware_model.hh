@@ -29,6 +29,7 @@
 
 #include "cache.hh"
 #include "cpuid.hh"
+#include "input_log.hh"
 #include "machine_description.hh"
 #include "msr.hh"
 #include "pci_registers.hh"
@@ -57,6 +58,9 @@ class HardwareModel {
   HardwareModel &operator=(const HardwareModel &) = delete;
 
   const MachineDescription &description() const;
+
+  /// Writes to a log (input_log.hh) all that timing depends on, from start() on. Null ends the log.
+  void record(std::unique_ptr<InputLog>);
 
   // ---- Execution. core < description().cores everywhere.
 

@@ -36,7 +36,14 @@ MemoryHierarchy::MemoryHierarchy(const MachineDescription &d)
   for (unsigned i = 0; i < d.cores; i++) cores_.emplace_back(d.prefetch);
 }
 
+void MemoryHierarchy::record_clocks() {
+  if (record_ == nullptr) return;
+  for (unsigned i = 0; i < cores_.size(); i++)
+    record_->clock(i, clock(i), cores_[i].traffic.read, cores_[i].traffic.write);
+}
+
 void MemoryHierarchy::start(Ps at) {
+  if (record_ != nullptr) record_->start(at);
   for (unsigned i = 0; i < cores_.size(); i++) {
     cores_[i].clock_offset = at;
     plan_next_step(i);
@@ -46,6 +53,7 @@ void MemoryHierarchy::start(Ps at) {
 
 void MemoryHierarchy::hand_over(unsigned core, const std::vector<LogEntry> &log,
                                 std::uint64_t end) {
+  if (record_ != nullptr) record_->entries(core, log.data(), log.size(), end);
   CoreState &c = cores_[core];
   for (const LogEntry &e : log) {
     c.log.push_back(e);
@@ -57,6 +65,7 @@ void MemoryHierarchy::hand_over(unsigned core, const std::vector<LogEntry> &log,
 }
 
 void MemoryHierarchy::hand_over(unsigned core, const LogEntry &e) {
+  if (record_ != nullptr) record_->entries(core, &e, 1, 0);
   CoreState &c = cores_[core];
   c.log.push_back(e);
   c.end = c.log.back().insns = std::max(c.end, e.insns);
@@ -75,8 +84,42 @@ std::vector<Pid> MemoryHierarchy::take_charged() {
   return out;
 }
 
-void MemoryHierarchy::play() { play_until(kNone); }
-void MemoryHierarchy::drain(unsigned core) { play_until(core); }
+void MemoryHierarchy::expect(Transfer t) {
+  if (record_ != nullptr) record_->expect(t);
+  expected_[t.id] = std::move(t);
+}
+
+std::vector<FinishedTransfer> MemoryHierarchy::take_finished() {
+  std::vector<FinishedTransfer> out = dma_.take_finished();
+  if (record_ != nullptr)
+    for (const FinishedTransfer &t : out) record_->finished(t);
+  return out;
+}
+
+void MemoryHierarchy::sleep(unsigned core) {
+  if (record_ != nullptr) record_->sleep(core);
+  cores_[core].asleep = true;
+}
+
+void MemoryHierarchy::wake(unsigned core) {
+  if (record_ != nullptr) record_->wake(core);
+  cores_[core].asleep = false;
+}
+
+MsrResult MemoryHierarchy::write_rdt(unsigned core, std::uint32_t msr, std::uint64_t value) {
+  if (record_ != nullptr) record_->write_rdt(core, msr, value);
+  return rdt_.write(core, msr, value);
+}
+
+void MemoryHierarchy::play() {
+  if (record_ != nullptr) record_->play();
+  play_until(kNone);
+}
+
+void MemoryHierarchy::drain(unsigned core) {
+  if (record_ != nullptr) record_->drain(core);
+  play_until(core);
+}
 
 /// The core whose next step is the earliest. A core with an empty log stops the playback at its
 /// clock, because its next log may hold earlier steps. Sleeping cores do not, nor do any if force.
@@ -435,6 +478,7 @@ void MemoryHierarchy::start_transfer(unsigned core, std::uint64_t id, Ps now) {
 }
 
 void MemoryHierarchy::cancel_transfers() {
+  if (record_ != nullptr) record_->cancel_transfers();
   expected_.clear();
   dma_.cancel();
 }

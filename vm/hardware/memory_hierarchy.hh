@@ -16,34 +16,13 @@
 
 #include "core_counts.hh"
 #include "dma_engine.hh"
+#include "input_log.hh"
+#include "log_entry.hh"
 #include "memory_port.hh"
 #include "prefetcher.hh"
 #include "rdt.hh"
 
 namespace drfq::hardware {
-
-/// One entry of a core's log, which is in program order.
-struct LogEntry {
-  enum class Kind : std::uint8_t {
-    load,            ///< a load missed the private cache; arg: line
-    store,           ///< a store missed it; arg: line
-    write_back,      ///< the private cache evicted a dirty line; arg: line
-    flush,           ///< arg: line; extra: whether it was dirty in the private cache
-    stream,          ///< a streaming store of a whole line; arg: line
-    set_class,       ///< IA32_PQR_ASSOC; arg: rmid, extra: clos
-    busy,            ///< arg: ps that pass without retiring
-    wake,            ///< arg: the core goes on no earlier than this time
-    write_register,  ///< a controller register; arg: offset, extra: value
-    set_space,       ///< the core changes to another address space; arg: its page table
-    fence,           ///< the core waits for all its misses
-    start_transfer,  ///< the core rings a device's doorbell; arg: the transfer's id
-  };
-  std::uint64_t insns = 0;  ///< retired before it
-  std::uint64_t arg = 0;
-  std::uint64_t extra = 0;
-  Kind kind = Kind::load;
-  std::uint8_t ring = 0;  ///< 0 kernel, 1 user
-};
 
 /// Bytes that programs read, by address space and by the hardware id that the controller charged.
 using ReadsBySpace = std::map<std::pair<std::uint64_t, Pid>, std::uint64_t>;
@@ -57,23 +36,28 @@ class MemoryHierarchy : private MemoryPort::Client {
  public:
   explicit MemoryHierarchy(const MachineDescription &);
 
+  /// Writes to a log what this class is told from now on; null ends that.
+  void record(InputLog *log) { record_ = log; }
+  /// Writes the cores' clocks and traffic to that log.
+  void record_clocks();
+
   void start(Ps at);
 
   /// Appends to a core's log. end: instructions that the core retired when the log ended.
   void hand_over(unsigned core, const std::vector<LogEntry> &, std::uint64_t end);
   void hand_over(unsigned core, const LogEntry &);
   /// Keeps a transfer until the log entry that starts it is played back.
-  void expect(Transfer t) { expected_[t.id] = std::move(t); }
+  void expect(Transfer);
   void cancel_transfers();
   const DmaEngine &device() const { return dma_; }
-  std::vector<FinishedTransfer> take_finished() { return dma_.take_finished(); }
+  std::vector<FinishedTransfer> take_finished();
   /// Lines that the device has stored to memory: one number each, and how many there were.
   std::uint64_t lines_stored() const { return lines_stored_; }
   /// One of the last kStoredLines of these lines.
   Line stored_line(std::uint64_t number) const { return stored_[number % kStoredLines]; }
   static constexpr std::uint64_t kStoredLines = 32768;
-  void sleep(unsigned core) { cores_[core].asleep = true; }
-  void wake(unsigned core) { cores_[core].asleep = false; }
+  void sleep(unsigned core);
+  void wake(unsigned core);
 
   /// Plays back up to the clock of the slowest running core.
   void play();
@@ -92,6 +76,8 @@ class MemoryHierarchy : private MemoryPort::Client {
   bool is_played(unsigned core) const { return has_played_all(cores_[core]); }
   /// Log entries not yet played back.
   std::size_t backlog(unsigned core) const { return cores_[core].log.size(); }
+  /// The core's clock at the end of what it handed over, without stalls that are not played back.
+  Ps clock(unsigned core) const { return time(core, cores_[core].end); }
   /// Estimate of the core's clock once its log is played back, from the mean cost of its entries.
   Ps estimate(unsigned core) const;
   /// Moving average of the stall per logged access, in ps.
@@ -104,8 +90,8 @@ class MemoryHierarchy : private MemoryPort::Client {
     return c.blocked != Blocked::no && played_ > c.blocked_at ? at + (played_ - c.blocked_at) : at;
   }
 
-  Rdt &rdt() { return rdt_; }
   const Rdt &rdt() const { return rdt_; }
+  MsrResult write_rdt(unsigned core, std::uint32_t msr, std::uint64_t value);
   const SharedCache &cache() const { return llc_; }
   MemoryPort &memory_port() { return port_; }
   /// One core's counts. Instructions are missing: only the emulator knows them by ring.
@@ -209,6 +195,7 @@ class MemoryHierarchy : private MemoryPort::Client {
   std::vector<bool> is_charged_;
   bool unblocked_ = false;  // a memory event has unblocked a core
   Ps played_ = 0;           // everything before this time is played back
+  InputLog *record_ = nullptr;
 };
 
 }  // namespace drfq::hardware

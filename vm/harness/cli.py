@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import subprocess
 import sys
 
 from . import kernels, lock, model, qemu, run, tools
@@ -111,6 +112,11 @@ def _machine_options(one: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write the log of the modelled machine's storage device, a line for each command",
     )
+    one.add_argument(
+        "--input-log",
+        metavar="FILE",
+        help="write all that the modelled machine's times depend on, for `vm replay`",
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,6 +160,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--verbose", action="store_true", help="show the console on standard error")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments")
+    replay = commands.add_parser(
+        "replay",
+        help="compute the times of a modelled machine again from the log of `run --input-log`, without the VM",
+        description="Exit status: 0 if all times are the same, 1 if not or if the log is damaged.",
+    )
+    replay.add_argument("log", metavar="LOG", help="what --input-log wrote")
+    replay.add_argument(
+        "transfers", metavar="TRANSFERS", nargs="?", help="gets a line of CSV for each transfer of the storage device"
+    )
     shell = commands.add_parser("shell", help="an interactive shell in a VM")
     _shape_options(shell)
     lock_parser = commands.add_parser(
@@ -172,10 +187,9 @@ def _model(args: argparse.Namespace) -> model.MachineModel | None:
     """The modelled machine that was asked for, if any."""
     name = getattr(args, "machine", None)
     if name is None:
-        if getattr(args, "machine_stats", None) is not None:
-            raise VmError("--machine-stats needs --machine")
-        if getattr(args, "storage_log", None) is not None:
-            raise VmError("--storage-log needs --machine")
+        for option in ("machine_stats", "storage_log", "input_log"):
+            if getattr(args, option, None) is not None:
+                raise VmError(f"--{option.replace('_', '-')} needs --machine")
         return None
     modelled = model.read(name)
     if args.storage_log is not None and not modelled.has_storage:
@@ -218,7 +232,9 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
         parser.error("no command given: vm run [OPTIONS] -- CMD ...")
     found = _model(args)
     modelled = (
-        run.ModelledHardware(found, args.machine_stats, args.machine_interval, args.storage_log) if found else None
+        run.ModelledHardware(found, args.machine_stats, args.machine_interval, args.storage_log, args.input_log)
+        if found
+        else None
     )
     return run.run(
         _shape(args, found),
@@ -232,25 +248,40 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     )
 
 
+def _replay(args: argparse.Namespace) -> int:
+    model.build()
+    files = [os.path.abspath(file) for file in (args.log, args.transfers) if file is not None]
+    return subprocess.run([model.replay_program(), *files], check=False).returncode
+
+
+def _provision(args: argparse.Namespace) -> int:
+    if args.machine is not None:
+        model.read(args.machine)
+    suites = [qemu.WITH_PLUGINS] if args.machine else [qemu.PLAIN] if args.kernel else qemu.SUITES
+    tools.ensure(suites, args.kernel or list(lock.ALIASES))
+    if args.machine is not None:
+        model.build()
+    return 0
+
+
+def _lock(args: argparse.Namespace) -> int:
+    kernels.write_lock(dict(word.partition("=")[::2] for word in args.choice))
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Runs the harness; returns its exit status."""
     parser = _parser()
     args = parser.parse_args(arguments)
+    actions = {
+        "run": lambda: _run(args, parser),
+        "replay": lambda: _replay(args),
+        "shell": lambda: run.shell(_shape(args)),
+        "lock": lambda: _lock(args),
+        "provision": lambda: _provision(args),
+    }
     try:
-        if args.action == "run":
-            return _run(args, parser)
-        if args.action == "shell":
-            return run.shell(_shape(args))
-        if args.action == "lock":
-            kernels.write_lock(dict(word.partition("=")[::2] for word in args.choice))
-            return 0
-        if args.machine is not None:
-            model.read(args.machine)
-        suites = [qemu.WITH_PLUGINS] if args.machine else [qemu.PLAIN] if args.kernel else qemu.SUITES
-        tools.ensure(suites, args.kernel or list(lock.ALIASES))
-        if args.machine is not None:
-            model.build()
-        return 0
+        return actions[args.action]()
     except VmError as error:
         say(f"error: {error}")
         return run.VM_FAILED_STATUS

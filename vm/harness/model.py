@@ -97,6 +97,11 @@ def guest(program: str) -> pathlib.Path:
     return _build_dir() / "guest" / program
 
 
+def replay_program() -> pathlib.Path:
+    """Computes the times of a machine again from its input log."""
+    return _build_dir() / "hardware" / "replay_machine"
+
+
 def _configured_for(source: pathlib.Path) -> bool:
     cache = _build_dir() / "CMakeCache.txt"
     try:
@@ -149,6 +154,7 @@ def qemu_options(
     stats: pathlib.Path | None,
     interval_ms: int,
     storage_log: pathlib.Path | None = None,
+    input_log: pathlib.Path | None = None,
 ) -> list[str]:
     """Arguments of QEMU; makes the file that holds the controller's registers."""
     registers = control / _CONTROLLER_FILE
@@ -165,6 +171,8 @@ def qemu_options(
         device = ["-device", json.dumps({"driver": "vfio-user-pci", "socket": address})]
     if storage_log is not None:
         words["device_log"] = storage_log
+    if input_log is not None:
+        words["input_log"] = input_log
     firmware = memory_device(machine)
     if firmware is not None:
         (control / _FIRMWARE_FILE).write_bytes(firmware)

@@ -116,6 +116,7 @@ class ModelledHardware:
     stats: str | None = None
     interval_ms: int = 100
     storage_log: str | None = None
+    input_log: str | None = None
 
 
 def _log_file(option: str, path: str | None) -> pathlib.Path | None:
@@ -165,6 +166,7 @@ class Run:
                 _log_file("--machine-stats", self._modelled.stats),
                 self._modelled.interval_ms,
                 _log_file("--storage-log", self._modelled.storage_log),
+                _log_file("--input-log", self._modelled.input_log),
             )
             self._shape = dataclasses.replace(self._shape, qemu_options=(*options, *self._shape.qemu_options))
         if out:

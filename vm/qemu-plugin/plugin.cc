@@ -4,12 +4,14 @@
 // goes live: from then on time, caches and memory contention are simulated.
 //
 // Arguments: machine=FILE [stats=FILE] [interval_ms=N] [bar=FILE] [device=SOCKET] [device_log=FILE]
+//            [input_log=FILE]
 //   machine      the description, vm/machines/*.toml
 //   stats        gets the ground truth, one line of JSON per interval
 //   interval_ms  in simulated time; default 100
 //   bar          the memory behind the controller's PCI BAR, shared with QEMU
 //   device       where QEMU's vfio-user-pci finds the storage device of the description
 //   device_log   gets a line for each I/O command of that device
+//   input_log    gets all that timing depends on, for replay_machine
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -41,11 +43,14 @@ std::runtime_error with_errno(const std::string &what) {
   return std::runtime_error(what + ": " + std::strerror(errno));
 }
 
-hardware::MachineDescription read_machine_description(const std::string &path) {
+std::string read_text(const std::string &path) {
   std::ifstream in(path);
   if (!in) throw with_errno(path);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  return hardware::load_machine_description(path, text);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+hardware::MachineDescription read_machine_description(const std::string &path) {
+  return hardware::load_machine_description(path, read_text(path));
 }
 
 void *map_bar(const std::string &path) {
@@ -83,6 +88,7 @@ class Plugin final : public InstructionEmulator::Host {
       interval_ = std::stoull(f->second) * kPsPerMs;
     for (unsigned c = 0; c < cores; c++) vcpus_[c].index = c;
     add_device(o);
+    add_input_log(o);
     register_callbacks();
   }
 
@@ -141,6 +147,15 @@ class Plugin final : public InstructionEmulator::Host {
     data_.attach(device_.get());
   }
 
+  void add_input_log(const Options &o) {
+    const auto log = o.find("input_log");
+    if (log == o.end()) return;
+    auto file = std::make_unique<std::ofstream>(log->second, std::ios::binary);
+    if (!*file) throw with_errno(log->second);
+    hardware_.record(std::make_unique<hardware::InputLog>(
+        std::move(file), read_text(o.at("machine")), hardware_.description().cores));
+  }
+
   /// Starts simulated time. No vCPU runs meanwhile.
   void start() {
     live_ = true;
@@ -158,6 +173,7 @@ class Plugin final : public InstructionEmulator::Host {
 
   void at_exit() {
     if (live_) write_ground_truth();
+    hardware_.record(nullptr);
   }
 
   void vcpu_init(unsigned c) {

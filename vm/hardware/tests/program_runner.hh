@@ -118,11 +118,12 @@ inline Program delayed(std::uint64_t insns, Program program) {
 
 class ProgramRunner {
  public:
-  explicit ProgramRunner(const MachineDescription &d)
+  explicit ProgramRunner(const MachineDescription &d, std::unique_ptr<InputLog> log = nullptr)
       : hardware(d),
         programs_(d.cores),
         done_(d.cores),
         chunk_(std::max<std::uint64_t>(1, d.quantum * 1000 / d.fs_per_insn())) {
+    hardware.record(std::move(log));
     hardware.start(0);
     for (unsigned i = 0; i < d.cores; i++) hardware.sleep(i, {});
   }

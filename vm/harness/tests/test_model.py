@@ -70,10 +70,12 @@ class Options(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             control = pathlib.Path(directory)
             self.assertTrue(model.read("disk").has_storage)
-            words = model.qemu_options(model.read("disk"), control, None, 100, pathlib.Path("/log"))
+            logs = pathlib.Path("/log"), pathlib.Path("/input")
+            words = model.qemu_options(model.read("disk"), control, None, 100, *logs)
             self.assertIn("vfio-user-pci", words[-1])
             self.assertIn(f"device={control}/device", words[1])
             self.assertIn("device_log=/log", words[1])
+            self.assertIn("input_log=/input", words[1])
             self.assertNotIn("vfio-user-pci", " ".join(model.qemu_options(model.read("thesis"), control, None, 100)))
 
     def test_a_log_of_storage_needs_a_machine_with_storage(self):
@@ -86,8 +88,10 @@ class Options(unittest.TestCase):
             with self.subTest(words=words):
                 self.assertEqual(cli.main(["run", "--machine", "thesis", *words, "--", "true"]), 125)
 
-    def test_truth_needs_a_machine(self):
-        self.assertEqual(cli.main(["run", "--machine-stats", "x", "--", "true"]), 125)
+    def test_truth_and_logs_need_a_machine(self):
+        for option in ("--machine-stats", "--input-log"):
+            with self.subTest(option=option):
+                self.assertEqual(cli.main(["run", option, "x", "--", "true"]), 125)
 
     def test_a_modelled_machine_has_no_clock_but_the_plugin_s(self):
         options = vm_shape.qemu_options(vm_shape.Shape("k", modelled=True))
