@@ -42,8 +42,6 @@ AT_NICE_0 = ("nice", "-n", "20")
 PAUSE_S = 0.5
 AGENT = ("off", "observe", "on", "killed", "hold", "next")
 PEERS = ("static", "mba_MBps", "kp", "layered")
-# What the bus of the machine's memory can move.
-M = "873M"
 
 
 def write(path, text):
@@ -167,7 +165,7 @@ def run_peer(mode, load, weights, mark, seconds):
 
 def start_agent(scx_drfq, mode, name):
     trace = f"{os.environ['DRFQ_VM_OUT']}/trace-{name}.jsonl"
-    options = ["--throttle", "hold", "--memory-bandwidth", M] if mode == "hold" else ["--mba", mode]
+    options = ["--throttle", "hold"] if mode == "hold" else ["--mba", mode]
     if mode == "killed":
         options = ["--mba", "on"]
     # A busy machine takes long to load it.
