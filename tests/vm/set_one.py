@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Judges what tests/vm/guest/set_one.py left, by the modelled machine's own count of monitoring ids:
-set_one.py LOG TRUTH [ROWS COMMIT DATE]
+set_one.py VARIANT LOG TRUTH [ROWS COMMIT DATE]
 
 The error of a window is the largest one of an mbw's traffic, relative to weighted max-min of what all mbw moved in it.
 No mbw takes more than one moves alone. What is charged is compared over all windows of a case.
@@ -58,7 +58,7 @@ def charge_errors(run, windows):
 
 
 def main():
-    log, truth, *publish = sys.argv[1:]
+    variant, log, truth, *publish = sys.argv[1:]
     runs = [json.loads(line) for line in read_lines(log) if line.startswith('{"case"')]
     lines = [json.loads(line) for line in read_lines(truth)]
     commit, date = publish[1:] or ("", "")
@@ -79,10 +79,10 @@ def main():
         print("  bytes/ns:", *(f"{sum(rate) / len(rates):.4f}" for rate in zip(*rates)))
         print("  charges off by", *(f"{error:+.2f} %" for error in charge_errors(run, windows)))
         name = "three mbw" if len(ratio.split(":")) == 3 and not beside else BESIDE[beside]
-        about = {"series": "set-one", "case": name, "what": ratio, "variant": "scx_drfq, controller", "unit": "%"}
+        about = {"series": "set-one", "case": name, "what": ratio, "variant": variant, "unit": "%"}
         rows.append(median_row(off, **about, expected="0", at_most=str(goal(run["weights"])), commit=commit, date=date))
     print(f"charges are {min(charges):+.2f} to {max(charges):+.2f} % off")
-    about = {"series": "set-one", "case": "all", "what": "error of the charge", "variant": "scx_drfq, controller"}
+    about = {"series": "set-one", "case": "all", "what": "error of the charge", "variant": variant}
     rows.append(median_row(charges, **about, unit="% of what it moved", expected="0", commit=commit, date=date))
     if publish:
         write_rows(Path(publish[0]), rows)

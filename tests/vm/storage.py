@@ -10,6 +10,7 @@ storage.py shares TRUTH ROWS COMMIT DATE
                                     how mbw and a reader of the disk shared memory; writes rows of docs/results
 """
 
+import collections
 import csv
 import math
 import statistics
@@ -231,10 +232,10 @@ def shares(truth, rows_file, commit, date):
 def replay(log_file, replayed):
     columns = ("pid", "started_ps", "due_ps")
     logged, again = ([tuple(row[column] for column in columns) for row in log(path)] for path in (log_file, replayed))
+    assert logged, f"{log_file} has no command"
     # The replay has commands of the controller's administration, too.
-    left = iter(again)
-    missing = [row for row in logged if row not in left]
-    assert logged and not missing, f"{len(missing)} of {len(logged)} commands, first {dict(zip(columns, missing[0]))}"
+    missing = list((collections.Counter(logged) - collections.Counter(again)).elements())
+    assert not missing, f"{len(missing)} of {len(logged)} commands, first {dict(zip(columns, missing[0]))}"
     print(f"{len(logged)} commands have the same times in a replay")
 
 

@@ -59,7 +59,8 @@ class HardwareModel {
 
   const MachineDescription &description() const;
 
-  /// Writes to a log (input_log.hh) all that timing depends on, from start() on. Null ends the log.
+  /// Writes to a log (input_log.hh) all that timing depends on. Call it before all others but
+  /// description(). Null ends the log.
   void record(std::unique_ptr<InputLog>);
 
   // ---- Execution. core < description().cores everywhere.

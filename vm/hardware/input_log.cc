@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "input_log.hh"
 
+#include <iostream>
 #include <utility>
 
 namespace drfq::hardware {
@@ -71,8 +72,9 @@ void InputLog::put_difference(std::uint64_t now, std::uint64_t before) {
 
 void InputLog::flush() {
   checksum_.add(buffer_.data(), buffer_.size());
-  out_->write(buffer_.data(), static_cast<std::streamsize>(buffer_.size()));
-  out_->flush();
+  if (out_->good() &&
+      !out_->write(buffer_.data(), static_cast<std::streamsize>(buffer_.size())).flush())
+    std::cerr << "input log: it cannot be written, so it ends here; is the disk full?" << std::endl;
   buffer_.clear();
 }
 

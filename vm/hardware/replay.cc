@@ -15,8 +15,9 @@ namespace {
 using Op = InputLog::Op;
 using Kind = LogEntry::Kind;
 
-/// The most that one transfer or log has, so that a damaged number does not use up all memory.
-constexpr std::uint64_t kMost = 1 << 24;
+/// Bounds of numbers, so that a damaged one uses up neither memory nor time. A transfer of the
+/// device has at most 128 KiB. Times are below 20 hours.
+constexpr std::uint64_t kMost = 1 << 24, kTransferBytes = 1 << 20, kTimes = std::uint64_t{1} << 56;
 
 class Reader {
  public:
@@ -32,6 +33,7 @@ class Reader {
     std::uint64_t n = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       const auto c = static_cast<unsigned char>(byte());
+      if (shift == 63 && c > 1) break;
       n |= std::uint64_t{c & 0x7fu} << shift;
       if ((c & 0x80) == 0) return n;
     }
@@ -55,6 +57,7 @@ class Reader {
     return out;
   }
   std::uint64_t checksum() const { return checksum_.value(); }
+  bool at_end() { return in_.peek() == std::istream::traits_type::eof(); }
 
  private:
   std::istream &in_;
@@ -103,7 +106,7 @@ class Replay {
   void act(Op op) {
     switch (op) {
       case Op::start:
-        return hierarchy_.start(in_.number());
+        return hierarchy_.start(in_.number(kTimes, "a time"));
       case Op::entries:
         return entries();
       case Op::expect:
@@ -140,7 +143,8 @@ class Replay {
 
   void entries() {
     const unsigned c = core();
-    const std::uint64_t count = in_.number(kMost, "a number of entries"), end = in_.number();
+    const std::uint64_t count = in_.number(kMost, "a number of entries"),
+                        end = in_.number(kTimes, "a number of instructions");
     std::vector<LogEntry> log;
     for (std::uint64_t i = 0; i < count; i++) {
       const auto kind = static_cast<unsigned char>(in_.byte());
@@ -153,24 +157,33 @@ class Replay {
       e.insns = in_.difference(last_[c].insns);
       e.arg = in_.difference(last_[c].arg);
       if (InputLog::has_extra(e.kind)) e.extra = in_.number();
-      if (e.kind == Kind::set_class && e.arg >= hierarchy_.rdt().rmids())
-        throw std::runtime_error("the log is damaged: there is no monitoring id " +
-                                 std::to_string(e.arg));
+      check(e);
       last_[c] = {e.insns, e.arg};
       log.push_back(e);
     }
     hierarchy_.hand_over(c, log, end);
   }
 
+  void check(const LogEntry &e) const {
+    const bool time = e.kind == Kind::busy || e.kind == Kind::wake;
+    if (e.insns >= kTimes || (time && e.arg >= kTimes))
+      throw std::runtime_error("the log is damaged: an entry is too late");
+    if (e.kind == Kind::set_class && e.arg >= hierarchy_.rdt().rmids())
+      throw std::runtime_error("the log is damaged: there is no monitoring id " +
+                               std::to_string(e.arg));
+  }
+
   void expect() {
     Transfer t;
+    std::uint64_t bytes = 0;
     t.id = in_.number();
     t.dir = in_.number(2, "a direction") == 0 ? Dir::read : Dir::write;
     t.target = static_cast<unsigned>(in_.number());
     for (std::uint64_t left = in_.number(kMost, "a number of segments"); left != 0; left--) {
       Segment s;
       s.address = in_.number();
-      s.bytes = in_.number();
+      s.bytes = in_.number(kTransferBytes - bytes + 1, "a number of bytes");
+      bytes += s.bytes;
       t.segments.push_back(s);
     }
     hierarchy_.expect(std::move(t));
@@ -226,7 +239,8 @@ class Replay {
 
   void end() {
     const std::uint64_t is = in_.checksum(), was = in_.number();
-    if (is != was) throw std::runtime_error("the log is damaged: its checksum does not fit");
+    if (is != was || !in_.at_end())
+      throw std::runtime_error("the log is damaged: its checksum does not fit");
   }
 
   Reader in_;

@@ -119,6 +119,26 @@ def _machine_options(one: argparse.ArgumentParser) -> None:
     )
 
 
+def _replay_options(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    replay = commands.add_parser(
+        "replay",
+        help="compute the times of a modelled machine again from the log of `run --input-log`, without the VM",
+        description="Exit status: 0 if all times are the same, 1 if not or if the log is damaged.",
+    )
+    replay.add_argument(
+        "--skip",
+        type=int,
+        default=0,
+        metavar="N",
+        help="play back N times less often than the VM did; times are the same if no mask of the cache and no throttle "
+        "was written meanwhile (clocks of cores are not compared)",
+    )
+    replay.add_argument("log", metavar="LOG", help="what --input-log wrote")
+    replay.add_argument(
+        "transfers", metavar="TRANSFERS", nargs="?", help="gets a line of CSV for each transfer of the storage device"
+    )
+
+
 def _parser() -> argparse.ArgumentParser:
     aliases = "\n".join(f"  {alias.name:<8} {alias.meaning}" for alias in lock.ALIASES.values())
     parser = argparse.ArgumentParser(
@@ -160,15 +180,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument("--verbose", action="store_true", help="show the console on standard error")
     one.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments")
-    replay = commands.add_parser(
-        "replay",
-        help="compute the times of a modelled machine again from the log of `run --input-log`, without the VM",
-        description="Exit status: 0 if all times are the same, 1 if not or if the log is damaged.",
-    )
-    replay.add_argument("log", metavar="LOG", help="what --input-log wrote")
-    replay.add_argument(
-        "transfers", metavar="TRANSFERS", nargs="?", help="gets a line of CSV for each transfer of the storage device"
-    )
+    _replay_options(commands)
     shell = commands.add_parser("shell", help="an interactive shell in a VM")
     _shape_options(shell)
     lock_parser = commands.add_parser(
@@ -251,7 +263,7 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 def _replay(args: argparse.Namespace) -> int:
     model.build()
     files = [os.path.abspath(file) for file in (args.log, args.transfers) if file is not None]
-    return subprocess.run([model.replay_program(), *files], check=False).returncode
+    return subprocess.run([model.replay_program(), "--skip", str(args.skip), *files], check=False).returncode
 
 
 def _provision(args: argparse.Namespace) -> int:

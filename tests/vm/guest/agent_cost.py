@@ -47,7 +47,7 @@ def instructions(pid):
 
 def read_times_us():
     """Reads a group's counter again and again, as the agent does."""
-    groups = [name for name in os.listdir(f"{RESCTRL}/mon_groups") if name.startswith("scx_drfq")]
+    groups = [name for name in os.listdir(f"{RESCTRL}/mon_groups") if name.startswith("drfq_")]
     domain = os.listdir(f"{RESCTRL}/mon_groups/{groups[0]}/mon_data")[0]
     files = [
         os.open(f"{RESCTRL}/mon_groups/{group}/mon_data/{domain}/mbm_total_bytes", os.O_RDONLY) for group in groups

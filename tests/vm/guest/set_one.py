@@ -2,9 +2,10 @@
 """Set 1 of the thesis in full: mbw of different cpu.weight under scx_drfq with default options, which drives the
 controller of the machine `lvtf`, alone and beside other loads.
 
-set_one.py SCX_DRFQ DRFQ_LOAD CASE=WINDOWS ..., as root in that machine, its guest programs in the PATH. CASE is the
-weights of the mbw, with what runs beside them: 1:1:3, 1:4+sleeper. Of six mbw, three have each weight of 1:4+crowd.
-The case `alone` is one mbw, whose demand is that of each.
+set_one.py SCX_DRFQ DRFQ_LOAD LABELS CASE=WINDOWS ..., as root in that machine, its guest programs in the PATH. LABELS
+is `switch` or `copied`: an agent without CAP_SYS_ADMIN cannot learn where the labels are in memory, and copies them.
+CASE is the weights of the mbw, with what runs beside them: 1:1:3, 1:4+sleeper. Of six mbw, three have each weight of
+1:4+crowd. The case `alone` is one mbw, whose demand is that of each.
 
 For each case it prints a line of JSON. Its windows are the next WINDOWS lines of the machine's ground truth after one
 that ends the time before.
@@ -25,6 +26,7 @@ from scheduler import PATIENCE_S, observe, start, stats, wait
 WINDOW_S = 4
 WARM_UP_S = 2
 M_BYTES_PER_S = 266_666_667
+UNPRIVILEGED = ("setpriv", "--bounding-set=-sys_admin")
 MBW = ("mbw", "-q", "-t0", "-n", "100000", "4")
 CGROUPS = "/sys/fs/cgroup"
 
@@ -104,16 +106,18 @@ def run(case, windows, others):
 
 
 def main():
-    scx_drfq, drfq_load, *cases = sys.argv[1:]
+    scx_drfq, drfq_load, labels, *cases = sys.argv[1:]
     write(f"{CGROUPS}/cgroup.subtree_control", "+cpu")
     mount()
     observe()
-    agent = start(scx_drfq, "--memory-bandwidth", str(M_BYTES_PER_S), "--controller", "mmio:auto", event="auto")
+    options = ("--memory-bandwidth", str(M_BYTES_PER_S), "--controller", "mmio:auto")
+    words = UNPRIVILEGED if labels == "copied" else ()
+    agent = start([*words, scx_drfq], *options, event="auto")
     for case in cases:
         name, _, windows = case.partition("=")
         run(name, int(windows), beside(drfq_load))
-    system = stats()["system"]
-    print(json.dumps({"source": system["mem_source"], "mailbox": system["controller"]["mailbox"]}), flush=True)
+    mailbox = stats()["system"]["controller"]["mailbox"]
+    assert mailbox == (labels == "switch"), mailbox
     agent.send_signal(signal.SIGINT)
     assert agent.wait(timeout=PATIENCE_S) == 0
 

@@ -24,30 +24,76 @@ class StringFile : public std::ostringstream {
   std::string *text_;
 };
 
-std::string description() { return read_file(std::string(MACHINES) + "/disk.toml"); }
+/// Replaces text that a description has.
+void change(std::string *text, const std::string &what, const std::string &by) {
+  const std::size_t at = text->find(what);
+  ASSERT_NE(at, std::string::npos) << what;
+  text->replace(at, what.size(), by);
+}
 
-/// Two copies of different classes and registers, and a device that moves data beside them.
-/// finished: what the emulator was told.
+/// The machine `disk` with a controller that serves by virtual time, and with streaming stores.
+std::string description() {
+  std::string text = read_file(std::string(MACHINES) + "/disk.toml");
+  change(&text, "\npolicy = \"frfcfs\"", "\npolicy = \"lvtf\"");
+  change(&text, "\n[cpu]\n", "\n[cpu]\nstreaming_stores = true\n");
+  return text;
+}
+
+/// The program, with some stores that bypass the caches.
+Program with_streaming_stores(Program program) {
+  return [program = std::move(program), n = 0u]() mutable {
+    Step s = program();
+    if (s.use == AccessKind::store && n++ % 64 < 8) s.use = AccessKind::streaming;
+    return s;
+  };
+}
+
+/// Two copies of different classes and virtual times, a device that moves data beside them, and
+/// each kind of call. finished: what the emulator was told.
 std::string record(std::vector<FinishedTransfer> *finished) {
+  constexpr std::uint64_t kBar = std::uint64_t{1} << 40;
   const MachineDescription d = load_machine_description("disk", description());
   std::string log;
   ProgramRunner r(
       d, std::make_unique<InputLog>(std::make_unique<StringFile>(&log), description(), d.cores));
-  r.put(0, scattered(copier(0, 8 * kMiB, 8 * kMiB)));
+  HardwareModel &m = r.hardware;
+  std::vector<std::uint64_t> page(HardwareModel::kBarBytes / 8);
+  m.attach_bar(page.data(), kBar);
+  r.put(0, scattered(with_streaming_stores(copier(0, 8 * kMiB, 8 * kMiB))));
   r.put(1, scattered(delayed(5000, copier(32 * kMiB, 40 * kMiB, 8 * kMiB))));
-  EXPECT_EQ(r.hardware.wrmsr(1, r.retired(1), msr::kPqrAssoc, std::uint64_t{1} << 32 | 3),
+  for (unsigned core = 0; core < 2; core++) {
+    m.stored(core, r.insns(core), kBar + mmio::kPidCore + 8 * core, 8, core + 1);
+    m.stored(core, r.insns(core), kBar + mmio::kVtimeCore + 8 * core, 8, 100 - core);
+  }
+  m.set_space(0, r.insns(0), 0x1234000);
+  EXPECT_EQ(m.wrmsr(1, r.retired(1), msr::kPqrAssoc, std::uint64_t{1} << 32 | 3),
             MsrResult::handled);
-  EXPECT_EQ(r.hardware.wrmsr(0, r.retired(0), msr::kMbaDelay + 1, 50), MsrResult::handled);
+  EXPECT_EQ(m.wrmsr(1, r.retired(1), msr::kMbaDelay + 1, 50), MsrResult::handled);
+  const auto take = [&] {
+    for (const FinishedTransfer &t : m.take_finished()) finished->push_back(t);
+  };
   for (std::uint64_t i = 0; i < kTransfers; i++) {
-    r.hardware.start_transfer(
-        i % 2, r.insns(i % 2),
+    const unsigned core = i % 2;
+    m.start_transfer(
+        core, r.insns(core),
         {i, i % 3 == 0 ? Dir::read : Dir::write, {{(64 + i) * kMiB, 65536}, {8 * kMiB, 512}}, 1});
     r.run_to((i + 1) * 2 * kPsPerMs);
-    for (const FinishedTransfer &t : r.hardware.take_finished()) finished->push_back(t);
+    // It is dirty in the private cache.
+    m.access(core, r.insns(core), 96 * kMiB + 64 * i, 8, AccessKind::store, Ring::user);
+    m.flush(core, r.insns(core), 96 * kMiB + 64 * i);
+    m.add_busy_time(core, r.retired(core), 3 * kPsPerUs);
+    std::uint64_t count = 0;
+    m.rdmsr(core, r.retired(core), msr::kQmCtr, &count);
+    take();
   }
   r.run_to(20 * kPsPerMs);
-  for (const FinishedTransfer &t : r.hardware.take_finished()) finished->push_back(t);
-  r.hardware.record(nullptr);
+  take();
+  m.start_transfer(0, r.insns(0), {kTransfers, Dir::write, {{80 * kMiB, 65536}}, 1});
+  r.run_to(21400 * kPsPerUs);
+  m.cancel_transfers();
+  r.run_to(24 * kPsPerMs);
+  take();
+  m.record(nullptr);
   return log;
 }
 
@@ -55,6 +101,7 @@ const std::string &recorded() {
   static std::vector<FinishedTransfer> finished;
   static const std::string log = record(&finished);
   EXPECT_EQ(finished.size(), kTransfers);
+  EXPECT_EQ(finished.front().pid, 1u);
   return log;
 }
 
@@ -103,20 +150,25 @@ TEST(Replay, RefusesADamagedLog) {
   std::string changed = log;
   changed.back() = static_cast<char>(changed.back() ^ 1);
   EXPECT_THROW(replay_text(changed), std::runtime_error);
+  EXPECT_THROW(replay_text(log + "x"), std::runtime_error);
 }
 
 /// A changed byte is found, or changes a time. It never crashes.
-TEST(Replay, SurvivesAnyByte) {
+TEST(Replay, SurvivesChangedBytes) {
   const std::string log = recorded();
-  const std::size_t first = log.find('\n') + description().size() + 1;
-  for (std::size_t at = first; at < std::min(log.size(), first + 400); at++) {
-    std::string changed = log;
-    changed[at] = static_cast<char>(changed[at] ^ 0x15);
-    try {
-      EXPECT_NE(replay_text(changed).difference, "") << at;
-    } catch (const std::runtime_error &) {
+  constexpr std::size_t kPlaces = 30;
+  for (std::size_t place = 0; place < 2 * kPlaces; place++)
+    for (const char mask : {'\x01', '\x15', '\x80', '\xff'}) {
+      std::string changed = log;
+      // Half of the places are at the beginning, where records of all kinds are.
+      const std::size_t at =
+          place < kPlaces ? place * 17 : (place - kPlaces) * (log.size() / kPlaces);
+      changed[at] = static_cast<char>(changed[at] ^ mask);
+      try {
+        EXPECT_NE(replay_text(changed).difference, "") << at;
+      } catch (const std::exception &) {
+      }
     }
-  }
 }
 
 }  // namespace
