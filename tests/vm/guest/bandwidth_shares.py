@@ -28,10 +28,10 @@ import threading
 import time
 
 import throttles
+from monitoring import RESCTRL, join, monitoring_group, mount, remove, unmount
 from scheduler import PATIENCE_S, children, cpu_s, spin, start, stats, wait
 
 CGROUPS = "/sys/fs/cgroup"
-RESCTRL = "/sys/fs/resctrl"
 SETTLE_S = 2
 SETTLE_STEP_S = 0.5
 # scx_layered divides CPUs among its layers each second.
@@ -42,6 +42,8 @@ AT_NICE_0 = ("nice", "-n", "20")
 PAUSE_S = 0.5
 AGENT = ("off", "observe", "on", "killed", "hold", "next")
 PEERS = ("static", "mba_MBps", "kp", "layered")
+# What makes no monitoring groups by itself. Without them, a core's count has the lines of others that it evicts.
+UNMONITORED = ("eevdf", "off", "hold")
 
 
 def write(path, text):
@@ -200,6 +202,12 @@ def run(mode, agent, ops, weights, mark, seconds):
     if agent:
         print("settle", mark, flush=True)
     load = start_hogs(ops)
+    names = [f"hog{number}" for number in range(len(ops))] if mode in UNMONITORED else []
+    if names:
+        mount()
+    for name, pid in zip(names, children(load.pid)):
+        monitoring_group(name)
+        join(name, pid)
     mark += settle() if agent else 0
     print(mode, mark, ",".join(map(":".join, zip(ops, weights))), flush=True)
     if agent:
@@ -212,6 +220,10 @@ def run(mode, agent, ops, weights, mark, seconds):
         time.sleep(SETTLE_S)
         measure(seconds)
         mark += seconds + 1
+    for name in names:
+        remove(name)
+    if names:
+        unmount()
     return load, mark
 
 

@@ -30,3 +30,7 @@ def join(name, pid):
 
 def remove(name):
     os.rmdir(f"{RESCTRL}/mon_groups/{name}")
+
+
+def unmount():
+    subprocess.run(["umount", RESCTRL], check=True)
