@@ -16,7 +16,7 @@ import sys
 import time
 
 from monitoring import RESCTRL, join, monitoring_group, mount
-from scheduler import PATIENCE_S, spin, start, stats, wait
+from scheduler import PATIENCE_S, children, spin, start, stats, wait
 
 # khugepaged holds the lock of mbw's memory while it waits for a CPU at nice 19, for up to seconds beside spinners.
 HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -60,7 +60,7 @@ def streams(words, seconds):
 
     def found():
         """The streams are pinned; their parent is not."""
-        pids = [task["pid"] for task in stats()["tasks"] if task["comm"] == "stream"]
+        pids = children(load.pid)
         places = {pid: os.sched_getaffinity(pid) for pid in pids}
         names = {pid: by_cpu[min(cpus)] for pid, cpus in places.items() if len(cpus) == 1}
         return names if len(names) == len(words) else None
