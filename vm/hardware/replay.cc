@@ -16,8 +16,8 @@ using Op = InputLog::Op;
 using Kind = LogEntry::Kind;
 
 /// Bounds of numbers, so that a damaged one uses up neither memory nor time. A transfer of the
-/// device has at most 128 KiB. Times are below 20 hours.
-constexpr std::uint64_t kMost = 1 << 24, kTransferBytes = 1 << 20, kTimes = std::uint64_t{1} << 56;
+/// device has at most 128 KiB. Times are below 5 hours.
+constexpr std::uint64_t kMost = 1 << 24, kTransferBytes = 1 << 20, kTimes = std::uint64_t{1} << 54;
 
 class Reader {
  public:
@@ -143,8 +143,7 @@ class Replay {
 
   void entries() {
     const unsigned c = core();
-    const std::uint64_t count = in_.number(kMost, "a number of entries"),
-                        end = in_.number(kTimes, "a number of instructions");
+    const std::uint64_t count = in_.number(kMost, "a number of entries"), end = in_.number();
     std::vector<LogEntry> log;
     for (std::uint64_t i = 0; i < count; i++) {
       const auto kind = static_cast<unsigned char>(in_.byte());
@@ -161,13 +160,18 @@ class Replay {
       last_[c] = {e.insns, e.arg};
       log.push_back(e);
     }
+    if (hierarchy_.insn_time(end) >= kTimes) refuse_time();
     hierarchy_.hand_over(c, log, end);
   }
 
-  void check(const LogEntry &e) const {
+  [[noreturn]] static void refuse_time() {
+    throw std::runtime_error("the log is damaged: an entry is too late");
+  }
+
+  void check(const LogEntry &e) {
     const bool time = e.kind == Kind::busy || e.kind == Kind::wake;
-    if (e.insns >= kTimes || (time && e.arg >= kTimes))
-      throw std::runtime_error("the log is damaged: an entry is too late");
+    if (hierarchy_.insn_time(e.insns) >= kTimes || (time && e.arg >= kTimes)) refuse_time();
+    if (e.kind == Kind::busy && (busy_ += e.arg) >= kTimes) refuse_time();
     if (e.kind == Kind::set_class && e.arg >= hierarchy_.rdt().rmids())
       throw std::runtime_error("the log is damaged: there is no monitoring id " +
                                std::to_string(e.arg));
@@ -250,6 +254,7 @@ class Replay {
   const unsigned skip_;
   std::ostream *transfers_;
   std::uint64_t plays_ = 0;
+  Ps busy_ = 0;           // the sum of all such entries
   bool skipped_ = false;  // the last call for playback
   std::deque<FinishedTransfer> finished_;
   Replayed out_;
