@@ -20,7 +20,8 @@ constexpr const char *kUsage =
     "clocks showed. TRANSFERS gets a line of CSV for each transfer of the storage device.\n"
     "\n"
     "With --skip N, playback happens N times less often than it did, and clocks are not compared.\n"
-    "Times are the same if no mask of the cache and no throttle was written meanwhile.\n"
+    "This shows what the host's time decides: times differ where cores sleep and wake up, and\n"
+    "where masks of the cache or throttles are written.\n"
     "\n"
     "Exit status: 0 if all is the same, 1 if not or if the log is damaged, 2 for wrong usage.\n";
 

@@ -130,8 +130,8 @@ def _replay_options(commands: "argparse._SubParsersAction[argparse.ArgumentParse
         type=int,
         default=0,
         metavar="N",
-        help="play back N times less often than the VM did; times are the same if no mask of the cache and no throttle "
-        "was written meanwhile (clocks of cores are not compared)",
+        help="play back N times less often than the VM did; times differ where cores sleep and wake up, and where "
+        "masks of the cache or throttles are written (clocks of cores are not compared)",
     )
     replay.add_argument("log", metavar="LOG", help="what --input-log wrote")
     replay.add_argument(

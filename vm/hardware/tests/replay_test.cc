@@ -121,7 +121,7 @@ TEST(Replay, GivesTheSameTimesAndTraffic) {
   EXPECT_EQ(text.substr(0, text.find('\n')), kTransferColumns);
 }
 
-/// The emulator's threads call whenever the host runs them.
+/// The emulator's threads call whenever the host runs them. Here no core sleeps.
 TEST(Replay, DoesNotDependOnWhenLogsArePlayed) {
   for (const unsigned skip : {1u, 7u, 100u}) {
     const Replayed r = replay_text(recorded(), skip);
