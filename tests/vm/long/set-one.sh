@@ -15,6 +15,7 @@ copied=("${ratios[@]:0:4}")
 # shellcheck disable=SC2034  # by name
 cases_copied=(alone=1 "${copied[@]/%/=5}")
 find_provenance
+status=0
 for labels in ${DRFQ_LABELS:-switch copied}; do
 	declare -n cases=cases_$labels
 	[[ -z ${DRFQ_CASES-} ]] || IFS=, read -ra cases <<< "$DRFQ_CASES"
@@ -28,6 +29,7 @@ for labels in ${DRFQ_LABELS:-switch copied}; do
 		*) variant="labels copied" ;;
 	esac
 	python3 -B tests/vm/set_one.py "$variant" "$out/$labels.log" "$truth" "$rows" \
-		"${provenance[1]}" "${provenance[3]}"
+		"${provenance[1]}" "${provenance[3]}" || status=1
 	tools/results --add "$rows"
 done
+exit "$status"
