@@ -21,7 +21,6 @@
 #define CGROUP_WEIGHT_DFL 100
 
 struct cgroup_node {
-	struct bpf_spin_lock lock; /* protects counted and weight */
 	u32 weight; /* DRFQ_WEIGHT_ONE is cpu.weight 100 */
 	u32 counted; /* this group's part of the parent's active */
 	u32 parent; /* the parent's index; 0 is the root group */
@@ -49,11 +48,33 @@ static __always_inline struct cgroup_node *cgroup_node_at(u32 index)
 	return bpf_map_lookup_elem(&cgroup_nodes, &index);
 }
 
+/* How often a group's part of its parent is computed again at most. */
+#define CGROUP_PART_TRIES 32
+
+/*
+ * Brings @node's part of its parent up to date. Returns by how much it changed
+ * (1/DRFQ_WEIGHT_ONE). Others may do so at the same time. Each adds to the parent what its
+ * own exchange changed, so the parent's sum is the last part that was stored. If that one
+ * was computed before another change, whoever stored it looks again and finds out.
+ */
+static __always_inline s64 cgroup_count_part(struct cgroup_node *node)
+{
+	s64 delta = 0;
+	u32 try, part;
+
+	bpf_for(try, 0, CGROUP_PART_TRIES) {
+		part = READ_ONCE(node->active) > 0 ? READ_ONCE(node->weight) : 0;
+		if (part == READ_ONCE(node->counted))
+			break;
+		delta += (s64)part - __sync_lock_test_and_set(&node->counted, part);
+	}
+	return delta;
+}
+
 /*
  * Adds @delta (1/DRFQ_WEIGHT_ONE) to the active weight of group @index, and updates
- * its ancestors. The lock covers the group's part of the parent, which is computed
- * from the state at that moment. Concurrent opposite changes thus end with the
- * right sum.
+ * its ancestors. A group's part of its parent changes only where its sum becomes or
+ * ceases to be positive.
  */
 __noinline int cgroup_add_active(u32 index, s64 delta)
 {
@@ -61,16 +82,14 @@ __noinline int cgroup_add_active(u32 index, s64 delta)
 
 	bpf_for(level, 0, CGROUP_LEVELS) {
 		struct cgroup_node *node = cgroup_node_at(index);
-		u32 counted;
+		s64 before;
 
 		if (!index || !node || !delta)
 			break;
-		__sync_fetch_and_add(&node->active, delta);
-		bpf_spin_lock(&node->lock);
-		counted = node->active > 0 ? node->weight : 0;
-		delta = (s64)counted - node->counted;
-		node->counted = counted;
-		bpf_spin_unlock(&node->lock);
+		before = __sync_fetch_and_add(&node->active, delta);
+		if (before > 0 && before + delta > 0)
+			break;
+		delta = cgroup_count_part(node);
 		index = node->parent;
 	}
 	return 0;
@@ -136,19 +155,13 @@ static u32 cgroup_scale(u32 cpu_weight)
 /* Changes the weight of @cgrp (1/DRFQ_WEIGHT_ONE), and what counts of it above. */
 static void cgroup_change_weight(struct cgroup *cgrp, u32 weight)
 {
-	u32 index = cgroup_index_of(cgrp), counted;
+	u32 index = cgroup_index_of(cgrp);
 	struct cgroup_node *node = cgroup_node_at(index);
-	s64 delta;
 
 	if (!node || !cgroup_owns_node(cgrp, index))
 		return;
-	bpf_spin_lock(&node->lock);
-	node->weight = weight;
-	counted = node->active > 0 ? node->weight : 0;
-	delta = (s64)counted - node->counted;
-	node->counted = counted;
-	bpf_spin_unlock(&node->lock);
-	cgroup_add_active(node->parent, delta);
+	WRITE_ONCE(node->weight, weight);
+	cgroup_add_active(node->parent, cgroup_count_part(node));
 }
 
 #endif /* DRFQ_CGROUP_BPF_H */

@@ -16,9 +16,10 @@ static bool preempt_cpu(s32 cpu, u64 start)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
-	if (!READ_ONCE(slot->pid) || READ_ONCE(slot->preempt_pending))
-		return false;
+	/* The comparison comes first, because it is what most often fails. */
 	if (!drfq_before(start + preempt_margin_ns, READ_ONCE(slot->vtime_ns)))
+		return false;
+	if (!READ_ONCE(slot->pid) || READ_ONCE(slot->preempt_pending))
 		return false;
 	WRITE_ONCE(slot->preempt_pending, true);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -30,11 +31,11 @@ static bool preempt_cpu(s32 cpu, u64 start)
 static void preempt_for(struct task_struct *p, u64 start)
 {
 	s32 cpu = scx_bpf_task_cpu(p), probe;
-	u32 llc = llc_of_cpu(cpu);
+	u32 llc = llc_of_cpu(cpu), others = nr_cpu_ids - 1;
 
 	if (preempt_cpu(cpu, start) || task_is_pinned(p))
 		return;
-	bpf_for(probe, 0, PREEMPT_PROBES) {
+	bpf_for(probe, 0, others < PREEMPT_PROBES ? others : PREEMPT_PROBES) {
 		if (++cpu >= (s32)nr_cpu_ids)
 			cpu = 0;
 		if (llc_of_cpu(cpu) != llc || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))

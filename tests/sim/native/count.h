@@ -50,7 +50,7 @@ enum count_kind {
 	COUNT_SHARED_LOADS, /* from a variable or map that is no CPU's */
 	COUNT_SHARED_STORES,
 	COUNT_LINE_MOVES,
-	COUNT_ATOMICS, /* a spin lock is one */
+	COUNT_ATOMICS,
 	COUNT_LIST_STEPS, /* tasks that the scheduler's own loops over queues visit */
 	COUNT_LOOKUPS, /* of maps and of local storage */
 	COUNT_KFUNCS, /* other calls of kfuncs and helpers */

@@ -24,7 +24,6 @@
 	(count_atomic(at), __sync_val_compare_and_swap(at, old, value))
 #define __sync_bool_compare_and_swap(at, old, value)                                               \
 	(count_atomic(at), __sync_bool_compare_and_swap(at, old, value))
-#define bpf_spin_lock(lock) (count_atomic(lock), bpf_spin_lock(lock))
 #include "main.bpf.c"
 #undef const
 

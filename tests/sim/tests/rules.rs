@@ -67,6 +67,20 @@ fn a_group_has_the_weight_of_its_rule() {
 }
 
 #[test]
+fn a_new_weight_of_an_inner_group_leaves_the_outer_one_its_share() {
+    let (_, mut sim) = two_equal_hogs();
+    let mut inner = 0;
+    sim.act(|kernel, now_ns| {
+        let outer = kernel.cgroup_new(None, 100);
+        inner = kernel.cgroup_new(Some(outer), 100);
+        kernel.cgroup_move(now_ns, 0, inner);
+    });
+    assert_ratio(&shares(&mut sim, 2, 22), 1.0);
+    sim.act(|kernel, _| kernel.cgroup_set_weight(inner, 25));
+    assert_ratio(&shares(&mut sim, 22, 62), 1.0);
+}
+
+#[test]
 fn a_child_follows_the_rule_of_its_parent() {
     let one = weight_one();
     let run = Step::Run {

@@ -285,9 +285,6 @@ struct bpf_iter__task {
 struct bpf_timer {
 	int (*callback)(void *map, int *key, struct bpf_timer *timer);
 };
-struct bpf_spin_lock {
-	int held;
-};
 struct bpf_perf_event_value {
 	u64 counter, enabled, running;
 };
@@ -399,16 +396,6 @@ void native_hash_delete(void *map, const void *key, size_t key_bytes);
 long native_perf_read(bool second, struct bpf_perf_event_value *value);
 #define bpf_perf_event_read_value(map, cpu_flags, value, bytes)                                    \
 	native_perf_read((map) == (void *)&pmu_second, value)
-
-static inline void bpf_spin_lock(struct bpf_spin_lock *lock)
-{
-	lock->held++;
-}
-
-static inline void bpf_spin_unlock(struct bpf_spin_lock *lock)
-{
-	lock->held--;
-}
 
 static inline void bpf_rcu_read_lock(void)
 {
