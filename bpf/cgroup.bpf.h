@@ -26,7 +26,7 @@ struct cgroup_node {
 	u32 parent; /* the parent's index; 0 is the root group */
 	u32 used; /* not 0: a cgroup owns this node */
 	s64 active; /* sum of the active members' weights */
-};
+} OWN_LINE;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -48,14 +48,16 @@ static __always_inline struct cgroup_node *cgroup_node_at(u32 index)
 	return bpf_map_lookup_elem(&cgroup_nodes, &index);
 }
 
-/* How often a group's part of its parent is computed again at most. */
+/* How often a group's part of its parent is computed again at most: far more often than CPUs
+ * change it between two looks. */
 #define CGROUP_PART_TRIES 32
 
 /*
- * Brings @node's part of its parent up to date. Returns by how much it changed
- * (1/DRFQ_WEIGHT_ONE). Others may do so at the same time. Each adds to the parent what its
- * own exchange changed, so the parent's sum is the last part that was stored. If that one
- * was computed before another change, whoever stored it looks again and finds out.
+ * Brings @node's part of its parent up to date. Returns by how much this call changed it
+ * (1/DRFQ_WEIGHT_ONE), which the caller adds to the parent's sum. Others may do so at the
+ * same time. Who changes the sum or the weight does so by an atomic operation that is a
+ * full barrier, and looks at the part after that. So the last one to change it sees all
+ * changes, or whoever exchanges the part later looks again and sees them.
  */
 static __always_inline s64 cgroup_count_part(struct cgroup_node *node)
 {
@@ -73,8 +75,8 @@ static __always_inline s64 cgroup_count_part(struct cgroup_node *node)
 
 /*
  * Adds @delta (1/DRFQ_WEIGHT_ONE) to the active weight of group @index, and updates
- * its ancestors. A group's part of its parent changes only where its sum becomes or
- * ceases to be positive.
+ * its ancestors. That changes a group's part of its parent only where the group's sum
+ * becomes or ceases to be positive.
  */
 __noinline int cgroup_add_active(u32 index, s64 delta)
 {
@@ -160,7 +162,8 @@ static void cgroup_change_weight(struct cgroup *cgrp, u32 weight)
 
 	if (!node || !cgroup_owns_node(cgrp, index))
 		return;
-	WRITE_ONCE(node->weight, weight);
+	/* Not a store: it would not be ordered before the look at the sum. */
+	__sync_lock_test_and_set(&node->weight, weight);
 	cgroup_add_active(node->parent, cgroup_count_part(node));
 }
 

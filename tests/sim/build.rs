@@ -64,6 +64,7 @@ fn main() {
             "native/count.c",
             "native/devices.c",
             "native/network.c",
+            "native/races.c",
             "native/replay.c",
             "native/strand.c",
             "native/view.c",

@@ -39,7 +39,11 @@ void *native_array_at(void *map, u32 key, size_t value_bytes, u32 max_entries)
 		a->map = map;
 		a->value_bytes = value_bytes;
 		a->bytes = max_entries * value_bytes;
-		a->values = calloc(max_entries, value_bytes);
+		/* Values may have cache lines of their own. */
+		a->values = aligned_alloc(64, (a->bytes + 63) & ~(size_t)63);
+		if (!a->values)
+			abort();
+		memset(a->values, 0, a->bytes);
 		count_map(machine_in_use, a->values, a->bytes);
 	}
 	return key < max_entries ? a->values + key * value_bytes : NULL;

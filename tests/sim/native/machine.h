@@ -224,4 +224,8 @@ bool machine_cpu_is_idle(const struct machine *m, s32 cpu);
 void machine_test_place(struct machine *m, struct task_struct *p, u64 dsq_id, u64 vtime);
 void machine_test_run(struct machine *m, struct task_struct *p, s32 cpu, u64 vtime);
 
+/* Two threads change groups at the same time, for @rounds rounds. Returns after how many of
+ * them a sum of active weights was wrong. Not for several threads. */
+u64 race_groups(u64 rounds);
+
 #endif /* DRFQ_NATIVE_MACHINE_H */

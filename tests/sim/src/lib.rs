@@ -23,6 +23,7 @@ pub mod memory;
 pub mod network;
 pub mod outside;
 mod quotas;
+pub mod races;
 pub mod reference;
 pub mod replay;
 pub mod report;

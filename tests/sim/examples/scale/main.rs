@@ -42,6 +42,9 @@ struct Options {
 /// What the table leaves out: calls are its unit, and slots shared by design are no growth of a path.
 const LEFT_OUT: [Kind; 3] = [Kind::Calls, Kind::SharedLoads, Kind::SharedStores];
 
+/// What other CPUs or waiting tasks may make dearer: the sum of these is the work as a whole.
+const SUMMED: [Kind; 3] = [Kind::RemoteLoads, Kind::Atomics, Kind::ListSteps];
+
 /// The series of the table with their cases.
 fn series() -> Vec<(&'static str, Vec<(String, Load)>)> {
     let machine = |(cpus, llcs): (usize, usize)| {
@@ -124,6 +127,15 @@ fn rows_of(series: &str, case: &str, operations: &Operations) -> Vec<Row> {
     let mut rows = per("switch", &operations.per_switch);
     rows.extend(per("wake-up", &operations.per_wakeup));
     rows.extend(per("tick", &operations.per_tick));
+    let sum = SUMMED.iter().map(|kind| operations.of(*kind));
+    rows.push(Row::new(
+        series,
+        case,
+        "wake-up and switch",
+        "loads, atomics and steps",
+        "operations",
+        sum.map(|(switch, wakeup)| switch + wakeup).sum(),
+    ));
     rows
 }
 
