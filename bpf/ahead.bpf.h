@@ -103,7 +103,17 @@ static __always_inline bool agent_budget_left(void)
 	return drfq_budget_left(agent_until_ns, scx_bpf_now(), 0);
 }
 
-/* Thread @pid of the agent waits for the budget. */
+/*
+ * Returns whether @p, a thread of the agent that is queued with @enq_flags, goes ahead on its
+ * CPU. Where a higher class has that CPU, any CPU that dispatches takes it.
+ */
+static __always_inline bool agent_goes_ahead(const struct task_struct *p, u64 enq_flags)
+{
+	return !(enq_flags & SCX_ENQ_REENQ) && READ_ONCE(cpu_slot(scx_bpf_task_cpu(p))->pid) &&
+	       agent_budget_left();
+}
+
+/* Thread @pid of the agent waits for the budget, or for a CPU. */
 static __always_inline void agent_wait_begin(u32 pid)
 {
 	u32 i = pid % AGENT_WAITS_MAX;
@@ -122,14 +132,6 @@ static __always_inline void agent_wait_end(u32 pid)
 		return;
 	if (mask & 1U << i && READ_ONCE(agent_waits.pids[i]) == pid)
 		__sync_fetch_and_and(&agent_waits.mask, ~(1U << i));
-}
-
-/* Returns the DSQ of queue.bpf.h that @p waits on; 0: on none of them. */
-static __always_inline u64 waiting_dsq(const struct task_struct *p)
-{
-	u64 id = p->scx.dsq ? p->scx.dsq->id : 0;
-
-	return id >= DRFQ_DSQ_LLC && id < DRFQ_DSQ_CPU + DRFQ_MAX_CPUS ? id : 0;
 }
 
 /* Moves @p, if it waits and may run on @cpu, to the local DSQ of @cpu. Returns whether it

@@ -93,6 +93,13 @@ static __always_inline void slot_set_pid(struct drfq_cpu *slot, u32 pid)
 	WRITE_ONCE(slot->pid, pid);
 }
 
+/* No task of ours runs on the CPU of @slot any more. */
+static __always_inline void slot_clear(struct drfq_cpu *slot)
+{
+	slot_set_pid(slot, 0);
+	slot->base_valid = false;
+}
+
 /* Returns the slot of the CPU that executes this. */
 static __always_inline struct drfq_cpu *own_slot(void)
 {

@@ -34,12 +34,18 @@ static void dma_charge_payer(const struct payer *payer, u64 bytes)
 	}
 }
 
-/* Returns whether @bio has data. */
-static __always_inline bool dma_has_data(const struct bio *bio)
+/* Returns whether @bio writes data. */
+static __always_inline bool dma_writes(const struct bio *bio)
 {
 	u32 op = bio->bi_opf & 0xff;
 
-	return op == REQ_OP_READ || op == REQ_OP_WRITE;
+	return op == REQ_OP_WRITE || op == REQ_OP_ZONE_APPEND;
+}
+
+/* Returns whether @bio has data. */
+static __always_inline bool dma_has_data(const struct bio *bio)
+{
+	return (bio->bi_opf & 0xff) == REQ_OP_READ || dma_writes(bio);
 }
 
 /* Returns whether the device of @bio is stacked on others (dm, md). */
@@ -63,7 +69,7 @@ static __always_inline struct payer *dma_payer(const struct task_struct *p, cons
 	payer = relay_of(bio);
 	if (payer)
 		return payer->pid ? payer : NULL;
-	return (bio->bi_opf & 0xff) == REQ_OP_WRITE ? dirtier_of(bio) : NULL;
+	return dma_writes(bio) ? dirtier_of(bio) : NULL;
 }
 
 /* Charges @bio to the current task, which submits it, or to the one that a kernel thread
@@ -97,7 +103,7 @@ static void dma_relay(const struct bio *bio)
 	if (!task_is_kthread(p)) {
 		payer_set(&payer, p);
 	} else if (!(p->flags & PF_LOCAL_THROTTLE)) {
-		known = (bio->bi_opf & 0xff) == REQ_OP_WRITE ? dirtier_of(bio) : NULL;
+		known = dma_writes(bio) ? dirtier_of(bio) : NULL;
 		if (!known)
 			known = dma_payer(p, bio);
 	}

@@ -71,32 +71,45 @@ static void fork_init(struct task_ctx *child)
 	child->last_bus_ns = t->last_bus_ns;
 }
 
+/* Raises the virtual times of the heir of @h by what the task of @t used beyond V. */
+static void fork_raise(struct task_ctx *t, struct task_ctx *h)
+{
+	u64 start = flow_inherited(&t->flow, &h->flow);
+
+	/* A concurrent charge of the heir may overwrite this. Then one child's
+	 * use is not charged to it, which is rare and small. */
+	h->flow.cpu_vt = drfq_later(h->flow.cpu_vt, start);
+	start = drfq_start(&h->flow) - conf.delta_ns;
+	if (drfq_before(h->flow.mem_vt, start))
+		h->flow.mem_vt = start;
+	start = flow_bus_inherited(&t->flow, &h->flow);
+	h->flow.bus_vt = drfq_later(h->flow.bus_vt, start);
+}
+
 /*
  * @p, with account @t, exits. Raises the virtual time of its heir by what @p used
  * beyond V, at the weight of the heir. The heir of a process is its parent, that of
  * a thread its thread-group leader.
+ *
+ * @p has been reaped, so its heir may have ended since, too, and be freed: nothing keeps
+ * what @p points to. The thread id read there is that of a living task, or means nothing.
  */
 static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 {
-	struct task_struct *heir;
+	struct task_struct *heir = p->pid == p->tgid ? p->real_parent : p->group_leader;
+	struct task_struct *found;
 	struct task_ctx *h;
-	u64 start;
+	s32 pid = 0;
 
-	bpf_rcu_read_lock();
-	heir = p->pid == p->tgid ? p->real_parent : p->group_leader;
-	h = heir ? bpf_task_storage_get(&task_ctxs, heir, 0, 0) : NULL;
-	if (h) {
-		start = flow_inherited(&t->flow, &h->flow);
-		/* A concurrent charge of the heir may overwrite this. Then one child's
-		 * use is not charged to it, which is rare and small. */
-		h->flow.cpu_vt = drfq_later(h->flow.cpu_vt, start);
-		start = drfq_start(&h->flow) - conf.delta_ns;
-		if (drfq_before(h->flow.mem_vt, start))
-			h->flow.mem_vt = start;
-		start = flow_bus_inherited(&t->flow, &h->flow);
-		h->flow.bus_vt = drfq_later(h->flow.bus_vt, start);
-	}
-	bpf_rcu_read_unlock();
+	if (heir)
+		bpf_probe_read_kernel(&pid, sizeof(pid), &heir->pid);
+	found = bpf_task_from_pid(pid);
+	if (!found)
+		return;
+	h = found == heir ? bpf_task_storage_get(&task_ctxs, found, 0, 0) : NULL;
+	if (h)
+		fork_raise(t, h);
+	bpf_task_release(found);
 }
 
 #endif /* DRFQ_FORK_BPF_H */

@@ -166,7 +166,8 @@ static void hold_end(struct task_ctx *t)
 				hold_end(t);                                                       \
 			count(cause);                                                              \
 			kick_idle_for(p);                                                          \
-		} else if (t) {                                                                    \
+		} else if (t && !waiting_dsq(p)) {                                                 \
+			/* Another CPU has not released it. */                                     \
 			urgent_end(t);                                                             \
 		}                                                                                  \
 		__moved;                                                                           \

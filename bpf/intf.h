@@ -160,11 +160,12 @@ struct drfq_cpu {
 	u32 ahead_cause;
 	u64 ahead_exec_ns;
 	/* Time until which the budget of rescues is used up (scx_bpf_now(), ns), and
-	 * the thread ids at which the searches for urgent tasks and for readers of RCU go on;
-	 * 0: at the start. */
+	 * the thread ids at which the searches for urgent tasks, for readers of RCU and for
+	 * starved tasks go on; 0: at the start. */
 	u64 rescue_until_ns;
 	u32 urgent_cursor;
 	u32 reader_cursor;
+	u32 starved_cursor;
 	/* The search for urgent tasks rests until then (jiffies). */
 	u64 urgent_rest_until;
 	/* Not 0: the last task came from a far queue, or was looked for there (queue.bpf.h). */

@@ -150,7 +150,7 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		dispatch_last(p, t, enq_flags);
 		return;
 	}
-	if (task_is_agent(p) && agent_budget_left()) {
+	if (task_is_agent(p) && agent_goes_ahead(p, enq_flags)) {
 		ahead_begin(cpu_slot(scx_bpf_task_cpu(p)), p, DRFQ_AHEAD_AGENT);
 		dispatch_local(p, t, enq_flags | SCX_ENQ_PREEMPT);
 		count(DRFQ_EV_AGENT_AHEAD);
@@ -395,9 +395,8 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 		kick_idle_for_queued();
 		return;
 	}
-	slot_set_pid(slot, 0);
+	slot_clear(slot);
 	WRITE_ONCE(slot->crowded, 0);
-	slot->base_valid = false;
 	vtime_refresh();
 	/* A task that was queued between ops.dispatch and this CPU's idle bit
 	 * has woken no CPU. Wake one now. */
@@ -417,8 +416,10 @@ static __always_inline void lose_cpu(s32 cpu, bool pinned)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
-	slot_set_pid(slot, 0);
-	slot->base_valid = false;
+	slot_clear(slot);
+	/* What this CPU has taken is queued again. */
+	slot->ahead_pid = 0;
+	exchange_end(slot, cpu);
 	scx_bpf_reenqueue_local();
 	WRITE_ONCE(slot->crowded, pinned || queue_has_pinned(cpu));
 	count(DRFQ_EV_REENQUEUED);
@@ -526,10 +527,16 @@ void BPF_STRUCT_OPS(drfq_enable, struct task_struct *p)
 /* The task changes to another scheduling class, or exits. */
 void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 {
+	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (t)
-		task_leave(t);
+	if (!t)
+		return;
+	task_leave(t);
+	throttle_finish(t);
+	/* If it runs, it goes on as a task of the other class, without a switch. */
+	if (slot->pid == (u32)p->pid && !(p->flags & PF_EXITING))
+		slot_clear(slot);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)

@@ -52,8 +52,9 @@ static __always_inline void pmu_start_one(void *map, struct drfq_counter *base)
  * A packet starts, but no packet of ours ended just before it on this CPU. What the
  * counters have counted since the last base belongs to no task.
  */
-static void pmu_start(struct drfq_cpu *slot)
+static __noinline void pmu_start(struct drfq_cpu *slot)
 {
+	slot->base_valid = true;
 	if (pmu_nr_events > 0)
 		pmu_start_one(&pmu_first, &slot->counters[0]);
 	if (pmu_nr_events > 1)
@@ -116,7 +117,11 @@ static __always_inline u64 pmu_take_packet(struct drfq_cpu *slot, s32 cpu)
 		count(DRFQ_EV_REMOTE_UPDATES);
 		return 0;
 	}
-	slot->base_valid = true;
+	/* Another CPU made a running task of a higher class one of ours. */
+	if (!slot->base_valid) {
+		pmu_start(slot);
+		return 0;
+	}
 	return pmu_take_bytes(slot);
 }
 

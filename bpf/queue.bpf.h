@@ -106,6 +106,14 @@ static u64 queue_of(const struct task_struct *p, const struct task_ctx *t)
 	return (t && t->whole_llcs & 1ULL << llc ? DRFQ_DSQ_LLC : DRFQ_DSQ_PARTIAL) + llc;
 }
 
+/* Returns the queue that @p waits on; 0: on none of them. */
+static __always_inline u64 waiting_dsq(const struct task_struct *p)
+{
+	u64 id = p->scx.dsq ? p->scx.dsq->id : 0;
+
+	return id >= DRFQ_DSQ_LLC && id < DRFQ_DSQ_CPU + DRFQ_MAX_CPUS ? id : 0;
+}
+
 /* Lets the CPUs of @dsq know that it may have tasks. */
 static void queue_announce(u64 dsq)
 {
@@ -194,9 +202,9 @@ static void queue_insert(struct task_struct *p, struct task_ctx *t, u64 key, u64
 
 /*
  * Like queue_pinned_wait(). If no task waits, later calls know it without a look at the
- * queue. The caller holds the run-queue lock of @cpu, as insertions do. Only
- * hold_release() inserts without it: it inserts first and announces then, and this
- * function clears first and looks then.
+ * queue. The caller holds the run-queue lock of @cpu, as insertions do. Only releases of
+ * held and of throttled tasks insert without it: they insert first and announce then, and
+ * this function clears first and looks then.
  */
 static bool queue_has_pinned(s32 cpu)
 {

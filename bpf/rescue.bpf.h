@@ -27,8 +27,9 @@
  * in short sections may be taken for one.
  *
  * The kernel keeps the tasks that wait on a CPU's run queue in a list, in the order in
- * which they began to wait. ops.dispatch holds the lock of that list. So the task that
- * waits longest is found without a search. Urgent tasks may be anywhere in the list. While
+ * which they began to wait; a change of nice or affinity alone puts a task at its end.
+ * ops.dispatch holds the lock of that list. So the task that waits longest is found without
+ * a search, unless throttled ones are before it. Urgent tasks may be anywhere. While
  * there are any, each dispatch looks at some and goes on from there at the next one. A search
  * that has met none that waited for long rests, for most urgent tasks soon get their turn.
  */
@@ -344,14 +345,14 @@ static __always_inline u32 rescue_choose(struct drfq_cpu *slot, s32 cpu)
 	if (!drfq_budget_left(until, now, 0))
 		return 0;
 	if (slot->longest_turn)
-		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, NULL);
+		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, &slot->starved_cursor);
 	slot->longest_turn = 0;
 	if (pid)
 		return pid;
 	pid = rescue_find_urgent(slot, cpu);
 	slot->longest_turn = pid != 0;
 	if (!pid && drfq_budget_left(until, now, RESCUE_RESERVE_NS))
-		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, NULL);
+		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, &slot->starved_cursor);
 	return pid;
 }
 

@@ -99,6 +99,8 @@ static bool throttle(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 	}
 	task_deactivate(t);
 	urgent_end(t);
+	/* A change of nice or affinity may have taken it out of this queue. */
+	throttle_finish(t);
 	throttle_begin(t);
 	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_THROTTLED, slice_ns, until, enq_flags);
 	count(paced_until(p, t, true) ? DRFQ_EV_PACED : DRFQ_EV_THROTTLED);

@@ -61,14 +61,18 @@ static __always_inline void urgent_end(struct task_ctx *t)
 /* The urgent task @p, with @t, is about to wait on the run queue of its CPU: counts it. */
 static void urgent_begin(const struct task_struct *p, struct task_ctx *t)
 {
-	s32 cpu = scx_bpf_task_cpu(p);
+	u32 counts = scx_bpf_task_cpu(p) + 1, counted;
 
-	if (READ_ONCE(t->urgent_cpu) == cpu + 1)
+	if (READ_ONCE(t->urgent_cpu) == counts)
 		return;
+	/* Two CPUs may release it from a hold at the same time. */
+	counted = __sync_lock_test_and_set(&t->urgent_cpu, counts);
+	if (counted == counts)
+		return;
+	__sync_fetch_and_add(&cpu_slot(counts - 1)->urgent_waiting, 1);
 	/* The kernel moved it here while it waited for another CPU. */
-	urgent_end(t);
-	__sync_fetch_and_add(&cpu_slot(cpu)->urgent_waiting, 1);
-	WRITE_ONCE(t->urgent_cpu, cpu + 1);
+	if (counted)
+		__sync_fetch_and_add(&cpu_slot(counted - 1)->urgent_waiting, -1);
 }
 
 #endif /* DRFQ_URGENT_BPF_H */

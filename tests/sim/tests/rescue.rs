@@ -6,6 +6,7 @@ mod common;
 use common::{cpus_used, hogs, nice, run};
 use drfq_sim::ffi::weight_one;
 use drfq_sim::kernel::Place;
+use drfq_sim::outside::Outside;
 use drfq_sim::{Config, CpuSet, MS, Report, SEC, Sim, TaskSpec, Trace, US};
 
 /// What rescues may take of a CPU.
@@ -326,6 +327,42 @@ fn the_agent_answers_at_once_beside_hogs_of_nice_minus_20() {
     assert!(agent.wake_latencies_ns.len() > 500);
     assert!(agent.max_wake_ns() < MS, "{} ns", agent.max_wake_ns());
     assert!(report.counters.agent_ahead > 500);
+}
+
+#[test]
+fn the_agent_answers_although_a_higher_class_takes_its_cpu() {
+    let mut specs = hogs(&[nice(-20); 3]);
+    specs.push(TaskSpec::new("agent", Trace::sleeper(2 * MS, 100 * MS)));
+    let mut sim = Sim::new(Config::new(2), specs);
+    sim.run_until(MS);
+    sim.kernel().set_agent(3);
+    for (cpu, at_s) in [(0, 10), (1, 20)] {
+        sim.plan(at_s * SEC, Outside::Take { cpu, ns: 5 * SEC });
+    }
+    let report = sim.run_until(30 * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+    // The packet that runs on the other CPU ends first.
+    let wait = report.tasks[3].max_wake_ns();
+    assert!(wait < 10 * MS, "{wait} ns");
+}
+
+/// The group's tasks wait for its quota for up to 10 s, longer than the one that starves.
+#[test]
+fn throttled_tasks_do_not_hide_one_that_starves() {
+    let mut weights = vec![weight_one(); 100];
+    weights.extend([nice(-20); 8]);
+    weights.push(nice(19));
+    let mut sim = Sim::new(Config::new(1), hogs(&weights));
+    sim.run_until(MS);
+    sim.act(|kernel, now_ns| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_quota(group, 1000, 1_000_000);
+        (0..100).for_each(|task| kernel.cgroup_move(now_ns, task, group));
+    });
+    let report = sim.run_until(60 * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+    let wait = longest_wait(&report, 108..109);
+    assert!(wait <= 4.0, "{wait:.2} s");
 }
 
 /// The agent's request and its answer: one task wakes the other.
