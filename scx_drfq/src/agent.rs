@@ -133,7 +133,9 @@ fn run_once(
     let root = root();
     let topology = Topology::read(&root)?;
     let config = settings.cli.options.resolve(&topology, capacity)?;
-    let mut counters = TrafficCounters::open(&config.traffic, &topology, &root)?;
+    let Some(mut counters) = open_counters(&config, &topology)? else {
+        return Ok(true);
+    };
     // Without a PMU, tasks are charged what the controller counts.
     let by_controller = config.controller.is_some() && counters.is_empty();
     if let Some(target) = config.controller.as_ref().filter(|_| by_controller) {
@@ -143,9 +145,8 @@ fn run_once(
     let resctrl = Detection::new(&root);
     let mut degraded = degradations(&counters, &resctrl, access);
     degraded.extend(capacity.advice());
-    let mut facts = facts(&config, &counters);
+    let mut facts = facts(&config, &counters, settings.cli.run.run_id);
     facts.mem_measured |= by_controller;
-    facts.run_id = settings.cli.run.run_id.unwrap_or(0);
     let mut storage = MaybeUninit::uninit();
     let announce = |labels: &[drfq_label]| links.announce(labels, say);
     let loading = Loading {
@@ -164,8 +165,8 @@ fn run_once(
     facts.loaded_at_ns = loaded.at_ns;
     let window = scheduler.window()?;
     let (ready, warning) = open_sharing(&config, access, window);
-    degraded.extend(warning);
-    degraded.extend(scheduler.uncharged().map(str::to_owned));
+    let uncharged = scheduler.uncharged().map(str::to_owned);
+    degraded.extend(warning.into_iter().chain(uncharged));
     let rules = Mutex::new(settings.rules.clone());
     let report = Mutex::new(first_report(ready.as_ref()));
     degraded.extend(bounds_without_effect(&settings.rules, ready.as_ref()));
@@ -270,7 +271,8 @@ fn serve(
             .clone_from(&mba.unwrap_or_else(PoisonError::into_inner));
         Ok(sample)
     };
-    let mut periodic = Periodic::new(&settings.cli.run, facts, loaded);
+    let mut periodic = Periodic::new(&settings.cli.run, facts, loaded)
+        .context("cannot start a thread that prints statistics")?;
     let mut weights = RuleWeights::new(scheduler.window()?, &root());
     while !signals.stop() && !scheduler.exited() {
         if signals.take_reload() {
@@ -296,7 +298,7 @@ fn serve(
         if let Some(due) = periodic.as_mut().filter(|due| due.wait().is_zero()) {
             let sample = look(due.needs_tasks())?;
             // The scheduler stays whatever happens to the reader of its output.
-            if let Err(error) = due.print(facts, sample, &mut io::stdout()) {
+            if let Err(error) = due.print(facts, sample) {
                 say(&format!(
                     "{error:#}; no more are printed, scheduling goes on"
                 ));
@@ -305,6 +307,14 @@ fn serve(
         }
     }
     Ok(())
+}
+
+/// The counters of these CPUs; none if one of them has come or gone since.
+fn open_counters(config: &Config, topology: &Topology) -> Result<Option<TrafficCounters>> {
+    match TrafficCounters::open(&config.traffic, topology, &root()) {
+        Err(_) if Topology::read(&root())? != *topology => Ok(None),
+        opened => opened.map(Some),
+    }
 }
 
 /// Reads the rules again, and says what came of it.
@@ -318,10 +328,10 @@ fn reload(settings: &mut Settings) {
     }
 }
 
-fn facts(config: &Config, counters: &TrafficCounters) -> Facts {
+fn facts(config: &Config, counters: &TrafficCounters, run_id: Option<u64>) -> Facts {
     Facts {
         loaded_at_ns: 0,
-        run_id: 0,
+        run_id: run_id.unwrap_or(0),
         nr_cpus: config.nr_cpus,
         mem_bytes_per_s: config
             .memory_bandwidth_bytes_per_s

@@ -35,6 +35,7 @@ mod metrics;
 mod options;
 mod periodic;
 mod preflight;
+mod printer;
 mod privileges;
 mod record;
 mod report;

@@ -13,7 +13,7 @@ use drfq_resctrl::{
     fs::ResctrlFs,
     groups::{Ctrl, Groups, Mon, PREFIX, Placed},
     info::{Assignable, Info, Monitoring, Unit},
-    reading::Event,
+    reading::{Event, Reading},
     schemata::{Domain, Resource},
 };
 
@@ -62,7 +62,7 @@ pub struct Actuator<F: ResctrlFs> {
     /// Traffic of the default group without our groups, by domain: its gauge and the
     /// last rate.
     rest: Vec<(Gauge, f64)>,
-    /// Changes with each group that comes, goes or moves.
+    /// Changes with each group that comes to the default group, or leaves it.
     shape: u64,
     rest_of_shape: u64,
     assigns: bool,
@@ -126,9 +126,11 @@ impl<F: ResctrlFs> Actuator<F> {
             return;
         };
         if *monitored.mon.parent() != to {
+            if [monitored.mon.parent(), &to].contains(&&Ctrl::DEFAULT) {
+                self.shape += 1;
+            }
             let moved = self.groups.move_mon(&mut monitored.mon, &to);
             self.counts.moves += 1;
-            self.shape += 1;
             self.check(moved);
         }
     }
@@ -243,6 +245,13 @@ impl<F: ResctrlFs> Actuator<F> {
         }
     }
 
+    /// Whether a counter is assigned to a group. AMD's ABMC has fewer counters than ids.
+    fn is_counted(&self, mon: &Mon) -> bool {
+        let reading = |&domain| self.groups.reading(mon, domain, Event::MbmTotal);
+        let unassigned = |reading| matches!(reading, Ok(Reading::Unassigned));
+        !self.domains.iter().map(reading).any(unassigned)
+    }
+
     /// Counts that a group could not be made. Ids in limbo become usable by themselves.
     fn check_made(&mut self, error: Error) {
         if error.kind != Kind::Limbo {
@@ -276,6 +285,16 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
                 if self.assigns {
                     let assigned = self.groups.assign_counter(&mon, Event::MbmTotal);
                     self.check(assigned);
+                }
+                if !self.is_counted(&mon) {
+                    self.room = self.monitored.len();
+                    self.failure = Some(format!(
+                        "all counters of memory traffic are assigned, so {} groups are monitored",
+                        self.room
+                    ));
+                    let removed = self.groups.remove_mon(mon);
+                    self.check(removed);
+                    return false;
                 }
                 let monitored = Monitored {
                     mon,

@@ -189,7 +189,7 @@ fn state(state: &str, hindrance: Option<&str>) -> String {
 }
 
 fn open_trace(config: &Config) -> Result<Option<Trace>, String> {
-    let trace = config.mba_trace.as_deref().map(Trace::create).transpose();
+    let trace = config.mba_trace.as_deref().map(Trace::open).transpose();
     trace.map_err(|error| format!("cannot write the file of --mba-trace: {error}"))
 }
 

@@ -3,9 +3,10 @@
 //! policy can replay such a record.
 
 use std::{
-    fs::File,
+    fs::{File, OpenOptions},
     io::{self, BufWriter, Write},
     path::Path,
+    sync::Once,
 };
 
 use drfq_policy::drf::{Plan, Snapshot};
@@ -15,12 +16,18 @@ use serde_json::json;
 pub struct Trace(BufWriter<File>);
 
 impl Trace {
-    /// Creates the file, or empties it.
+    /// Creates the file, or empties it. When the scheduler is loaded again in this process, the
+    /// record goes on in the file, with times from 0 on.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn create(path: &Path) -> io::Result<Self> {
-        File::create(path).map(BufWriter::new).map(Self)
+    pub fn open(path: &Path) -> io::Result<Self> {
+        static EMPTIED: Once = Once::new();
+        let mut emptied = Ok(());
+        EMPTIED.call_once(|| emptied = File::create(path).map(drop));
+        emptied?;
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self(BufWriter::new(file)))
     }
 
     /// Adds a period. `at_s`: time since the loop began. `names`: of the groups, in the

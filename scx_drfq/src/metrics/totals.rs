@@ -85,9 +85,12 @@ impl Totals {
         // scheduler that was loaded again.
         let same = known.filter(|before| before.iter().zip(&now).all(|(b, n)| b <= n));
         let mut before = same.copied().unwrap_or_default();
+        // Waiting counts since the task was created, not since we look or since the scheduler was
+        // loaded.
         if !self.scraped {
-            // Waiting counts since the task was created, not since we look.
             before[1] = now[1];
+        } else if let (None, Some(known)) = (same, known.filter(|known| known[1] <= now[1])) {
+            before[1] = known[1];
         }
         let since = |at: usize| now[at] - before[at];
         Used {
@@ -189,6 +192,17 @@ pub mod tests {
             (totals.cgroups["/a"].cpu_ns, totals.cgroups["/a"].tasks),
             (172, 0)
         );
+    }
+
+    #[test]
+    fn a_scheduler_that_is_loaded_again_adds_no_wait_twice() {
+        let mut totals = Totals::default();
+        totals.add(&snapshot(&[(1, "/a", 100)]));
+        let mut again = snapshot(&[(1, "/a", 5)]);
+        again.report.tasks[0].wait_ns = 130;
+        totals.add(&again);
+        let used = &totals.cgroups["/a"];
+        assert_eq!((used.cpu_ns, used.wait_ns), (105, 30));
     }
 
     #[test]

@@ -99,10 +99,11 @@ impl Reader {
         self.lost
     }
 
-    /// The times of the first and the last snapshot (ns since 1970).
+    /// The earliest and the latest time of a snapshot (ns since 1970). The clock may have been set
+    /// back in between.
     pub fn times(&self) -> (u64, u64) {
-        let at = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.at_unix_ns);
-        (at(self.frames.first()), at(self.frames.last()))
+        let times = || self.frames.iter().map(|entry| entry.at_unix_ns);
+        (times().min().unwrap_or(0), times().max().unwrap_or(0))
     }
 
     /// The next snapshot; none after the last.

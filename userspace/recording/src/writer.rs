@@ -130,7 +130,11 @@ impl Writer {
     /// Makes room: of the older half only whole snapshots stay, one a minute. If the file
     /// then still has more than three quarters of its room, the oldest go.
     fn shrink(&mut self) -> Result<()> {
-        let new_path = self.path.with_extension("shrinking");
+        let mut new_path = self.path.clone().into_os_string();
+        new_path.push(".shrinking");
+        let new_path = PathBuf::from(new_path);
+        // One that a crash has left.
+        let _ = fs::remove_file(&new_path);
         let result = self.shrink_into(&new_path);
         if result.is_err() {
             let _ = fs::remove_file(&new_path);
@@ -154,7 +158,9 @@ impl Writer {
             at += head.bytes();
         }
         let mut drop = (kept + MAGIC.len() as u64).saturating_sub(self.bytes_max / 4 * 3);
-        let mut new = BufWriter::new(File::create(new_path)?);
+        let file = File::create_new(new_path)?;
+        file.set_permissions(self.file.metadata()?.permissions())?;
+        let mut new = BufWriter::new(file);
         new.write_all(&MAGIC)?;
         let (mut at, mut bytes) = (MAGIC.len() as u64, MAGIC.len() as u64);
         let mut whole = false;

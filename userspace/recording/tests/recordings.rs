@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Recordings as files: what is written is read, whatever happens to the file.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc, time::Duration};
 
 use drfq_recording::{
     KEY_INTERVAL,
@@ -186,6 +186,35 @@ fn the_size_is_bounded_and_the_newest_half_keeps_every_second() {
         "{gaps:?}"
     );
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_recording_that_shrinks_stays_private_and_touches_no_other_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r.1");
+    let other = directory.path().join("other");
+    fs::write(&other, "theirs").unwrap();
+    std::os::unix::fs::symlink(&other, directory.path().join("r.1.shrinking")).unwrap();
+    let mut writer = Writer::open(&path, 60_000).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    for seconds in 1..1500 {
+        writer.append(&snapshot(seconds, 20)).unwrap();
+    }
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(fs::read(&other).unwrap(), b"theirs");
+}
+
+#[test]
+fn the_times_of_a_recording_hold_although_the_clock_was_set_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    write(&path, 100..110, 3);
+    write(&path, 50..55, 3);
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.times(), (50 * SECOND, 109 * SECOND));
 }
 
 #[test]

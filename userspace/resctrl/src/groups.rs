@@ -152,14 +152,23 @@ impl<F: ResctrlFs> Groups<F> {
         Error::new(what, source, status.is_ok(), &status.unwrap_or_default())
     }
 
-    /// Makes a CTRL group, which has a class of its own, without throttling.
+    /// Makes a CTRL group, which has a class of its own, without throttling. One that
+    /// [`Groups::clean`] has kept is used again.
     ///
     /// # Errors
     /// [`Kind::NoIds`], [`Kind::Limbo`], [`Kind::Exists`], or a name that is no file's.
     pub fn create_ctrl(&self, name: &str) -> Result<Ctrl> {
         let name = our_name(name)?;
-        self.make(&name)?;
-        Ok(Ctrl { name })
+        match self.make(&name) {
+            Err(error) if error.kind != Kind::Exists || !self.must_keep(&name) => Err(error),
+            _ => Ok(Ctrl { name }),
+        }
+    }
+
+    /// Whether another program has MON groups in our CTRL group.
+    fn must_keep(&self, name: &str) -> bool {
+        let children = self.fs.list(&join(name, "mon_groups")).unwrap_or_default();
+        !children.iter().all(|child| child.starts_with(PREFIX))
     }
 
     /// Makes a MON group, which has an RMID of its own.
@@ -412,13 +421,13 @@ impl<F: ResctrlFs> Groups<F> {
     }
 
     fn clean_ctrl(&self, name: &str, cleaned: &mut Cleaned) -> Result<()> {
-        let children = self.fs.list(&join(name, "mon_groups")).unwrap_or_default();
-        if children.iter().all(|child| child.starts_with(PREFIX)) {
+        if !self.must_keep(name) {
             self.remove(name)?;
             cleaned.removed.push(name.into());
             return Ok(());
         }
         // Removing the group would remove the other program's groups in it.
+        let children = self.fs.list(&join(name, "mon_groups")).unwrap_or_default();
         for child in children.iter().filter(|child| child.starts_with(PREFIX)) {
             self.remove(&join(&join(name, "mon_groups"), child))?;
         }

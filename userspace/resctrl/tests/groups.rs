@@ -106,6 +106,7 @@ fn a_ctrl_group_with_groups_of_another_program_is_kept_without_throttling() {
     assert!(kernel.rmid("drfq_slow/mon_groups/theirs").is_some());
     let values = groups.schemata(&slow).unwrap();
     assert_eq!(values.get(Resource::Mb, 0), Some(100));
+    assert_eq!(groups.create_ctrl("slow").unwrap(), slow, "used again");
 }
 
 #[test]
