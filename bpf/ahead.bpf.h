@@ -104,13 +104,12 @@ static __always_inline bool agent_budget_left(void)
 }
 
 /*
- * Returns whether @p, a thread of the agent that is queued with @enq_flags, goes ahead on its
- * CPU. Where a higher class has that CPU, any CPU that dispatches takes it.
+ * Returns whether @p, a thread of the agent that is queued, goes ahead on its CPU. Where a
+ * higher class has that CPU, any CPU that dispatches takes it.
  */
-static __always_inline bool agent_goes_ahead(const struct task_struct *p, u64 enq_flags)
+static __always_inline bool agent_goes_ahead(const struct task_struct *p)
 {
-	return !(enq_flags & SCX_ENQ_REENQ) && READ_ONCE(cpu_slot(scx_bpf_task_cpu(p))->pid) &&
-	       agent_budget_left();
+	return !READ_ONCE(cpu_slot(scx_bpf_task_cpu(p))->taken) && agent_budget_left();
 }
 
 /* Thread @pid of the agent waits for the budget, or for a CPU. */

@@ -100,6 +100,13 @@ static __always_inline void slot_clear(struct drfq_cpu *slot)
 	slot->base_valid = false;
 }
 
+/* No higher class has the CPU of @slot any more. */
+static __always_inline void slot_given_back(struct drfq_cpu *slot)
+{
+	if (slot->taken)
+		WRITE_ONCE(slot->taken, 0);
+}
+
 /* Returns the slot of the CPU that executes this. */
 static __always_inline struct drfq_cpu *own_slot(void)
 {

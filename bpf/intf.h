@@ -145,6 +145,8 @@ struct drfq_cpu {
 	u32 base_valid;
 	/* Not 0: this CPU has taken a task in place of one that is not queued yet. */
 	u32 exchanging;
+	/* Not 0: a higher class has taken the CPU. */
+	u32 taken;
 	/* Thread id of a task that was given this CPU ahead of the order of S; 0: none. */
 	u32 ahead_pid;
 	/* Not 0: tasks that are pinned to this CPU may be queued. */

@@ -150,7 +150,7 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		dispatch_last(p, t, enq_flags);
 		return;
 	}
-	if (task_is_agent(p) && agent_goes_ahead(p, enq_flags)) {
+	if (task_is_agent(p) && agent_goes_ahead(p)) {
 		ahead_begin(cpu_slot(scx_bpf_task_cpu(p)), p, DRFQ_AHEAD_AGENT);
 		dispatch_local(p, t, enq_flags | SCX_ENQ_PREEMPT);
 		count(DRFQ_EV_AGENT_AHEAD);
@@ -313,6 +313,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	u64 start = p->scx.dsq_vtime, published = start;
 
 	exchange_end(slot, cpu);
+	slot_given_back(slot);
 	rescue_count_late(p);
 	agent_wait_end(p->pid);
 	if (runs_ahead(slot, p) || drfq_before(vtime_now() + conf.cap_ns, start))
@@ -396,6 +397,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 		return;
 	}
 	slot_clear(slot);
+	slot_given_back(slot);
 	WRITE_ONCE(slot->crowded, 0);
 	vtime_refresh();
 	/* A task that was queued between ops.dispatch and this CPU's idle bit
@@ -417,6 +419,7 @@ static __always_inline void lose_cpu(s32 cpu, bool pinned)
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
 	slot_clear(slot);
+	WRITE_ONCE(slot->taken, 1);
 	/* What this CPU has taken is queued again. */
 	slot->ahead_pid = 0;
 	exchange_end(slot, cpu);
