@@ -100,6 +100,13 @@ static __always_inline void slot_clear(struct drfq_cpu *slot)
 	slot->base_valid = false;
 }
 
+/* A higher class has taken the CPU of @slot. */
+static __always_inline void slot_lost(struct drfq_cpu *slot)
+{
+	slot_clear(slot);
+	WRITE_ONCE(slot->taken, 1);
+}
+
 /* No higher class has the CPU of @slot any more. */
 static __always_inline void slot_given_back(struct drfq_cpu *slot)
 {

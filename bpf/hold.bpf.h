@@ -167,7 +167,7 @@ static void hold_end(struct task_ctx *t)
 			count(cause);                                                              \
 			kick_idle_for(p);                                                          \
 		} else if (t && !waiting_dsq(p)) {                                                 \
-			/* Another CPU has not released it. */                                     \
+			/* No other CPU has just released it. */                                   \
 			urgent_end(t);                                                             \
 		}                                                                                  \
 		__moved;                                                                           \

@@ -418,8 +418,7 @@ static __always_inline void lose_cpu(s32 cpu, bool pinned)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
-	slot_clear(slot);
-	WRITE_ONCE(slot->taken, 1);
+	slot_lost(slot);
 	/* What this CPU has taken is queued again. */
 	slot->ahead_pid = 0;
 	exchange_end(slot, cpu);
@@ -539,7 +538,7 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 	throttle_finish(t);
 	/* If it runs, it goes on as a task of the other class, without a switch. */
 	if (slot->pid == (u32)p->pid && !(p->flags & PF_EXITING))
-		slot_clear(slot);
+		slot_lost(slot);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)
