@@ -164,7 +164,7 @@ fn run_once(
     let loaded = scheduler.sample(true)?;
     facts.loaded_at_ns = loaded.at_ns;
     let window = scheduler.window()?;
-    let (ready, warning) = open_sharing(&config, access, window);
+    let (ready, warning) = open_sharing(&config, access, window, facts.mem_measured);
     let uncharged = scheduler.uncharged().map(str::to_owned);
     degraded.extend(warning.into_iter().chain(uncharged));
     let rules = Mutex::new(settings.rules.clone());
@@ -196,15 +196,19 @@ fn run_once(
     Ok(again)
 }
 
-/// The loop that shares memory bandwidth, and a warning if it does less than asked.
+/// The loop that shares memory bandwidth, and a warning if it does less than asked. `charges`:
+/// tasks are charged their memory traffic.
 fn open_sharing<'a>(
     config: &Config,
     access: &Access,
     window: Window<'a>,
+    charges: bool,
 ) -> (Option<mba::Loop<'a>>, Option<String>) {
     let opened = match (config.throttle, access) {
         (Some(Throttle::Hold), _) => mba::Loop::with_paces(config, window).map_err(Refused::from),
-        (None, Access::Open(guard)) => mba::Loop::with_resctrl(config, guard),
+        (None, Access::Open(guard)) => {
+            mba::Loop::with_resctrl(config, guard, charges.then_some(window))
+        }
         _ => return (None, None),
     };
     match opened {

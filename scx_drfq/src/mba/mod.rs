@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod actuator;
+mod combined;
 pub mod entities;
 mod gauge;
 pub mod guard;
@@ -41,6 +42,7 @@ use drfq_stats::{
 use self::{
     access::Refused,
     actuator::Actuator,
+    combined::Combined,
     entities::{Hierarchy, Kernel, Key, Ruled, Usage},
     guard::Guard,
     paces::Paces,
@@ -103,11 +105,16 @@ impl<'a> Loop<'a> {
         })
     }
 
-    /// Takes over resctrl for a loaded scheduler.
+    /// Takes over resctrl for a loaded scheduler. `window`: of it, if it charges memory traffic;
+    /// then paces go on where the levels of MBA end.
     ///
     /// # Errors
     /// Why it cannot monitor.
-    pub fn with_resctrl(config: &Config, guard: &Guard) -> Result<Self, Refused> {
+    pub fn with_resctrl(
+        config: &Config,
+        guard: &Guard,
+        window: Option<Window<'a>>,
+    ) -> Result<Self, Refused> {
         let files = KernelFs::open(&guard.point).map_err(|error| error.to_string())?;
         let info = Info::read(&files, vendor()).map_err(|error| error.to_string())?;
         access::check(&info, config.mba)?;
@@ -122,13 +129,24 @@ impl<'a> Loop<'a> {
         // The loop learns the capacity better than an estimate tells it.
         let m = config.capacity.reliable();
         let capacity = m.map(|m| m.bytes_per_s() as f64 / actuator.domains().len().max(1) as f64);
+        let mut curve = measured_curve(config, &info)
+            .or_else(|| actuator::curve(&info, capacity))
+            .filter(|_| acts);
+        let hindrance = actuator.hindrance().filter(|_| acts);
+        let throttle: Box<dyn Throttle + Send + 'a> = match (&mut curve, window) {
+            (Some(curve), Some(window)) => {
+                let lowest = curve.min_setting();
+                *curve = curve.clone().continued();
+                let paces = Paces::new(window, Instant::now);
+                Box::new(Combined::new(actuator, paces, lowest))
+            }
+            _ => Box::new(actuator),
+        };
         Ok(Self {
-            curve: measured_curve(config, &info)
-                .or_else(|| actuator::curve(&info, capacity))
-                .filter(|_| acts),
-            hindrance: actuator.hindrance().filter(|_| acts),
+            curve,
+            hindrance,
             caveat: access::caveat(&info, &root()).filter(|_| acts),
-            throttle: Box::new(actuator),
+            throttle,
             capacity,
             cpus: config.nr_cpus.into(),
             entity: config.entity,

@@ -15,7 +15,7 @@ use super::throttle::{Counts, Throttle};
 use crate::{bpf_intf::DRFQ_PACES, bpf_memory::volatile, charge, loader::Window, tasks};
 
 /// The level that does not throttle (%), and the distance of levels.
-const WHOLE: u32 = 100;
+pub const WHOLE: u32 = 100;
 const STEP: u32 = 1;
 
 /// Weight of the newest reading in the rate of a group that has no pace.
@@ -159,6 +159,42 @@ impl<S: Scheduler> Paces<S> {
             counts: Counts::default(),
             failure: None,
         }
+    }
+
+    /// Whether an entity has a group.
+    pub fn has(&self, id: GroupId) -> bool {
+        self.groups.contains_key(&id)
+    }
+
+    /// The entities that have a group.
+    pub fn ids(&self) -> Vec<GroupId> {
+        self.groups.keys().copied().collect()
+    }
+
+    /// What its pace kept an entity from in the last period (bytes per second).
+    pub fn withheld_from(&self, id: GroupId) -> f64 {
+        self.groups.get(&id).map_or(0.0, |group| group.withheld)
+    }
+
+    /// Starts to monitor an entity with these threads at once, without a look at all tasks.
+    /// Returns whether it could.
+    pub fn admit(&mut self, id: GroupId, tids: &[u32]) -> bool {
+        if !self.monitor(id) {
+            return false;
+        }
+        self.place(id, tids);
+        let index = self.groups[&id].index;
+        for &tid in tids {
+            if let Err(reason) = self.scheduler.set_group(tid, index) {
+                self.fail(reason);
+            }
+        }
+        true
+    }
+
+    /// No period goes on: the next one begins anew.
+    pub fn pause(&mut self) {
+        self.charged = None;
     }
 
     /// Takes in what groups and the other tasks were charged in `seconds`. `before`: what each
@@ -315,8 +351,7 @@ impl<S: Scheduler> Throttle for Paces<S> {
             .iter()
             .flat_map(|class| class.groups.iter().map(|&id| (id, class.slots[slot][0])))
             .collect();
-        let ids: Vec<GroupId> = self.groups.keys().copied().collect();
-        for id in ids {
+        for id in self.ids() {
             self.set(id, settings.get(&id).copied().unwrap_or(WHOLE));
         }
     }
@@ -337,14 +372,13 @@ impl<S: Scheduler> Throttle for Paces<S> {
 
 impl<S: Scheduler> Drop for Paces<S> {
     fn drop(&mut self) {
-        let ids: Vec<GroupId> = self.groups.keys().copied().collect();
-        for id in ids {
+        for id in self.ids() {
             self.set(id, WHOLE);
         }
     }
 }
 
 #[cfg(test)]
-mod model;
+pub mod model;
 #[cfg(test)]
 mod tests;

@@ -48,7 +48,7 @@ struct Machine<'a> {
     cpu_ns: u64,
 }
 
-fn shape(closids: u32, rmids: u32) -> Shape {
+pub fn shape(closids: u32, rmids: u32) -> Shape {
     let mut shape = Shape {
         closids,
         rmids,

@@ -58,9 +58,28 @@ impl Curve {
         Self(levels)
     }
 
+    /// The same levels, and below the lowest one a level for each smaller setting, in proportion
+    /// to the lowest one's effect. No hardware has these: something else slows the group down
+    /// besides.
+    pub fn continued(mut self) -> Self {
+        let lowest = self.0[0];
+        let fraction = |setting| lowest.fraction * f64::from(setting) / f64::from(lowest.setting);
+        let below = (1..lowest.setting).map(|setting| Level {
+            setting,
+            fraction: fraction(setting),
+        });
+        self.0.splice(0..0, below);
+        self
+    }
+
     /// The levels, ascending.
     pub fn levels(&self) -> &[Level] {
         &self.0
+    }
+
+    /// The smallest setting.
+    pub fn min_setting(&self) -> u32 {
+        self.0[0].setting
     }
 
     /// The setting that does not throttle.
@@ -132,6 +151,21 @@ mod tests {
         for points in [&[][..], &[(10, f64::NAN), (20, 0.0), (30, -1.0)]] {
             assert_eq!(settings(&Curve::new(points, 100)), [100]);
         }
+    }
+
+    #[test]
+    fn a_curve_continues_in_proportion_below_its_lowest_level() {
+        let curve = Curve::new(&[(4, 0.2), (7, 0.5)], 10);
+        let continued = curve.clone().continued();
+        assert_eq!((curve.min_setting(), continued.min_setting()), (4, 1));
+        assert_eq!(settings(&continued), [1, 2, 3, 4, 7, 10]);
+        let fractions: Vec<f64> = continued.levels().iter().map(|l| l.fraction).collect();
+        assert!((fractions[0] - 0.05).abs() < 1e-9, "{fractions:?}");
+        assert!((fractions[2] - 0.15).abs() < 1e-9, "{fractions:?}");
+        assert_eq!(continued.levels()[3..], curve.levels()[..]);
+        // No setting is left below 1.
+        let whole = Curve::linear(1, 1, 3);
+        assert_eq!(whole.clone().continued(), whole);
     }
 
     proptest! {

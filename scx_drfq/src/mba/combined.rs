@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! MBA, and paces below its lowest level. A group whose part needs a smaller fraction gets the
+//! lowest level, and its tasks wait besides (`paces`). MBA's own counters measure all groups.
+
+use std::{array::from_fn, collections::BTreeMap};
+
+use drfq_policy::drf::{Class, GroupId};
+use drfq_stats::sample::TaskSample;
+
+use super::{
+    paces::{Paces, Scheduler, WHOLE},
+    throttle::{Counts, Throttle},
+};
+
+/// An entity keeps its group of the scheduler for this many periods after it last needed a pace,
+/// because it does not know at once what it moves without one.
+const KEEP_PERIODS: u32 = 20;
+
+/// An entity that MBA monitors.
+#[derive(Default)]
+struct Member {
+    tids: Vec<u32>,
+    /// What it moved in the last period, by domain (bytes per second).
+    rates: Vec<f64>,
+    /// Periods since it last needed a pace.
+    free_periods: u32,
+}
+
+/// Both throttles. `lowest`: the lowest setting that MBA has; smaller ones are for paces.
+pub struct Combined<M: Throttle, S: Scheduler> {
+    mba: M,
+    paces: Paces<S>,
+    lowest: u32,
+    members: BTreeMap<GroupId, Member>,
+}
+
+impl<M: Throttle, S: Scheduler> Combined<M, S> {
+    /// Continues `mba` with `paces`. `lowest`: its lowest setting, not 0.
+    pub fn new(mba: M, paces: Paces<S>, lowest: u32) -> Self {
+        Self {
+            mba,
+            paces,
+            lowest,
+            members: BTreeMap::new(),
+        }
+    }
+
+    /// The pace of an entity with these settings (% of what it moves at the lowest level). All
+    /// domains have one pace, so each counts by the traffic in it.
+    fn pace(&self, id: GroupId, settings: &[u32]) -> u32 {
+        let part = |&setting: &u32| f64::from(setting.min(self.lowest)) / f64::from(self.lowest);
+        let rates = self
+            .members
+            .get(&id)
+            .map_or(&[][..], |member| &member.rates);
+        let total: f64 = rates.iter().sum();
+        let kept: f64 = match total > 0.0 {
+            true => settings
+                .iter()
+                .zip(rates)
+                .map(|(s, rate)| part(s) * rate / total)
+                .sum(),
+            false => settings.iter().map(part).fold(0.0, f64::max),
+        };
+        ((f64::from(WHOLE) * kept).round() as u32).clamp(1, WHOLE)
+    }
+
+    /// Sets the paces of a slot.
+    fn apply_paces(&mut self, classes: &[Class], slot: usize) {
+        let paced: Vec<Class> = classes
+            .iter()
+            .flat_map(|class| class.groups.iter().map(|&id| (id, &class.slots[slot])))
+            .map(|(id, settings)| (id, self.pace(id, settings)))
+            .filter(|&(_, pace)| pace < WHOLE)
+            .map(|(id, pace)| Class {
+                groups: vec![id],
+                slots: from_fn(|_| vec![pace]),
+            })
+            .collect();
+        for id in paced.iter().flat_map(|class| &class.groups) {
+            if let Some(member) = self.members.get_mut(id) {
+                member.free_periods = 0;
+                // Without a group that is free, the lowest level of MBA has to do.
+                let _ = self.paces.has(*id) || self.paces.admit(*id, &member.tids);
+            }
+        }
+        self.paces.apply(&paced, slot);
+    }
+
+    fn end_paces(&mut self) {
+        for id in self.paces.ids() {
+            self.paces.forget(id);
+        }
+    }
+}
+
+impl<M: Throttle, S: Scheduler> Throttle for Combined<M, S> {
+    fn begin(&mut self) {
+        self.mba.begin();
+        for (&id, member) in &mut self.members {
+            member.free_periods = member.free_periods.saturating_add(1);
+            if member.free_periods > KEEP_PERIODS && self.paces.has(id) {
+                self.paces.forget(id);
+            }
+        }
+        // To look at all tasks costs too much for nothing.
+        match self.paces.ids().is_empty() {
+            true => self.paces.pause(),
+            false => self.paces.begin(),
+        }
+    }
+
+    fn nr_classes(&self) -> usize {
+        self.mba.nr_classes()
+    }
+
+    fn room(&self) -> usize {
+        self.mba.room()
+    }
+
+    fn monitor(&mut self, id: GroupId) -> bool {
+        let could = self.mba.monitor(id);
+        if could {
+            self.members.insert(id, Member::default());
+        }
+        could
+    }
+
+    fn forget(&mut self, id: GroupId) {
+        self.members.remove(&id);
+        self.paces.forget(id);
+        self.mba.forget(id);
+    }
+
+    fn place(&mut self, id: GroupId, tids: &[u32]) -> u64 {
+        if let Some(member) = self.members.get_mut(&id) {
+            member.tids = tids.to_vec();
+        }
+        self.paces.place(id, tids);
+        self.mba.place(id, tids)
+    }
+
+    fn settle(&mut self, tasks: &[TaskSample]) {
+        self.paces.settle(tasks);
+        self.mba.settle(tasks);
+    }
+
+    fn audit(&mut self) -> Vec<GroupId> {
+        let lost = self.mba.audit();
+        for id in &lost {
+            self.members.remove(id);
+            self.paces.forget(*id);
+        }
+        lost
+    }
+
+    fn hindrance(&self) -> Option<String> {
+        self.mba.hindrance()
+    }
+
+    fn release(&mut self) {
+        self.end_paces();
+        self.mba.release();
+    }
+
+    fn traffic(&mut self, id: GroupId) -> Vec<f64> {
+        let rates = self.mba.traffic(id);
+        if let Some(member) = self.members.get_mut(&id) {
+            member.rates.clone_from(&rates);
+        }
+        rates
+    }
+
+    fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>) -> Vec<f64> {
+        self.mba.rest(traffic)
+    }
+
+    fn withheld(&self) -> Vec<f64> {
+        let mut sums = Vec::new();
+        for (&id, member) in &self.members {
+            let total: f64 = member.rates.iter().sum();
+            sums.resize(member.rates.len().max(sums.len()), 0.0);
+            for (sum, rate) in sums.iter_mut().zip(&member.rates).filter(|_| total > 0.0) {
+                *sum += self.paces.withheld_from(id) * rate / total;
+            }
+        }
+        sums
+    }
+
+    fn bytes(&self, id: GroupId) -> u64 {
+        self.mba.bytes(id)
+    }
+
+    fn apply(&mut self, classes: &[Class], slot: usize) {
+        let mut levels = classes.to_vec();
+        for setting in levels
+            .iter_mut()
+            .flat_map(|class| &mut class.slots)
+            .flatten()
+        {
+            *setting = self.lowest.max(*setting);
+        }
+        self.mba.apply(&levels, slot);
+        self.apply_paces(classes, slot);
+    }
+
+    fn counts(&self) -> Counts {
+        let (mba, paces) = (self.mba.counts(), self.paces.counts());
+        Counts {
+            writes: mba.writes + paces.writes,
+            moves: mba.moves + paces.moves,
+            errors: mba.errors + paces.errors,
+        }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.mba.failure().or(self.paces.failure())
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.mba.fail(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests;
