@@ -96,8 +96,8 @@ class HardwareModel {
   /// themselves; those that write counters also wait for misses.
   void drain(unsigned core, const RetiredInsns &);
 
-  /// The core is busy for this time and retires nothing (PAUSE, a device access).
-  void add_busy_time(unsigned core, const RetiredInsns &, Ps, Ring = Ring::kernel);
+  /// The core is busy for this time in this ring and retires nothing (PAUSE).
+  void add_busy_time(unsigned core, const RetiredInsns &, Ps, Ring);
   /// The core halts. No other core waits for it until wake(). Halted time counts no cycles.
   void sleep(unsigned core, const RetiredInsns &);
   /// Ends a halt. Moves the core's clock forward to the given time if it is behind.

@@ -80,7 +80,7 @@ void InstructionEmulator::run(Vcpu &vcpu, const InsnSite &s) {
     case SpecialInsn::translation:
       return vcpu.forget_pages();
     case SpecialInsn::pause:
-      vcpu.pauses++;
+      vcpu.pauses[static_cast<unsigned>(s.ring)]++;
       // A vCPU that spins asks for its turn earlier, so that the others advance.
       vcpu.counters->turn_counter += kPauseInsns;
       return;

@@ -77,7 +77,7 @@ struct Vcpu {
   std::uint32_t cpuid_leaf = 0, cpuid_subleaf = 0;
 
   std::uint64_t tsc_aux = 0, tsc_last = 0;
-  std::uint32_t pauses = 0;  ///< PAUSE instructions since the last turn
+  std::array<std::uint32_t, 2> pauses{};  ///< PAUSE instructions since the last turn, by Ring
 
   /// A cached translation. The cache is emptied by every instruction that flushes a TLB.
   struct Page {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace drfq::plugin {
 
@@ -212,14 +213,15 @@ void VcpuScheduler::write_ground_truth_until(Ps now) {
 
 bool VcpuScheduler::take_turn(Vcpu &vcpu, const RetiredInsns &retired) {
   if (!states_[vcpu.index].owns_timer) take_over_timer(vcpu);
-  const std::uint32_t pauses = vcpu.pauses;
-  vcpu.pauses = 0;
+  const auto pauses = std::exchange(vcpu.pauses, {});
   {
     std::unique_lock<std::mutex> lock(mutex_);
     finish_wake(vcpu);
-    if (pauses != 0)
-      hardware_.add_busy_time(vcpu.index, retired,
-                              pauses * kPauseInsns * hardware_.description().fs_per_insn() / 1000);
+    for (const Ring ring : {Ring::kernel, Ring::user})
+      if (const std::uint64_t n = pauses[static_cast<unsigned>(ring)]; n != 0)
+        hardware_.add_busy_time(vcpu.index, retired,
+                                n * kPauseInsns * hardware_.description().fs_per_insn() / 1000,
+                                ring);
     const hardware::SyncResult t = hardware_.sync(vcpu.index, retired);
     take_finished();
     notify_ready(vcpu.index);

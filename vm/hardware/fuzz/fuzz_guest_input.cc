@@ -110,7 +110,7 @@ void act(Input *in, HardwareModel *m, RetiredInsns *retired) {
       if ((what & 16) != 0)
         transfer(in, core, p, m);
       else
-        m->add_busy_time(core, p, in->take(3));
+        m->add_busy_time(core, p, in->take(3), Ring::kernel);
       m->take_finished();
       break;
   }

@@ -39,12 +39,14 @@ TEST(HardwareModel, AHaltedCoreCountsNoCyclesAndWakesAtTheGivenTime) {
   m.sleep(2, {});
   m.wake(2, 6 * kPsPerMs);
   EXPECT_EQ(m.now(2, 0), 7 * kPsPerMs) << "a clock never decreases";
-  m.add_busy_time(2, {0, 0}, kPsPerMs);
+  m.add_busy_time(2, {0, 0}, kPsPerMs / 4, Ring::kernel);
+  m.add_busy_time(2, {0, 0}, kPsPerMs * 3 / 4, Ring::user);
   EXPECT_EQ(m.slowest_clock(), 8 * kPsPerMs);
   const std::string line = ground_truth(&m);
   const std::size_t core = line.find("\"core\":2");
-  EXPECT_EQ(number_after(line, "kernel", line.find("\"cycles\"", core)), d.clock_hz / 1000)
-      << "the millisecond of busy time";
+  const std::size_t cycles = line.find("\"cycles\"", core);
+  EXPECT_EQ(number_after(line, "kernel", cycles), d.clock_hz / 4000) << "of the busy time";
+  EXPECT_EQ(number_after(line, "user", cycles), d.clock_hz / 4000 * 3) << "of the busy time";
 }
 
 TEST(HardwareModel, AnOddClockDoesNotDrift) {

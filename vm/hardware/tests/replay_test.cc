@@ -81,7 +81,7 @@ std::string record(std::vector<FinishedTransfer> *finished) {
     // It is dirty in the private cache.
     m.access(core, r.insns(core), 96 * kMiB + 64 * i, 8, AccessKind::store, Ring::user);
     m.flush(core, r.insns(core), 96 * kMiB + 64 * i);
-    m.add_busy_time(core, r.retired(core), 3 * kPsPerUs);
+    m.add_busy_time(core, r.retired(core), 3 * kPsPerUs, Ring::user);
     std::uint64_t count = 0;
     m.rdmsr(core, r.retired(core), msr::kQmCtr, &count);
     take();

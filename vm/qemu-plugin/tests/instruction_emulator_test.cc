@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
+
 #include "fake_qemu.hh"
 #include "guest/plugin_call_leaves.h"
 #include "rdt.hh"
@@ -202,6 +205,26 @@ TEST_F(InstructionEmulatorTest, AHaltOfTheLastVcpuAwakeIsRetriedWhileAWakeUpIsPe
   EXPECT_EQ(run(SpecialInsn::hlt, site(), 0), (kRip & ~std::uint64_t{0xfff}) | site().offset);
   EXPECT_EQ(counters_[0].insns[0], insns) << "it did not retire";
   EXPECT_LE(hardware_.slowest_clock(), before + hardware_.description().fs_per_insn() / 1000);
+}
+
+TEST_F(InstructionEmulatorTest, APauseTakesCyclesOfItsOwnRing) {
+  go_live(0);
+  ASSERT_TRUE(scheduler_.take_turn(vcpus_[0], vcpus_[0].retired()));
+  InsnSite s = site(Ring::user);
+  s.left = 1;
+  for (unsigned i = 0; i < 10; i++) EXPECT_EQ(run(SpecialInsn::pause, s), 0u);
+  s.ring = Ring::kernel;
+  for (unsigned i = 0; i < 3; i++) EXPECT_EQ(run(SpecialInsn::pause, s), 0u);
+  ASSERT_TRUE(scheduler_.take_turn(vcpus_[0], vcpus_[0].retired()));
+  std::ostringstream line;
+  scheduler_.write_ground_truth(line);
+  const double ipc = hardware_.description().insns_per_cycle;
+  const auto cycles = [ipc](unsigned n) {
+    return std::to_string(static_cast<unsigned>(n * (kPauseInsns + 1) / ipc));
+  };
+  const std::string expected =
+      "\"cycles\":{\"kernel\":" + cycles(3) + ",\"user\":" + cycles(10) + "}";
+  EXPECT_NE(line.str().find(expected), std::string::npos) << expected << " in " << line.str();
 }
 
 TEST_F(InstructionEmulatorTest, ClflushActsIfTheAddressIsMapped) {
