@@ -150,14 +150,14 @@ def build() -> None:
 
 def qemu_options(
     machine: MachineModel,
-    control: pathlib.Path,
+    private: pathlib.Path,
     stats: pathlib.Path | None,
     interval_ms: int,
     storage_log: pathlib.Path | None = None,
     input_log: pathlib.Path | None = None,
 ) -> list[str]:
-    """Arguments of QEMU; makes the file that holds the controller's registers."""
-    registers = control / _CONTROLLER_FILE
+    """Arguments of QEMU; makes the files that it needs in a directory that the guest does not share."""
+    registers = private / _CONTROLLER_FILE
     with open(registers, "wb") as file:
         file.truncate(CONTROLLER_BYTES)
     words = {"machine": machine.file, "bar": registers}
@@ -165,7 +165,7 @@ def qemu_options(
         words.update(stats=stats, interval_ms=interval_ms)
     device = []
     if machine.has_storage:
-        words["device"] = control / _DEVICE_SOCKET
+        words["device"] = private / _DEVICE_SOCKET
         # QEMU takes this device's socket as JSON only.
         address = {"type": "unix", "path": str(words["device"])}
         device = ["-device", json.dumps({"driver": "vfio-user-pci", "socket": address})]
@@ -175,8 +175,8 @@ def qemu_options(
         words["input_log"] = input_log
     firmware = memory_device(machine)
     if firmware is not None:
-        (control / _FIRMWARE_FILE).write_bytes(firmware)
-        device = ["-smbios", f"file={control / _FIRMWARE_FILE}", *device]
+        (private / _FIRMWARE_FILE).write_bytes(firmware)
+        device = ["-smbios", f"file={private / _FIRMWARE_FILE}", *device]
     options = "".join("," + f"{key}={value}".replace(",", ",,") for key, value in words.items())
     return [
         "-plugin",

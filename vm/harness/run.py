@@ -8,6 +8,7 @@ import pathlib
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -83,6 +84,28 @@ class _Follower:
             self._stream.flush()
 
 
+def read_status(path: pathlib.Path) -> int | None:
+    """The exit status that the guest has left in a file, None if it has left nothing.
+
+    The guest may put anything in the file's place. A pipe would block a reader, and a link would lead to another file.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        say(f"the VM left no exit status: {path}: {error.strerror}")
+        return VM_FAILED_STATUS
+    try:
+        text = os.read(file, 16) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    finally:
+        os.close(file)
+    if re.fullmatch(rb"[0-9]{1,3}\n", text) and int(text) < 256:
+        return int(text)
+    say(f"the VM left no exit status: {path} must be a file with a number below 256")
+    return VM_FAILED_STATUS
+
+
 def _same_file(first, second) -> bool:
     """Whether both streams end in the same place, so that the order between them can be kept."""
     a, b = os.fstat(first.fileno()), os.fstat(second.fileno())
@@ -131,7 +154,9 @@ def _log_file(option: str, path: str | None) -> pathlib.Path | None:
 
 
 class Run:
-    """One VM, from start to end, and the control directory that it shares with the harness."""
+    """One VM, from start to end, the control directory that it shares with the harness, and a private one.
+
+    QEMU and the harness trust the files of the private directory, so the guest must not be able to change them."""
 
     def __init__(
         self,
@@ -153,16 +178,17 @@ class Run:
         self._verbose = verbose
         self._process: subprocess.Popen | None = None
         self.control = pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm."))
+        self.private = pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm."))
         self._out = self.control / "out"
         self._followers: list[_Follower] = []
 
     def prepare(self, command: list[str], out: str | None, env: list[str]) -> None:
-        """Fills the control directory; `out` and `env` are the options of `vm run`."""
-        self._shape = with_images(self._shape, self.control)
+        """Fills both directories; `out` and `env` are the options of `vm run`."""
+        self._shape = with_images(self._shape, self.private)
         if self._modelled:
             options = model.qemu_options(
                 self._modelled.machine,
-                self.control,
+                self.private,
                 _log_file("--machine-stats", self._modelled.stats),
                 self._modelled.interval_ms,
                 _log_file("--storage-log", self._modelled.storage_log),
@@ -213,7 +239,7 @@ class Run:
             shares=tuple(shares),
             next=self.control / "guest-init",
         )
-        archive = self.control / "initramfs"
+        archive = self.private / "initramfs"
         archive.write_bytes(initramfs.build(tools.busybox(), plan))
         root = initramfs.Share("host", "/", writable=False)
         return [
@@ -235,14 +261,14 @@ class Run:
             stderr=subprocess.STDOUT,
             # A separate session, so that Ctrl-C reaches the harness alone.
             start_new_session=True,
-            env=dict(os.environ, **qemu.environment(self._suite), TMPDIR=str(self.control)),
+            env=dict(os.environ, **qemu.environment(self._suite), TMPDIR=str(self.private)),
         )
         console = self._process.stdout.fileno()
         self._console = threading.Thread(target=self._log_console, args=(console,), daemon=True)
         self._console.start()
 
     def _log_console(self, console: int) -> None:
-        with open(self.control / "console.log", "wb", buffering=0) as log:
+        with open(self.private / "console.log", "wb", buffering=0) as log:
             for block in iter(lambda: os.read(console, 1 << 16), b""):
                 log.write(block)
                 if self._verbose:
@@ -260,11 +286,11 @@ class Run:
         boot_end = time.monotonic() + _BOOT_S
         booted = False
         while True:
-            done = status_file.exists() or self._process.poll() is not None
+            done = os.path.lexists(status_file) or self._process.poll() is not None
             for follower in self._followers:
                 follower.copy()
             if done:
-                return int(status_file.read_text(encoding="ascii")) if status_file.exists() else None
+                return read_status(status_file)
             if end is not None and time.monotonic() > end:
                 raise TimedOut(f"timed out after {self._timeout_s:g} s")
             if not booted:
@@ -306,15 +332,15 @@ class Run:
         return True
 
     def _console_text(self) -> str:
-        log = self.control / "console.log"
+        log = self.private / "console.log"
         return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 
     def run_on_terminal(self) -> int:
         """Runs the command on our terminal; its exit status."""
         result = subprocess.run(self._arguments(), check=False, env=dict(os.environ, **qemu.environment(self._suite)))
-        status_file = self.control / "status"
-        if status_file.exists():
-            return int(status_file.read_text(encoding="ascii"))
+        status = read_status(self.control / "status")
+        if status is not None:
+            return status
         say(f"the VM ended before its shell did (QEMU's exit status {result.returncode})")
         return VM_FAILED_STATUS
 
@@ -342,7 +368,8 @@ class Run:
                     os.killpg(self._process.pid, sent)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(wait_s)
-        shutil.rmtree(self.control, ignore_errors=True)
+        for directory in (self.control, self.private):
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _keep_log(text: str) -> pathlib.Path:
