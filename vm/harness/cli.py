@@ -294,7 +294,7 @@ def main(arguments: list[str]) -> int:
     }
     try:
         return actions[args.action]()
-    except VmError as error:
+    except (VmError, OSError, subprocess.CalledProcessError) as error:
         say(f"error: {error}")
         return run.VM_FAILED_STATUS
     except KeyboardInterrupt:

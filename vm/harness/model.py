@@ -39,8 +39,8 @@ def names() -> list[str]:
 
 
 def read(name: str) -> MachineModel:
-    """The machine of a name, or of a file ending in .toml. Only the number of cores is checked here.
-    The plugin reads the file again and checks the rest."""
+    """The machine of a name, or of a file ending in .toml. Only cores and scale are checked here. The
+    plugin reads the file again and checks the rest."""
     file = pathlib.Path(name) if name.endswith(".toml") else _SOURCE / "machines" / f"{name}.toml"
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -61,7 +61,9 @@ def read(name: str) -> MachineModel:
     memory = table.get("memory")
     dram = memory.get("dram", "") if isinstance(memory, dict) else ""
     scale = table.get("scale", 1)
-    return MachineModel(file.absolute(), cores, "storage" in table, str(dram), scale if isinstance(scale, int) else 1)
+    if not isinstance(scale, int) or isinstance(scale, bool) or not 1 <= scale <= 1000:
+        raise VmError(f"{file}: scale must be a number from 1 to 1000")
+    return MachineModel(file.absolute(), cores, "storage" in table, str(dram), scale)
 
 
 def memory_device(machine: MachineModel) -> bytes | None:

@@ -34,7 +34,7 @@ _HERE = pathlib.Path(__file__).resolve().parent.parent
 
 
 class Stopped(Exception):
-    """SIGTERM arrived."""
+    """SIGTERM or SIGHUP arrived."""
 
 
 class TimedOut(Exception):
@@ -268,9 +268,16 @@ class Run:
         self._console.start()
 
     def _log_console(self, console: int) -> None:
+        # QEMU waits for a reader, so this one goes on when the disk is full.
+        whole = True
         with open(self.private / "console.log", "wb", buffering=0) as log:
             for block in iter(lambda: os.read(console, 1 << 16), b""):
-                log.write(block)
+                try:
+                    log.write(block)
+                except OSError as error:
+                    if whole:
+                        say(f"the console's log is not whole: {error.strerror}")
+                    whole = False
                 if self._verbose:
                     sys.stderr.buffer.write(block)
                     sys.stderr.buffer.flush()
@@ -387,6 +394,12 @@ def _stop(_signal, _frame) -> None:
     raise Stopped
 
 
+def _catch_signals() -> None:
+    """Lets the signals that end the harness raise Stopped, so that the VM ends and its files go."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+
+
 def run(
     shape: vm_shape.Shape,
     command: list[str],
@@ -405,8 +418,7 @@ def run(
     if modelled:
         model.build()
     release = kernels.resolve(shape.kernel)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _stop)
+    _catch_signals()
     one = Run(shape, release, timeout_s, verbose, modelled, systemd=systemd)
     try:
         one.prepare(command, out, env)
@@ -433,9 +445,12 @@ def shell(shape: vm_shape.Shape) -> int:
     tools.ensure([qemu.PLAIN], [shape.kernel])
     release = kernels.resolve(shape.kernel)
     say("leave the shell with Ctrl-D")
+    _catch_signals()
     one = Run(shape, release, None, False, terminal=True)
     try:
         one.prepare(["bash", "-i"], None, ["TERM"])
         return one.run_on_terminal()
+    except Stopped:
+        return 128 + signal.SIGTERM
     finally:
         one.close()

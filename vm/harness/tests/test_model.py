@@ -39,6 +39,10 @@ class Descriptions(unittest.TestCase):
         for text in ("", "cpu = 3\n", "[cpu]\n", '[cpu]\ncores = "4"\n', "[cpu]\ncores = 0\n", "[cpu]\ncores = true\n"):
             self.assertIn("cores must be a number from 1 to 64", self.refused(text))
 
+    def test_a_scale_must_be_a_number_in_range(self):
+        for text in ("0", "1001", "-1", "1.5", "true", '"2"'):
+            self.assertIn("scale must be a number from 1 to 1000", self.refused(f"scale = {text}\n[cpu]\ncores = 4\n"))
+
 
 class Firmware(unittest.TestCase):
     def test_the_memory_that_it_tells_has_the_models_speed(self):

@@ -5,11 +5,13 @@ import contextlib
 import io
 import os
 import pathlib
+import signal
+import subprocess
 import tempfile
 import unittest
 from unittest import mock
 
-from harness import model, run
+from harness import cli, model, run
 from harness import shape as vm_shape
 
 
@@ -58,6 +60,55 @@ class Directories(unittest.TestCase):
         self.assertTrue(all(str(one.private) not in share.directory for share in one._shares()))
         one.close()
         self.assertFalse(one.control.exists() or one.private.exists())
+
+
+class Console(unittest.TestCase):
+    def test_a_full_disk_does_not_stop_the_reader(self):
+        one = run.Run(vm_shape.Shape("k"), "r", None, False)
+        self.addCleanup(one.close)
+        (one.private / "console.log").symlink_to("/dev/full")
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        os.write(writer, b"text")
+        os.close(writer)
+        with contextlib.redirect_stderr(io.StringIO()) as messages:
+            one._log_console(reader)
+        self.assertIn("not whole: No space left on device", messages.getvalue())
+        self.assertEqual(os.read(reader, 1), b"")
+
+
+class Shell(unittest.TestCase):
+    def test_a_signal_leaves_no_files(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        made = []
+
+        def end_with_signal(one):
+            made.extend((one.control, one.private))
+            os.kill(os.getpid(), signal.SIGHUP)
+
+        with (
+            mock.patch.object(run.sys.stdin, "isatty", return_value=True),
+            mock.patch.object(run.tools, "ensure"),
+            mock.patch.object(run.kernels, "resolve", return_value="r"),
+            mock.patch.object(run, "say"),
+            mock.patch.object(run, "_Follower"),
+            mock.patch.object(run.Run, "run_on_terminal", end_with_signal),
+        ):
+            self.assertEqual(run.shell(vm_shape.Shape("k")), 143)
+        self.assertEqual([path.exists() for path in made], [False, False])
+
+
+class Failures(unittest.TestCase):
+    def test_what_the_host_refuses_is_one_line_and_125(self):
+        for error in (OSError(28, "No space left on device"), subprocess.CalledProcessError(2, ["dpkg-deb"])):
+            with (
+                self.subTest(error=error),
+                mock.patch.object(run.tools, "ensure", side_effect=error),
+                contextlib.redirect_stderr(io.StringIO()) as messages,
+            ):
+                self.assertEqual(cli.main(["run", "--", "true"]), 125)
+                self.assertEqual(messages.getvalue(), f"vm: error: {error}\n")
 
 
 if __name__ == "__main__":
