@@ -30,9 +30,8 @@ std::vector<RegisterWrite> PciRegisters::bar_stored(std::uint64_t offset, unsign
   if (offset % 8 == 0 && bytes == 8) {
     if (has_mailbox_ && offset == mailbox::kAddress && value % kMailboxPageBytes == 0) {
       mailbox_page_ = value;
-      labels_.assign(labels_.size(), {});
       publish(offset, value);
-      return {};
+      return forget_labels();
     }
     // RegisterFile::write() applies the same rules when the write is played back.
     const bool pid = offset > mmio::kVtimePid && offset < mmio::kVtimePid + 8 * kPids;
@@ -66,11 +65,29 @@ std::vector<RegisterWrite> PciRegisters::mailbox_stored(std::uint64_t offset, un
   } else {
     return {};
   }
+  return publish_label(core);
+}
+
+std::vector<RegisterWrite> PciRegisters::publish_label(std::uint64_t core) {
+  const CoreLabel &label = labels_[core];
   const RegisterWrite pid{mmio::kPidCore + 8 * core, label.counts() ? label.pid : 0};
   const RegisterWrite vtime{mmio::kVtimeCore + 8 * core, label.counts() ? label.vtime : 0};
   publish(pid.offset, pid.value);
   publish(vtime.offset, vtime.value);
   return {vtime, pid};
+}
+
+std::vector<RegisterWrite> PciRegisters::forget_labels() {
+  std::vector<RegisterWrite> out;
+  for (std::uint64_t core = 0; core < labels_.size(); core++) {
+    const bool counted = labels_[core].counts();
+    labels_[core] = {};
+    // The registers of other cores may hold what was stored to them directly.
+    if (!counted) continue;
+    const std::vector<RegisterWrite> writes = publish_label(core);
+    out.insert(out.end(), writes.begin(), writes.end());
+  }
+  return out;
 }
 
 void PciRegisters::bar_loaded(std::uint64_t offset, unsigned bytes, std::uint64_t value,

@@ -59,6 +59,10 @@ class PciRegisters {
   };
 
   void publish(std::uint64_t offset, std::uint64_t value);
+  /// Publishes what a core's label says. Returns the writes that the controller must perform.
+  std::vector<RegisterWrite> publish_label(std::uint64_t core);
+  /// Forgets all labels, because the page moves. Returns the same.
+  std::vector<RegisterWrite> forget_labels();
   /// Publishes the register's present value again.
   void restore(std::uint64_t offset, const RegisterFile &);
 

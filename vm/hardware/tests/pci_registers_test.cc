@@ -182,8 +182,13 @@ TEST_F(MailboxTest, AHostileAddressIsRefusedOrWatchesNothing) {
 TEST_F(MailboxTest, AMovedPageKeepsNoLabelOfTheFormerOne) {
   store_word(2, mailbox::kLabelValid, mmio::kIdValue);
   store_word(2, mailbox::kLabelPid, 9);
+  store_word(2, mailbox::kLabelVtime, 7);
   EXPECT_EQ(pid_core(2), 9u);
+  store(mmio::kPidCore + 8, 5);
   store(mailbox::kAddress, 0);
+  EXPECT_EQ(pid_core(2), 0u);
+  EXPECT_EQ(at(mmio::kVtimeCore + 8 * 2), 0u);
+  EXPECT_EQ(pid_core(1), 5u) << "it came from no label";
   store(mailbox::kAddress, kPage);
   store_word(2, mailbox::kLabelPid, 9);
   EXPECT_EQ(pid_core(2), 0u);
