@@ -34,8 +34,7 @@ void DmaEngine::cancel() {
 
 Ps DmaEngine::next_event() const {
   if (sending_.empty() || under_way_ >= config_.outstanding) return kNever;
-  const Ps link = (free_fs_ + kFsPerPs - 1) / kFsPerPs;
-  return std::max(link, active_.at(sending_.front()).ready);
+  return std::max(free_, active_.at(sending_.front()).ready);
 }
 
 DmaEngine::Piece DmaEngine::take() {
@@ -51,7 +50,8 @@ DmaEngine::Piece DmaEngine::take() {
   p.command = sending_.front();
   c.pieces++;
   under_way_++;
-  free_fs_ = std::max(free_fs_, now * kFsPerPs) + p.bytes * config_.fs_per_byte;
+  // In femtoseconds, the time itself would have no room in 64 bits after five hours.
+  free_ = now + (p.bytes * config_.fs_per_byte + kFsPerPs - 1) / kFsPerPs;
   c.offset += p.bytes;
   if (c.offset == s.bytes) {
     c.offset = 0;

@@ -80,7 +80,7 @@ class DmaEngine {
   std::vector<FinishedTransfer> finished_;
   DeviceTraffic traffic_;
   std::uint64_t next_ = 0;
-  std::uint64_t free_fs_ = 0;  // when the device's link is free
+  Ps free_ = 0;  // when the device's link is free
   unsigned under_way_ = 0;
 };
 

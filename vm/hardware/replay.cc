@@ -16,7 +16,8 @@ using Op = InputLog::Op;
 using Kind = LogEntry::Kind;
 
 /// Bounds of numbers, so that a damaged one uses up neither memory nor time. A transfer of the
-/// device has at most 128 KiB. Times are below 5 hours.
+/// device has at most 128 KiB. Times are below 5 hours, because a damaged one would keep a replay
+/// busy for ever.
 constexpr std::uint64_t kMost = 1 << 24, kTransferBytes = 1 << 20, kTimes = std::uint64_t{1} << 54;
 
 class Reader {
@@ -106,7 +107,7 @@ class Replay {
   void act(Op op) {
     switch (op) {
       case Op::start:
-        return hierarchy_.start(in_.number(kTimes, "a time"));
+        return hierarchy_.start(start());
       case Op::entries:
         return entries();
       case Op::expect:
@@ -164,8 +165,16 @@ class Replay {
     hierarchy_.hand_over(c, log, end);
   }
 
+  Ps start() {
+    const Ps at = in_.number();
+    if (at >= kTimes) refuse_time();
+    return at;
+  }
+
   [[noreturn]] static void refuse_time() {
-    throw std::runtime_error("the log is damaged: an entry is too late");
+    throw std::runtime_error(
+        "the log goes beyond 5 hours of simulated time, which a replay does not compute: record a "
+        "shorter run (a damaged log may say so, too)");
   }
 
   void check(const LogEntry &e) {

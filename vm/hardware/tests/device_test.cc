@@ -77,6 +77,18 @@ TEST(DmaEngine, LinesLeaveAtTheLinksRateAfterTheLatency) {
   EXPECT_EQ(done[0].due, last + 3 + DmaEngine::lookahead(d));
 }
 
+TEST(DmaEngine, LinesLeaveAtTheLinksRateAfterADayOfSimulatedTime) {
+  DmaEngine e(machine());
+  const Ps day = 86400 * Ps{1000} * kPsPerMs;
+  e.start(transfer(1, 0, 256), 0, day);
+  const Ps first = e.next_event();
+  EXPECT_GT(first, day);
+  for (unsigned i = 0; i < 4; i++) {
+    EXPECT_EQ(e.next_event(), first + i * 64 * kLinkFsPerByte / 1000);
+    e.take();
+  }
+}
+
 TEST(DmaEngine, NoMoreLinesLeaveThanMayBeUnderWay) {
   MachineDescription d = machine();
   d.storage.outstanding = 2;

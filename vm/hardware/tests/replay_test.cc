@@ -153,6 +153,17 @@ TEST(Replay, RefusesADamagedLog) {
   EXPECT_THROW(replay_text(log + "x"), std::runtime_error);
 }
 
+TEST(Replay, RefusesARunThatIsTooLongWithItsReason) {
+  std::string log;
+  InputLog(std::make_unique<StringFile>(&log), description(), 4).start(std::uint64_t{1} << 55);
+  try {
+    replay_text(log);
+    FAIL() << "it was accepted";
+  } catch (const std::runtime_error &e) {
+    EXPECT_NE(std::string(e.what()).find("beyond 5 hours"), std::string::npos) << e.what();
+  }
+}
+
 /// A changed byte is found, or changes a time. It never crashes.
 TEST(Replay, SurvivesChangedBytes) {
   const std::string log = recorded();
