@@ -38,15 +38,18 @@ void load_cpu(Reader r, MachineDescription *d) {
   r.done();
 }
 
-/// Reads [l1] or [llc]. hit_cycles: default of that key.
-CacheConfig load_cache(Reader r, const MachineDescription &d, const char *name, double hit_cycles) {
+/// Reads [l1] or [llc]. shared: it is [llc].
+CacheConfig load_cache(Reader r, const MachineDescription &d, const char *name, bool shared) {
   if (!r.has("kib") || !r.has("ways"))
     r.fail(r.line(""), std::string("[") + name + "] needs kib and ways");
   CacheConfig c;
   c.bytes = r.whole("kib", 0, 1, 64 * 1024) * 1024;
   c.ways = as_unsigned(r.whole("ways", 0, 1, 32));
-  c.hit = cycles(d, static_cast<double>(
-                        r.whole("hit_cycles", static_cast<std::uint64_t>(hit_cycles), 0, 10000)));
+  if (shared)
+    c.hit = cycles(d, static_cast<double>(r.whole("hit_cycles", 8, 0, 10000)));
+  else if (r.has("hit_cycles"))
+    r.fail(r.line("hit_cycles"),
+           "'hit_cycles' is a key of [llc] only: a hit of [l1] costs its instruction alone");
   if (c.bytes % (std::uint64_t{c.ways} * kLineBytes) != 0)
     r.fail(r.line("kib"), "'kib' must be a multiple of ways x 64 bytes");
   if ((c.sets() & (c.sets() - 1)) != 0)
@@ -170,8 +173,8 @@ MachineDescription load_machine_description(const std::string &file, const std::
   if (d.name.empty()) throw toml::Error(file, 1, "'name' is missing");
   top.done();
   load_cpu(Reader(file, doc.find("cpu")), &d);
-  d.l1 = load_cache(Reader(file, doc.find("l1")), d, "l1", 0);
-  d.llc = load_cache(Reader(file, doc.find("llc")), d, "llc", 8);
+  d.l1 = load_cache(Reader(file, doc.find("l1")), d, "l1", false);
+  d.llc = load_cache(Reader(file, doc.find("llc")), d, "llc", true);
   load_prefetch(Reader(file, doc.find("prefetch")), &d.prefetch);
   load_rdt(Reader(file, doc.find("rdt")), d.llc, &d.rdt);
   load_pmu(Reader(file, doc.find("pmu")), &d.pmu);

@@ -18,7 +18,7 @@ inline constexpr unsigned kLineBytes = 64;
 struct CacheConfig {
   std::uint64_t bytes = 0;
   unsigned ways = 0;
-  Ps hit = 0;  ///< time that a hit costs the core, beyond its instruction
+  Ps hit = 0;  ///< time that a hit of the shared cache costs the core, beyond its instruction
 
   unsigned sets() const {
     return static_cast<unsigned>(bytes / (std::uint64_t{ways} * kLineBytes));

@@ -87,6 +87,8 @@ TEST(MachineDescription, ErrorsNameFileLineAndReason) {
             "f:9: 'kib' and 'ways' must give a power of two of sets, not 192");
   EXPECT_EQ(wrong(replaced("[l1]", "[l2]")), "f:5: unknown table [l2]");
   EXPECT_EQ(wrong(replaced("ways = 2", "way = 2")), "f:5: [l1] needs kib and ways");
+  EXPECT_EQ(wrong(replaced("[l1]\n", "[l1]\nhit_cycles = 4\n")),
+            "f:6: 'hit_cycles' is a key of [llc] only: a hit of [l1] costs its instruction alone");
   EXPECT_EQ(wrong(replaced("clock_mhz = 100", "clock_mhz = 0")),
             "f:4: 'clock_mhz' must be a number above 0, at most 10000");
   EXPECT_EQ(wrong(replaced("scale = 2", "scale = \"2\"")),
