@@ -80,6 +80,7 @@ class SharedCache {
   struct LineState {
     std::uint64_t used = 0;  ///< stamp of the last use
     std::uint16_t rmid = 0;  ///< of the core that brought it in
+    Pid pid = 0;             ///< of the device's command that brought it in; 0: a core did
     bool dirty = false;
     bool in_flight = false;   ///< its data is still on the way from memory
     bool prefetched = false;  ///< and not asked for yet

@@ -508,7 +508,11 @@ bool MemoryHierarchy::cache_takes(const DmaEngine::Piece &p, Ps now) {
   if (p.dir == Dir::read) return m != nullptr;
   const unsigned ways = d_.storage.ddio_ways;
   if (ways == 0) {
+    if (m == nullptr) return false;
+    const SharedCache::LineState state = *m;
     llc_.flush(line);
+    // A whole line replaces the cached one. Beside a part, the rest of a dirty line goes to memory.
+    if (state.dirty && p.bytes != kLineBytes) write_back_for_device(line, state, now);
     return false;
   }
   if (m == nullptr) {
@@ -517,11 +521,20 @@ bool MemoryHierarchy::cache_takes(const DmaEngine::Piece &p, Ps now) {
     SharedCache::Victim v;
     const std::uint32_t allowed = llc_.all_ways() & ~(llc_.all_ways() >> ways);
     m = llc_.fill(line, 0, allowed, &v);
-    if (v.valid && v.state.dirty)
-      port_.request_of_device(v.line * kLineBytes, kLineBytes, Dir::write, now, p.pid, kNoCommand);
+    m->pid = p.pid;
+    if (v.valid && v.state.dirty) write_back_for_device(v.line, v.state, now);
   }
   m->dirty = true;
   return true;
+}
+
+/// Writes a dirty line to memory that the device pushes out. The line's own ids pay, not the
+/// command's: the line may be another task's.
+void MemoryHierarchy::write_back_for_device(Line line, const SharedCache::LineState &state,
+                                            Ps now) {
+  by_rmid_[state.rmid].write += kLineBytes;
+  rdt_.count_line(state.rmid);
+  port_.request_of_device(line * kLineBytes, kLineBytes, Dir::write, now, state.pid, kNoCommand);
 }
 
 }  // namespace drfq::hardware

@@ -170,6 +170,7 @@ class MemoryHierarchy : private MemoryPort::Client {
   void start_transfer(unsigned core, std::uint64_t id, Ps now);
   void move_piece(Ps now);
   bool cache_takes(const DmaEngine::Piece &, Ps now);
+  void write_back_for_device(Line, const SharedCache::LineState &, Ps now);
 
   void line_arrived(Line, Ps now) override;
   void write_accepted(unsigned core, Ps now) override;

@@ -47,13 +47,9 @@ std::unique_ptr<HardwareModel> started(const MachineDescription &d) {
 }
 
 std::uint64_t field(HardwareModel *m, const std::string &name, const std::string &after) {
-  std::stringstream s;
-  m->write_ground_truth(s);
-  const std::string line = s.str();
+  const std::string line = ground_truth(m);
   const std::size_t part = line.find("\"" + after + "\":");
-  if (part == std::string::npos) return ~0ull;
-  const std::size_t at = line.find("\"" + name + "\":", part);
-  return std::strtoull(line.c_str() + at + name.size() + 3, nullptr, 10);
+  return part == std::string::npos ? ~0ull : number_after(line, name, part);
 }
 
 TEST(DmaEngine, LinesLeaveAtTheLinksRateAfterTheLatency) {
@@ -219,6 +215,57 @@ TEST(Device, WithDdioItsDataStaysInItsWaysOfTheCache) {
   wait_for(m.get(), d.quantum);
   wait_for(m.get(), d.quantum);
   EXPECT_EQ(field(m.get(), "write_bytes", "pids"), holds);
+}
+
+/// Core 0 dirties lines under RMID 3. Then the device, for pid 5, pushes them out of its ways.
+TEST(Device, WithDdioAWriteBackIsChargedToTheLinesOwnIds) {
+  MachineDescription d = machine();
+  d.storage.ddio_ways = d.llc.ways;
+  d.l1.bytes = d.l1.ways * kLineBytes;  // the private cache keeps next to nothing
+  d.prefetch.kind = PrefetcherConfig::Kind::none;
+  const auto m = started(d);
+  std::vector<std::uint64_t> page(HardwareModel::kBarBytes / 8);
+  m->attach_bar(page.data(), std::uint64_t{1} << 40);
+  m->stored(0, 0, (std::uint64_t{1} << 40) + mmio::kPidCore, 8, 5);
+  RetiredInsns p;
+  ASSERT_EQ(m->wrmsr(0, p, msr::kPqrAssoc, 3), MsrResult::handled);
+  constexpr std::uint64_t kLines = 1000;
+  for (std::uint64_t i = 0; i < kLines + d.l1.ways; i++)
+    m->access(0, p.user++, 16 * kMiB + i * kLineBytes, 8, AccessKind::store, Ring::user);
+  m->drain(0, p);
+  ground_truth(m.get());
+  m->start_transfer(0, p.user, transfer(1, 64 * kMiB, d.llc.bytes));
+  for (Ps at = m->now(0, p.user); m->take_finished().empty(); at += d.quantum) {
+    m->sleep(0, p);
+    m->wake(0, at);
+  }
+  const std::string line = ground_truth(m.get());
+  const std::size_t row = line.find("\"rmid\":3,");
+  ASSERT_NE(row, std::string::npos);
+  EXPECT_GE(number_after(line, "write_bytes", row), kLines * kLineBytes);
+  EXPECT_EQ(line.find("\"pid\":5"), std::string::npos) << "its own data stays in the cache";
+}
+
+TEST(Device, APartOfALineLeavesTheRestOfADirtyOneToMemory) {
+  for (const std::uint64_t bytes : {32u, 64u}) {
+    MachineDescription d = machine();
+    d.l1.bytes = d.l1.ways * kLineBytes;
+    d.prefetch.kind = PrefetcherConfig::Kind::none;
+    const auto m = started(d);
+    RetiredInsns p;
+    for (std::uint64_t i = 0; i <= d.l1.ways; i++)
+      m->access(0, p.user++, 16 * kMiB + i * kMiB, 8, AccessKind::store, Ring::user);
+    m->drain(0, p);
+    ground_truth(m.get());
+    m->start_transfer(0, p.user, transfer(1, 16 * kMiB, bytes));
+    for (Ps at = m->now(0, p.user); m->take_finished().empty(); at += d.quantum) {
+      m->sleep(0, p);
+      m->wake(0, at);
+    }
+    const std::string line = ground_truth(m.get());
+    EXPECT_EQ(number_after(line, "write_bytes", line.find("\"pids\"")),
+              bytes == 64 ? 64 : bytes + kLineBytes);
+  }
 }
 
 TEST(Device, CancelledTransfersNeverFinish) {

@@ -14,19 +14,6 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-/// The number after a key in a line of ground truth, searched from a position.
-std::uint64_t number_after(const std::string &line, const std::string &name, std::size_t from = 0) {
-  const std::size_t at = line.find("\"" + name + "\":", from);
-  return at == std::string::npos ? ~0ull
-                                 : std::strtoull(line.c_str() + at + name.size() + 3, nullptr, 10);
-}
-
-std::string ground_truth(HardwareModel *m) {
-  std::stringstream s;
-  m->write_ground_truth(s);
-  return s.str();
-}
-
 TEST(HardwareModel, AHaltedCoreCountsNoCyclesAndWakesAtTheGivenTime) {
   const MachineDescription d = shipped("thesis");
   HardwareModel m(d);

@@ -5,6 +5,7 @@
 #define DRFQ_HARDWARE_PROGRAM_RUNNER_HH
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -29,6 +30,20 @@ inline std::string read_file(const std::string &path) {
 inline MachineDescription shipped(const std::string &name) {
   const std::string path = std::string(MACHINES) + "/" + name + ".toml";
   return load_machine_description(path, read_file(path));
+}
+
+/// The number after a key in a line of ground truth, searched from a position.
+inline std::uint64_t number_after(const std::string &line, const std::string &name,
+                                  std::size_t from = 0) {
+  const std::size_t at = line.find("\"" + name + "\":", from);
+  return at == std::string::npos ? ~0ull
+                                 : std::strtoull(line.c_str() + at + name.size() + 3, nullptr, 10);
+}
+
+inline std::string ground_truth(HardwareModel *m) {
+  std::stringstream s;
+  m->write_ground_truth(s);
+  return s.str();
 }
 
 /// One instruction, or several without an access.
