@@ -23,10 +23,15 @@ enum class SpecialInsn : std::uint8_t {
   translation,    ///< flushes translations besides: MOV to CR0 or CR4, INVLPG, INVPCID
 };
 
-/// A memory operand of the form register plus displacement.
+/// A register, or a memory operand: base + (index << shift) + displacement. A segment's base is not
+/// part of it.
 struct Operand {
-  unsigned base = 16;  ///< register number; 16: the operand has another form
+  static constexpr unsigned kNone = 16;
+  unsigned base = kNone;  ///< register number
   std::int32_t displacement = 0;
+  unsigned index = kNone;  ///< register number
+  unsigned shift = 0;
+  bool after_insn = false;  ///< relative to the address of the next instruction
 };
 
 namespace detail {
@@ -119,20 +124,33 @@ inline Operand address_space_operand(const std::uint8_t *b, std::size_t n) {
   return out;
 }
 
-/// The operand of an instruction that decode() classified as clflush.
+/// The operand of an instruction that decode() classified as clflush, in 64-bit mode (Intel SDM,
+/// volume 2, tables 2-2 and 2-3).
 inline Operand clflush_operand(const std::uint8_t *b, std::size_t n) {
   std::uint8_t rex = 0;
   bool repeat = false;
-  const std::size_t i = detail::skip_prefixes(b, n, &rex, &repeat) + 2;
+  std::size_t i = detail::skip_prefixes(b, n, &rex, &repeat) + 2;
   Operand out;
   if (i >= n) return out;
-  const unsigned mod = b[i] >> 6, rm = b[i] & 7;
-  if (rm == 4 || (mod == 0 && rm == 5)) return out;
-  out.base = rm | (rex & 1) << 3;
-  if (mod == 1 && i + 1 < n) out.displacement = static_cast<std::int8_t>(b[i + 1]);
-  if (mod == 2 && i + 4 < n)
-    out.displacement = static_cast<std::int32_t>(b[i + 1] | b[i + 2] << 8 | b[i + 3] << 16 |
-                                                 static_cast<std::uint32_t>(b[i + 4]) << 24);
+  const unsigned mod = b[i] >> 6;
+  unsigned rm = b[i++] & 7;
+  const bool scaled = rm == 4;
+  if (scaled) {
+    if (i >= n) return out;
+    const std::uint8_t sib = b[i++];
+    const unsigned index = (sib >> 3 & 7) | (rex & 2) << 2;
+    if (index != 4) out.index = index;
+    out.shift = sib >> 6;
+    rm = sib & 7;
+  }
+  if (mod != 0 || rm != 5)
+    out.base = rm | (rex & 1) << 3;
+  else
+    out.after_insn = !scaled;
+  if (mod == 1 && i < n) out.displacement = static_cast<std::int8_t>(b[i]);
+  if ((mod == 2 || (mod == 0 && rm == 5)) && i + 3 < n)
+    out.displacement = static_cast<std::int32_t>(b[i] | b[i + 1] << 8 | b[i + 2] << 16 |
+                                                 static_cast<std::uint32_t>(b[i + 3]) << 24);
   return out;
 }
 

@@ -193,15 +193,20 @@ void InstructionEmulator::hlt(Vcpu &vcpu, const InsnSite &s) {
 
 void InstructionEmulator::set_space(Vcpu &vcpu, const InsnSite &s) {
   vcpu.forget_pages();
-  if (!host_.live() || s.operand.base >= 16) return;
+  if (!host_.live() || s.operand.base == Operand::kNone) return;
   hardware_.set_space(vcpu.index, after(vcpu, s).total(),
                       vcpu.get(static_cast<Reg>(s.operand.base)));
 }
 
 void InstructionEmulator::clflush(Vcpu &vcpu, const InsnSite &s) {
-  if (!host_.live() || s.operand.base >= 16) return;
-  const std::uint64_t virtual_address = vcpu.get(static_cast<Reg>(s.operand.base)) +
-                                        static_cast<std::int64_t>(s.operand.displacement);
+  if (!host_.live()) return;
+  const Operand &o = s.operand;
+  const auto part = [&vcpu](unsigned reg) {
+    return reg == Operand::kNone ? 0 : vcpu.get(static_cast<Reg>(reg));
+  };
+  const std::uint64_t virtual_address = part(o.base) + (part(o.index) << o.shift) +
+                                        (o.after_insn ? address(vcpu, s) + s.bytes : 0) +
+                                        static_cast<std::uint64_t>(std::int64_t{o.displacement});
   std::uint64_t physical = 0;
   if (!qemu_plugin_translate_vaddr(virtual_address, &physical)) return;
   vcpu.forget_lines();

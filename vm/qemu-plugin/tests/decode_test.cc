@@ -89,10 +89,31 @@ TEST(Decode, ClflushOperandsAreRegisterPlusDisplacement) {
   const Operand far = operand({0x66, 0x41, 0x0f, 0xae, 0xb8, 0x00, 0x00, 0x00, 0x80});
   EXPECT_EQ(far.base, 8u);
   EXPECT_EQ(far.displacement, INT32_MIN);
-  EXPECT_EQ(operand({0x0f, 0xae, 0x3c, 0x24}).base, 16u) << "(rsp): an index byte";
-  EXPECT_EQ(operand({0x0f, 0xae, 0x3d, 0, 0, 0, 0}).base, 16u) << "rip-relative";
-  for (const Bytes &b : {Bytes{}, Bytes{0x0f, 0xae}, Bytes{0x66}}) EXPECT_EQ(operand(b).base, 16u);
+  for (const Bytes &b : {Bytes{}, Bytes{0x0f, 0xae}, Bytes{0x66}, Bytes{0x0f, 0xae, 0x3c}})
+    EXPECT_EQ(operand(b).base, Operand::kNone);
   EXPECT_EQ(operand({0x0f, 0xae, 0x7b}).displacement, 0) << "the displacement is missing";
+}
+
+TEST(Decode, ClflushOperandsMayHaveAScaledIndexOrNoBase) {
+  const auto is = [](const Bytes &b, unsigned base, unsigned index, unsigned shift,
+                     std::int32_t displacement, bool after_insn = false) {
+    const Operand o = operand(b);
+    EXPECT_EQ(o.base, base);
+    EXPECT_EQ(o.index, index);
+    EXPECT_EQ(o.shift, shift);
+    EXPECT_EQ(o.displacement, displacement);
+    EXPECT_EQ(o.after_insn, after_insn);
+  };
+  constexpr unsigned kNone = Operand::kNone;
+  is({0x0f, 0xae, 0x3c, 0x24}, 4, kNone, 0, 0);                               // (rsp)
+  is({0x41, 0x0f, 0xae, 0x3c, 0x24}, 12, kNone, 0, 0);                        // (r12)
+  is({0x0f, 0xae, 0x7c, 0x98, 0xf0}, 0, 3, 2, -16);                           // -16(rax, rbx, 4)
+  is({0x43, 0x0f, 0xae, 0x3c, 0xe1}, 9, 12, 3, 0);                            // (r9, r12, 8)
+  is({0x42, 0x0f, 0xae, 0xbc, 0x2d, 0, 1, 0, 0}, 5, 13, 0, 256);              // 256(rbp, r13)
+  is({0x0f, 0xae, 0x3c, 0xcd, 0, 0, 0, 0x80}, kNone, 1, 3, INT32_MIN);        // (, rcx, 8)
+  is({0x0f, 0xae, 0x3c, 0x25, 0x40, 0, 0, 0}, kNone, kNone, 0, 64);           // 64
+  is({0x0f, 0xae, 0x3d, 0xfc, 0xff, 0xff, 0xff}, kNone, kNone, 0, -4, true);  // -4(rip)
+  is({0x41, 0x0f, 0xae, 0x3d, 4, 0, 0, 0}, kNone, kNone, 0, 4, true);         // 4(rip)
 }
 
 TEST(Decode, TheRegisterThatCr3IsLoadedFromIsRead) {

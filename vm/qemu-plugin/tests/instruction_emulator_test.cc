@@ -237,6 +237,18 @@ TEST_F(InstructionEmulatorTest, ClflushActsIfTheAddressIsMapped) {
   EXPECT_EQ(run(SpecialInsn::clflush, s), 0u) << "QEMU executes it, too";
   EXPECT_EQ(vcpus_[0].last_line[0], Vcpu::kNoPage);
   vcpus_[0].last_line[0] = 1;
+  s.operand = {rbx, 64, rcx, 3};
+  fake.registers[rbx] = 0x3f0000;
+  fake.registers[rcx] = 0x2000;
+  run(SpecialInsn::clflush, s);
+  EXPECT_EQ(vcpus_[0].last_line[0], Vcpu::kNoPage) << "64(rbx, rcx, 8)";
+  vcpus_[0].last_line[0] = 1;
+  fake.pages[kRip >> 12] = 0x78;
+  s.operand = {Operand::kNone, 16, Operand::kNone, 0, true};
+  run(SpecialInsn::clflush, s);
+  EXPECT_EQ(vcpus_[0].last_line[0], Vcpu::kNoPage) << "16(rip)";
+  s.operand = {rdi, -64};
+  vcpus_[0].last_line[0] = 1;
   fake.registers[rdi] = 0x999040;
   run(SpecialInsn::clflush, s);
   EXPECT_EQ(vcpus_[0].last_line[0], 1u) << "no such page: QEMU faults";
