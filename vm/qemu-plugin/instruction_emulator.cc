@@ -10,7 +10,7 @@ namespace drfq::plugin {
 namespace {
 
 constexpr std::uint32_t kMsrTsc = 0x10, kMsrTscAux = 0xc0000103;
-constexpr std::uint64_t kPceOfCr4 = 1u << 8;
+constexpr std::uint64_t kTsdOfCr4 = 1u << 2, kPceOfCr4 = 1u << 8;
 
 /// Whether this MSR is a counter or controls one. Access to it is exact only after catch_up().
 bool reads_exact_counts(std::uint32_t msr) {
@@ -137,6 +137,7 @@ std::uint64_t InstructionEmulator::tsc(Vcpu &vcpu, const InsnSite &s) {
 }
 
 void InstructionEmulator::rdtsc(Vcpu &vcpu, const InsnSite &s, bool with_aux) {
+  if (s.ring == Ring::user && (vcpu.get(cr4) & kTsdOfCr4) != 0) return;  // QEMU raises #GP
   return_in_edx_eax(vcpu, tsc(vcpu, s));
   if (with_aux) vcpu.set(rcx, vcpu.tsc_aux);
   skip(vcpu, s);

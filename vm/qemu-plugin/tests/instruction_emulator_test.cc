@@ -157,6 +157,16 @@ TEST_F(InstructionEmulatorTest, EachTimeStampIsGreaterThanTheLast) {
   EXPECT_GT(rdmsr(0x10), last);
 }
 
+TEST_F(InstructionEmulatorTest, RdtscInUserModeIsLeftToQemuUnderCr4Tsd) {
+  fake.registers[cr4] = 1u << 2;
+  for (const SpecialInsn insn : {SpecialInsn::rdtsc, SpecialInsn::rdtscp}) {
+    EXPECT_EQ(run(insn, site(Ring::user)), 0u) << "QEMU faults";
+    EXPECT_NE(run(insn, site()), 0u);
+  }
+  fake.registers[cr4] = 0;
+  EXPECT_NE(run(SpecialInsn::rdtsc, site(Ring::user)), 0u);
+}
+
 TEST_F(InstructionEmulatorTest, RdpmcInUserModeNeedsCr4Pce) {
   fake.registers[rcx] = 0;
   EXPECT_EQ(run(SpecialInsn::rdpmc, site(Ring::user)), 0u);
