@@ -187,13 +187,17 @@ Status Controller::check_io(const Sqe &s, Command *c, Port &port) {
 }
 
 Status Controller::execute_io(const Command &c, Port &port) {
+  const std::uint64_t at = (c.sqe.cdw10 | std::uint64_t{c.sqe.cdw11} << 32) * kBlockBytes;
+  const std::uint64_t bytes = ((c.sqe.cdw12 & 0xffff) + 1) * kBlockBytes;
   switch (static_cast<Io>(c.sqe.opcode)) {
-    case Io::read:
     case Io::write:
+      if (!disk_.reserve(at, bytes)) return Status::write_fault;
+      [[fallthrough]];
+    case Io::read:
       return copy(c, port) ? Status::ok : Status::data_transfer_error;
     case Io::write_zeroes:
-      std::memset(disk_.at((c.sqe.cdw10 | std::uint64_t{c.sqe.cdw11} << 32) * kBlockBytes), 0,
-                  ((c.sqe.cdw12 & 0xffff) + 1) * kBlockBytes);
+      if (!disk_.reserve(at, bytes)) return Status::write_fault;
+      std::memset(disk_.at(at), 0, bytes);
       return Status::ok;
     default:
       return Status::ok;

@@ -2,6 +2,7 @@
 #include "disk.hh"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,6 +35,12 @@ Disk::Disk(const std::string &path) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   struct stat s{};
   if (fd < 0 || fstat(fd, &s) != 0) fail("the image " + path, fd);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) fail("the image " + path + " cannot be locked", fd);
+    close(fd);
+    throw std::runtime_error("the image " + path +
+                             " is in use: end the machine that has it, or copy the image");
+  }
   bytes_ = static_cast<std::uint64_t>(s.st_size);
   if (bytes_ == 0 || bytes_ % kBlockBytes != 0) {
     close(fd);
@@ -42,11 +49,24 @@ Disk::Disk(const std::string &path) {
   }
   void *m = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (m == MAP_FAILED) fail("the image " + path, fd);
-  close(fd);
+  file_ = fd;
   data_ = static_cast<std::uint8_t *>(m);
 }
 
-Disk::~Disk() { munmap(data_, bytes_); }
+Disk::~Disk() {
+  munmap(data_, bytes_);
+  if (file_ >= 0) close(file_);
+}
+
+bool Disk::reserve(std::uint64_t offset, std::uint64_t bytes) {
+  if (file_ < 0) return true;
+  int result = 0;
+  do {
+    result = fallocate(file_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  // Some file systems lack the call.
+  return result == 0 || (errno != ENOSPC && errno != EDQUOT);
+}
 
 std::uint64_t Disk::blocks() const { return bytes_ / kBlockBytes; }
 

@@ -12,7 +12,8 @@ class Disk {
  public:
   /// A disk of zeros. bytes: a multiple of a block.
   explicit Disk(std::uint64_t bytes);
-  /// A raw image, which the guest's writes change. Throws std::runtime_error.
+  /// A raw image, which the guest's writes change, and which no other machine may have. Throws
+  /// std::runtime_error.
   explicit Disk(const std::string &path);
   ~Disk();
   Disk(const Disk &) = delete;
@@ -22,7 +23,12 @@ class Disk {
   std::uint64_t bytes() const { return bytes_; }
   std::uint8_t *at(std::uint64_t offset) { return data_ + offset; }
 
+  /// Gets the host's storage for a write of a part. False: the host has none left. A store without
+  /// it would then end the process by a signal.
+  bool reserve(std::uint64_t offset, std::uint64_t bytes);
+
  private:
+  int file_ = -1;  ///< locked, so that no other machine changes the image
   std::uint8_t *data_ = nullptr;
   std::uint64_t bytes_ = 0;
 };

@@ -75,6 +75,7 @@ enum class Status : std::uint16_t {
   async_limit = 0x105,
   vector_invalid = 0x108,
   queue_deletion_invalid = 0x10c,
+  write_fault = 0x280,
 };
 
 /// The status field of a completion: its phase, and for errors "do not retry".
