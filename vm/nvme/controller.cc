@@ -196,9 +196,7 @@ Status Controller::execute_io(const Command &c, Port &port) {
     case Io::read:
       return copy(c, port) ? Status::ok : Status::data_transfer_error;
     case Io::write_zeroes:
-      if (!disk_.reserve(at, bytes)) return Status::write_fault;
-      std::memset(disk_.at(at), 0, bytes);
-      return Status::ok;
+      return disk_.zero(at, bytes) ? Status::ok : Status::write_fault;
     default:
       return Status::ok;
   }

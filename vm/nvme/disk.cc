@@ -68,6 +68,24 @@ bool Disk::reserve(std::uint64_t offset, std::uint64_t bytes) {
   return result == 0 || (errno != ENOSPC && errno != EDQUOT);
 }
 
+bool Disk::zero(std::uint64_t offset, std::uint64_t bytes) {
+  const std::uint64_t end = offset + bytes;
+  if (file_ >= 0) {
+    constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    if (fallocate(file_, kHole, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0)
+      return true;
+    if (!reserve(offset, bytes)) return false;
+    std::memset(data_ + offset, 0, bytes);
+    return true;
+  }
+  std::uint64_t first = (offset + kPageBytes - 1) / kPageBytes * kPageBytes;
+  std::uint64_t last = end / kPageBytes * kPageBytes;
+  if (first >= last || madvise(data_ + first, last - first, MADV_DONTNEED) != 0) first = last = end;
+  std::memset(data_ + offset, 0, first - offset);
+  std::memset(data_ + last, 0, end - last);
+  return true;
+}
+
 std::uint64_t Disk::blocks() const { return bytes_ / kBlockBytes; }
 
 }  // namespace drfq::nvme

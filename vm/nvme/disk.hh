@@ -26,6 +26,8 @@ class Disk {
   /// Gets the host's storage for a write of a part. False: the host has none left. A store without
   /// it would then end the process by a signal.
   bool reserve(std::uint64_t offset, std::uint64_t bytes);
+  /// Zeroes a part and gives its whole pages back to the host. False: as above.
+  bool zero(std::uint64_t offset, std::uint64_t bytes);
 
  private:
   int file_ = -1;  ///< locked, so that no other machine changes the image
