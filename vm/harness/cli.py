@@ -21,7 +21,8 @@ kernels: an alias below, an upstream version (7.0.13) or a release (7.0.13+deb13
 
 exit status of `run`: that of the command (128+N when signal N ended it), or
   124  the time given by --timeout has passed, or the boot took over 300 s
-  125  the VM could not start or ended before the command did (the console's log is shown)
+  125  the VM could not start or ended before the command did (the console's log is shown), or a
+       log of the modelled machine could not be written
   130  interrupted
 """
 

@@ -20,6 +20,9 @@ _DRAM = tomllib.loads((_SOURCE.parent / "gem5-backend/interface/dram_presets.tom
 _CONTROLLER_FILE = "controller"
 _FIRMWARE_FILE = "memory-device"
 _DEVICE_SOCKET = "device"
+_FAILURES_FILE = "failures"
+# More than a report needs. The report replaces them in place, so that a full disk has room for it.
+_FAILURES_ROOM = b"\n" * 8192
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,7 +165,9 @@ def qemu_options(
     registers = private / _CONTROLLER_FILE
     with open(registers, "wb") as file:
         file.truncate(CONTROLLER_BYTES)
-    words = {"machine": machine.file, "bar": registers}
+    failures = private / _FAILURES_FILE
+    failures.write_bytes(_FAILURES_ROOM)
+    words = {"machine": machine.file, "bar": registers, "failures": failures}
     if stats is not None:
         words.update(stats=stats, interval_ms=interval_ms)
     device = []
@@ -189,6 +194,12 @@ def qemu_options(
         "ivshmem-plain,memdev=controller",
         *device,
     ]
+
+
+def failure(private: pathlib.Path) -> str:
+    """What the plugin reports of a log that it could not write; empty if all logs are whole."""
+    file = private / _FAILURES_FILE
+    return file.read_text(encoding="utf-8", errors="replace").strip() if file.exists() else ""
 
 
 def kernel_options() -> list[str]:

@@ -367,14 +367,27 @@ class Run:
         say(f"{what}; console log: {_keep_log(text)}")
         return VM_FAILED_STATUS
 
-    def close(self) -> None:
-        """Ends every process of the VM and removes its files."""
+    def check_logs(self, status: int) -> int:
+        """Ends the VM, which writes the last lines of its logs as it ends. The status of the run: if a log is not
+        whole, a command's success is none."""
+        self._end()
+        failure = model.failure(self.private)
+        if failure:
+            say(f"error: {failure}; the disk may be full")
+        return VM_FAILED_STATUS if failure and status == 0 else status
+
+    def _end(self) -> None:
+        """Ends every process of the VM."""
         if self._process is not None:
             for sent, wait_s in ((signal.SIGTERM, 2), (signal.SIGKILL, 5)):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, sent)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(wait_s)
+
+    def close(self) -> None:
+        """Ends every process of the VM and removes its files."""
+        self._end()
         for directory in (self.control, self.private):
             shutil.rmtree(directory, ignore_errors=True)
 
@@ -422,7 +435,7 @@ def run(
     one = Run(shape, release, timeout_s, verbose, modelled, systemd=systemd)
     try:
         one.prepare(command, out, env)
-        return one.run()
+        return one.check_logs(one.run())
     except KeyboardInterrupt:
         say("interrupted; the VM has ended")
         return INTERRUPTED_STATUS

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "nvme_device.hh"
 
-#include <cerrno>
 #include <cstring>
-#include <stdexcept>
+#include <utility>
 
 #include "apic.hh"
 
@@ -64,16 +63,15 @@ class NvmeDevice::Port final : public nvme::Controller::Port {
 };
 
 NvmeDevice::NvmeDevice(hardware::HardwareModel &hardware, VcpuScheduler &scheduler,
-                       const std::string &socket, const std::string &log)
+                       const std::string &socket, std::unique_ptr<std::ostream> log)
     : hardware_(hardware),
       scheduler_(scheduler),
       disk_(open_disk(hardware.description().storage)),
       function_(socket, kNvmeClass, hardware.description().storage.queues + 1),
-      controller_(*disk_, hardware.description().storage.queues, function_.memory()) {
-  if (log.empty()) return;
-  log_.open(log);
-  if (!log_) throw std::runtime_error(log + ": " + std::strerror(errno));
-  log_ << "queue,cid,opcode,lba,bytes,status,pid,started_ps,due_ps,signalled_ps\n";
+      controller_(*disk_, hardware.description().storage.queues, function_.memory()),
+      log_(std::move(log)) {
+  if (log_ != nullptr)
+    *log_ << "queue,cid,opcode,lba,bytes,status,pid,started_ps,due_ps,signalled_ps\n";
 }
 
 void NvmeDevice::appear() {
@@ -98,7 +96,7 @@ void NvmeDevice::finish(Vcpu &vcpu, const hardware::FinishedTransfer &t, Ps now)
   const std::lock_guard<std::mutex> lock(mutex_);
   Port port(*this, vcpu, vcpu.retired().total());
   const nvme::Controller::Finished done = controller_.finished(t.id, port);
-  if (done.record.has_value() && log_.is_open()) write_log(*done.record, t, now);
+  if (done.record.has_value() && log_ != nullptr) write_log(*done.record, t, now);
   if (done.vector.has_value()) interrupt(vcpu, *done.vector);
 }
 
@@ -119,9 +117,9 @@ void NvmeDevice::interrupt(Vcpu &vcpu, unsigned vector) {
 
 void NvmeDevice::write_log(const nvme::Controller::Record &r, const hardware::FinishedTransfer &t,
                            Ps now) {
-  log_ << r.queue << ',' << r.cid << ',' << unsigned{r.opcode} << ',' << r.lba << ',' << r.bytes
-       << ',' << static_cast<unsigned>(r.status) << ',' << t.pid << ',' << t.started << ',' << t.due
-       << ',' << now << std::endl;
+  *log_ << r.queue << ',' << r.cid << ',' << unsigned{r.opcode} << ',' << r.lba << ',' << r.bytes
+        << ',' << static_cast<unsigned>(r.status) << ',' << t.pid << ',' << t.started << ','
+        << t.due << ',' << now << std::endl;
 }
 
 }  // namespace drfq::plugin

@@ -4,9 +4,9 @@
 #ifndef DRFQ_PLUGIN_NVME_DEVICE_HH
 #define DRFQ_PLUGIN_NVME_DEVICE_HH
 
-#include <fstream>
 #include <memory>
 #include <mutex>
+#include <ostream>
 #include <set>
 #include <string>
 
@@ -18,10 +18,10 @@ namespace drfq::plugin {
 
 class NvmeDevice : public VcpuScheduler::Device {
  public:
-  /// socket: where QEMU finds the function. log: gets a line for each I/O command; may be empty.
+  /// socket: where QEMU finds the function. log: gets a line for each I/O command; may be null.
   /// Throws std::runtime_error.
   NvmeDevice(hardware::HardwareModel &, VcpuScheduler &, const std::string &socket,
-             const std::string &log);
+             std::unique_ptr<std::ostream> log);
 
   /// Simulated time has started: the driver may find the device from now on.
   void appear();
@@ -57,7 +57,7 @@ class NvmeDevice : public VcpuScheduler::Device {
   std::mutex mutex_;
   nvme::Controller controller_;
   std::set<unsigned> pending_;  // vectors that were masked when they should have been raised
-  std::ofstream log_;
+  const std::unique_ptr<std::ostream> log_;
 };
 
 }  // namespace drfq::plugin

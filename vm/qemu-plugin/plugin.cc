@@ -4,7 +4,7 @@
 // goes live: from then on time, caches and memory contention are simulated.
 //
 // Arguments: machine=FILE [stats=FILE] [interval_ms=N] [bar=FILE] [device=SOCKET] [device_log=FILE]
-//            [input_log=FILE]
+//            [input_log=FILE] [failures=FILE]
 //   machine      the description, vm/machines/*.toml
 //   stats        gets the ground truth, one line of JSON per interval
 //   interval_ms  in simulated time; default 100
@@ -12,6 +12,7 @@
 //   device       where QEMU's vfio-user-pci finds the storage device of the description
 //   device_log   gets a line for each I/O command of that device
 //   input_log    gets all that timing depends on, for replay_machine
+//   failures     tells the harness that one of these files could not be written (log_file.hh)
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@
 
 #include "instruction_emulator.hh"
 #include "data_path.hh"
+#include "log_file.hh"
 #include "nvme_device.hh"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -73,16 +75,14 @@ class Plugin final : public InstructionEmulator::Host {
         emulator_(hardware_, scheduler_, *this),
         vcpus_(cores),
         generations_(cores),
-        score_(qemu_plugin_scoreboard_new(sizeof(InlineCounters))) {
+        score_(qemu_plugin_scoreboard_new(sizeof(InlineCounters))),
+        failures_(o.count("failures") != 0 ? o.at("failures") : "") {
     if (cores != hardware_.description().cores)
       throw std::runtime_error("the description has " +
                                std::to_string(hardware_.description().cores) +
                                " cores but QEMU has " + std::to_string(cores) +
                                "; start QEMU with -smp equal to cores in [cpu]");
-    if (const auto f = o.find("stats"); f != o.end()) {
-      stats_.open(f->second);
-      if (!stats_) throw with_errno(f->second);
-    }
+    stats_ = log_file(o, "stats");
     if (const auto f = o.find("bar"); f != o.end()) bar_ = map_bar(f->second);
     if (const auto f = o.find("interval_ms"); f != o.end())
       interval_ = std::stoull(f->second) * kPsPerMs;
@@ -100,7 +100,7 @@ class Plugin final : public InstructionEmulator::Host {
     qemu_plugin_reset(id_, [](void *self) { static_cast<Plugin *>(self)->start(); }, this);
   }
   void write_ground_truth() override {
-    if (stats_.is_open()) scheduler_.write_ground_truth(stats_);
+    if (stats_ != nullptr) scheduler_.write_ground_truth(*stats_);
   }
   std::uint64_t boot_tsc() const override {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(host_ns()) *
@@ -132,26 +132,31 @@ class Plugin final : public InstructionEmulator::Host {
           this);
   }
 
+  /// The file of an option. Null: it is not given.
+  std::unique_ptr<std::ostream> log_file(const Options &o, const std::string &option) {
+    const auto path = o.find(option);
+    if (path == o.end()) return nullptr;
+    return std::make_unique<LogFile>(path->second, &failures_);
+  }
+
   void add_device(const Options &o) {
-    const auto socket = o.find("device"), log = o.find("device_log");
+    const auto socket = o.find("device");
     if (hardware_.description().storage.queues == 0) {
-      if (socket != o.end() || log != o.end())
+      if (socket != o.end() || o.count("device_log") != 0)
         throw std::runtime_error(
             "device and device_log need [storage] in the machine's description");
       return;
     }
     if (socket == o.end()) throw std::runtime_error("[storage] needs the argument device=SOCKET");
     device_ = std::make_unique<NvmeDevice>(hardware_, scheduler_, socket->second,
-                                           log == o.end() ? "" : log->second);
+                                           log_file(o, "device_log"));
     scheduler_.attach(device_.get());
     data_.attach(device_.get());
   }
 
   void add_input_log(const Options &o) {
-    const auto log = o.find("input_log");
-    if (log == o.end()) return;
-    auto file = std::make_unique<std::ofstream>(log->second, std::ios::binary);
-    if (!*file) throw with_errno(log->second);
+    std::unique_ptr<std::ostream> file = log_file(o, "input_log");
+    if (file == nullptr) return;
     hardware_.record(std::make_unique<hardware::InputLog>(
         std::move(file), read_text(o.at("machine")), hardware_.description().cores));
   }
@@ -167,7 +172,7 @@ class Plugin final : public InstructionEmulator::Host {
     }
     if (bar_ != nullptr && bar_address_ != 0) hardware_.attach_bar(bar_, bar_address_);
     if (device_ != nullptr) device_->appear();
-    scheduler_.start(host_ns() * kPsPerNs, stats_.is_open() ? &stats_ : nullptr, interval_);
+    scheduler_.start(host_ns() * kPsPerNs, stats_.get(), interval_);
     register_callbacks();
   }
 
@@ -252,7 +257,8 @@ class Plugin final : public InstructionEmulator::Host {
   std::deque<Vcpu> vcpus_;
   std::vector<std::uint32_t> generations_;
   qemu_plugin_scoreboard *score_;
-  std::ofstream stats_;
+  LogFailures failures_;
+  std::unique_ptr<std::ostream> stats_;
   Ps interval_ = 100 * kPsPerMs;
   void *bar_ = nullptr;
   std::uint64_t bar_address_ = 0;

@@ -56,7 +56,8 @@ class Directories(unittest.TestCase):
             one.prepare(["true"], None, [])
         shared = {path.name for path in one.control.iterdir()}
         self.assertEqual(shared & {"controller", "memory-device", "disk0.img", "console.log", "initramfs"}, set())
-        self.assertEqual({path.name for path in one.private.iterdir()}, {"controller", "memory-device", "disk0.img"})
+        private = {path.name for path in one.private.iterdir()}
+        self.assertEqual(private, {"controller", "memory-device", "disk0.img", "failures"})
         self.assertTrue(all(str(one.private) not in share.directory for share in one._shares()))
         one.close()
         self.assertFalse(one.control.exists() or one.private.exists())
@@ -75,6 +76,21 @@ class Console(unittest.TestCase):
             one._log_console(reader)
         self.assertIn("not whole: No space left on device", messages.getvalue())
         self.assertEqual(os.read(reader, 1), b"")
+
+
+class Logs(unittest.TestCase):
+    def test_a_log_that_is_not_whole_makes_a_success_a_failure(self):
+        one = run.Run(vm_shape.Shape("k"), "r", None, False)
+        self.addCleanup(one.close)
+        self.assertEqual(one.check_logs(0), 0)
+        model.qemu_options(model.read("thesis"), one.private, None, 100)
+        with contextlib.redirect_stderr(io.StringIO()) as messages:
+            self.assertEqual(one.check_logs(0), 0)
+            self.assertEqual(messages.getvalue(), "")
+            with open(one.private / "failures", "r+b") as file:
+                file.write(b"/x cannot be written, so it is not whole: No space left on device")
+            self.assertEqual([one.check_logs(status) for status in (0, 7)], [125, 7])
+        self.assertIn("vm: error: /x cannot be written", messages.getvalue())
 
 
 class Shell(unittest.TestCase):

@@ -177,6 +177,11 @@ class Runs(unittest.TestCase):
         command = ("sh", "-c", "echo up; sleep 1000")
         self.assertEqual(self.aborted(*command, times=1, text=race, started=True), 125)
 
+    def test_a_log_on_a_full_disk_is_a_failure(self):
+        result = self.vm("--machine", "thesis", "--machine-stats", "/dev/full", "--", "true")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn(b"/dev/full cannot be written, so it is not whole: No space left on device", result.stderr)
+
     def test_the_time_limit_ends_the_vm(self):
         result = self.vm("--", "sleep", "1000", timeout="1")
         self.assertEqual(result.returncode, 124)
