@@ -148,6 +148,56 @@ TEST(HardwareModel, CountersEqualTheGroundTruth) {
   }
 }
 
+/// The sum of a key's numbers in a part of a line of ground truth.
+std::uint64_t sum(const std::string &line, const std::string &key, const char *from,
+                  const char *to) {
+  std::uint64_t all = 0;
+  const std::size_t end = line.find(to);
+  for (std::size_t at = line.find(from); (at = line.find("\"" + key + "\":", at)) < end; at++)
+    all += number_after(line, key, at);
+  return all;
+}
+
+/// Cores, RMIDs, hardware ids and the memory count the same bytes, each in its own place.
+TEST(HardwareModel, AccountsOfCoresRmidsPidsAndMemoryAgreeWhenAllIsQuiet) {
+  for (const bool bypass : {false, true}) {
+    MachineDescription d = shipped("disk");
+    d.streaming_stores = bypass;
+    ProgramRunner runner(d);
+    HardwareModel &m = runner.hardware;
+    runner.put(0, copier(0, 64 * kMiB, 8 * kMiB));
+    runner.put(1, streamer(256 * kMiB, 8 * kMiB, AccessKind::streaming));
+    runner.put(2, streamer(300 * kMiB, 8 * kMiB, AccessKind::store));
+    for (unsigned core = 0; core < 3; core++)
+      ASSERT_EQ(m.wrmsr(core, runner.retired(core), msr::kPqrAssoc, core), MsrResult::handled);
+    for (std::uint64_t id = 0; id < 8; id++)
+      m.start_transfer(id % 3, runner.insns(id % 3),
+                       {id, id % 2 == 0 ? Dir::write : Dir::read, {{id * kMiB, 65536}}, 0});
+    runner.run_to(60 * kPsPerMs);
+    ASSERT_FALSE(m.device_is_busy());
+    for (unsigned core = 0; core < 3; core++) {
+      m.drain(core, runner.retired(core));
+      m.sleep(core, runner.retired(core));
+    }
+    const std::string line = ground_truth(&m);
+    const std::uint64_t device = sum(line, "to_memory_bytes", "\"device\"", "\"memory\"") +
+                                 sum(line, "from_memory_bytes", "\"device\"", "\"memory\"") -
+                                 sum(line, "cached_bytes", "\"device\"", "\"memory\"");
+    const std::uint64_t packets = sum(line, "packets", "\"memory\"", "\"turnarounds\"");
+    EXPECT_GT(device, 4u * 65536) << "what it stores, at least";
+    for (const char *key : {"read_bytes", "write_bytes"}) {
+      const std::uint64_t of_cores = sum(line, key, "\"cores\"", "\"rmids\"");
+      EXPECT_GT(of_cores, 1000 * kLineBytes) << key;
+      EXPECT_EQ(of_cores, sum(line, key, "\"rmids\"", "\"pids\"")) << key;
+    }
+    const auto both = [&line](const char *from, const char *to) {
+      return sum(line, "read_bytes", from, to) + sum(line, "write_bytes", from, to);
+    };
+    EXPECT_EQ(both("\"cores\"", "\"rmids\"") + device, packets * kLineBytes) << bypass;
+    EXPECT_EQ(both("\"pids\"", "\"spaces\""), packets * kLineBytes) << bypass;
+  }
+}
+
 /// A streaming store writes memory and reads nothing, whatever the caches hold.
 TEST(HardwareModel, StreamingStoresWriteEachLineOnceAndReadNothing) {
   for (const bool bypass : {true, false}) {
