@@ -33,7 +33,8 @@ def main():
     assert len(found) == 9, f"{len(found)} cases"
     *crossing, loopback = found
     # The neighbour discovery of the kernel is all that crosses the cable meanwhile.
-    assert sum(loopback["charged"].values()) < 10_000, loopback
+    if sum(loopback["charged"].values()) >= 10_000:
+        failed.append(f"loopback: {loopback}")
     for row in crossing:
         wrong, unowned = judge(row)
         if wrong > WRONG_PCT or unowned > UNOWNED_PCT:

@@ -10,7 +10,9 @@ vm --machine xeon --machine-stats "$out/truth" --machine-interval 1000000000 -- 
 	env "PATH=$cache/machine/guest:$cache/peers/bin:$PATH" python3 -B tests/vm/guest/bandwidth_shares.py \
 	"$bin/scx_drfq" 5 "$loads" eevdf kp static mba_MBps layered off hold killed > "$out/log"
 find_provenance
+status=0
 # Without throttling the hogs share alike, which is a spread of 100 %.
 tests/vm/bandwidth_shares "$out/log" "$out/truth" --spread 5 --worst 10 --total 93 \
-	--rows "$out/rows.csv" "${provenance[@]}"
+	--rows "$out/rows.csv" "${provenance[@]}" || status=$?
 tools/results --add "$out/rows.csv"
+exit "$status"

@@ -5,9 +5,12 @@
 command -v iperf3 > /dev/null || fail "iperf3 is missing; run tools/setup"
 find_provenance
 two_cards
+status=0
 for kernel in oldest newest; do
 	vm --kernel "$kernel" --clock icount "${cards[@]}" -- \
 		python3 -B tests/vm/guest/network.py "$bin/scx_drfq" > "$out/$kernel"
-	python3 -B tests/vm/network.py "$out/$kernel" "$kernel" "$out/$kernel.csv" "${provenance[1]}" "${provenance[3]}"
+	python3 -B tests/vm/network.py "$out/$kernel" "$kernel" "$out/$kernel.csv" \
+		"${provenance[1]}" "${provenance[3]}" || status=1
 	tools/results --add "$out/$kernel.csv"
 done
+exit "$status"

@@ -8,5 +8,8 @@ vm --machine disk --machine-stats "$out/truth" --machine-interval 1000000000 -- 
 	env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/storage.py charge "$bin/scx_drfq" \
 	> "$out/measured"
 find_provenance
-python3 -B tests/vm/storage.py charge "$out/measured" "$out/truth" "$out/rows.csv" "${provenance[1]}" "${provenance[3]}"
+status=0
+python3 -B tests/vm/storage.py charge "$out/measured" "$out/truth" "$out/rows.csv" \
+	"${provenance[1]}" "${provenance[3]}" || status=$?
 tools/results --add "$out/rows.csv"
+exit "$status"

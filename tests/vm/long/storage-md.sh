@@ -7,9 +7,12 @@ for program in fio mdadm; do
 	command -v "$program" > /dev/null || fail "$program is missing; run tools/setup"
 done
 find_provenance
+status=0
 for kernel in ${DRFQ_TEST_KERNELS:-oldest newest}; do
 	vm --kernel "$kernel" --clock icount --disk 64M --disk 64M --disk 64M --disk 64M -- \
 		python3 -B tests/vm/guest/raid.py "$bin/scx_drfq" > "$out/$kernel"
-	python3 -B tests/vm/raid.py "$out/$kernel" "$kernel" "$out/$kernel.csv" "${provenance[1]}" "${provenance[3]}"
+	python3 -B tests/vm/raid.py "$out/$kernel" "$kernel" "$out/$kernel.csv" \
+		"${provenance[1]}" "${provenance[3]}" || status=1
 	tools/results --add "$out/$kernel.csv"
 done
+exit "$status"
