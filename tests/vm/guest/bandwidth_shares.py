@@ -15,7 +15,7 @@ programs in the PATH, for `layered` scx_layered, too. LOADS are OP:WEIGHT (copy:
 
 For each mode it prints "MODE MARK LOADS" with the number of records of ground truth that come before the mode's first
 one. SECONDS + 1 records follow, one second apart; for `solo`, one more than there are loads. With an agent, "settle
-MARK" names records that come before: of the first seconds of the loads, half a second apart.
+MARK" names records that come before: of the first six seconds of the loads, half a second apart.
 At the end it prints "done" with the number of all records.
 """
 
@@ -32,8 +32,10 @@ from monitoring import RESCTRL, join, monitoring_group, mount, remove, unmount
 from scheduler import PATIENCE_S, children, cpu_s, spin, start, stats, wait
 
 CGROUPS = "/sys/fs/cgroup"
-SETTLE_S = 2
+SETTLE_S = 6
 SETTLE_STEP_S = 0.5
+# Loads that no loop throttles.
+WARM_UP_S = 2
 # scx_layered divides CPUs among its layers each second.
 LAYERS_S = 5
 # This script is at nice -20, so that it never waits for a CPU and windows last a second. All else is at nice 0.
@@ -121,7 +123,7 @@ def measure_alone(pids):
 
 
 def run_alone(load):
-    time.sleep(SETTLE_S)
+    time.sleep(WARM_UP_S)
     pids = children(load.pid)
     measure_alone(pids)
     return len(pids) + 1
@@ -217,7 +219,7 @@ def run(mode, agent, ops, weights, mark, seconds):
     elif mode in PEERS:
         mark += run_peer(mode, load, weights, mark, seconds)
     else:
-        time.sleep(SETTLE_S)
+        time.sleep(WARM_UP_S)
         measure(seconds)
         mark += seconds + 1
     for name in names:
