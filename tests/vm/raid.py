@@ -7,10 +7,11 @@ raid.py MEASURED KERNEL ROWS COMMIT DATE    writes rows of docs/results
 import sys
 from pathlib import Path
 
-from storage import UNOWNED_PCT, WRONG_PCT, lines, without_task
+from storage import UNOWNED_PCT, WRONG_PCT, without_task
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
+from measurements.json_lines import json_lines
 from measurements.rows import median_row, write_rows
 
 # What these write has no owner: they write from a cache of their own.
@@ -37,7 +38,7 @@ def judge(row):
 def main():
     measured, kernel, rows_file, commit, date = sys.argv[1:]
     errors, failed = {}, []
-    for row in lines(measured):
+    for row in json_lines(measured):
         array, way = row["path"].split("/")
         wrong, unowned = judge(row)
         errors.setdefault((array, way, "charged wrong"), []).append(wrong)
