@@ -44,5 +44,8 @@ for name in "${boots[@]}"; do
 	esac
 done
 find_provenance
-python3 -B tests/vm/sets.py report tools/sets.toml "$out" "$out/rows.csv" "${provenance[1]}" "${provenance[3]}"
+status=0
+python3 -B tests/vm/sets.py report tools/sets.toml "$out" "$out/rows.csv" \
+	"${provenance[1]}" "${provenance[3]}" || status=$?
 tools/results --add "$out/rows.csv"
+exit "$status"

@@ -5,16 +5,27 @@
 . tests/vm/lib.sh
 command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
 [[ -x /usr/games/sjeng ]] || fail "sjeng is missing; run tools/setup"
+status=0
 streams=read@0,copy@1,write@2,nt@3
 for machine in thesis xeon laptop; do
 	for events in auto cache-misses; do
 		name=$machine-$events
 		loads=("$streams" "$streams" "$streams" "$streams" "$streams")
 		[[ $machine != thesis ]] || loads+=(mbw mbw mbw mbw mbw sjeng sjeng sjeng sjeng sjeng)
+		seconds=2
+		case $name in
+			# Every load is charged too little: docs/results/traffic.md has the figures.
+			*-cache-misses) bounds=() ;;
+			thesis-auto) seconds=5 bounds=(--within 2 --equal 2) ;;
+			# Non-temporal stores bypass these caches. A laptop's events leave out prefetched stores.
+			xeon-auto) bounds=(--within 2 --except nt) ;;
+			laptop-auto) bounds=(--within 2 --except nt --except write --except copy) ;;
+		esac
 		echo "$machine, --perf-event $events"
 		vm --machine "$machine" --machine-stats "$out/$name.truth" --machine-interval 1000000000 -- \
 			env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/traffic.py \
-			"$bin/scx_drfq" "$events" 2 "${loads[@]}" > "$out/$name.charged"
-		python3 -B tests/vm/traffic.py "$out/$name.charged" "$out/$name.truth"
+			"$bin/scx_drfq" "$events" "$seconds" "${loads[@]}" > "$out/$name.charged"
+		python3 -B tests/vm/traffic.py "$out/$name.charged" "$out/$name.truth" "${bounds[@]}" || status=1
 	done
 done
+exit "$status"
