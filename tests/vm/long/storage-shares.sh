@@ -9,5 +9,8 @@ sed 's/^policy = "frfcfs"/policy = "lvtf"/; s/^mb_per_s = .*/mb_per_s = 4000/' v
 vm --kernel newest --machine "$machine" --machine-stats "$out/truth" --machine-interval 1000000000 -- \
 	env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/storage.py shares "$bin/scx_drfq"
 find_provenance
-python3 -B tests/vm/storage.py shares "$out/truth" "$out/rows.csv" "${provenance[1]}" "${provenance[3]}"
+status=0
+python3 -B tests/vm/storage.py shares "$out/truth" "$out/rows.csv" \
+	"${provenance[1]}" "${provenance[3]}" || status=$?
 tools/results --add "$out/rows.csv"
+exit "$status"
