@@ -5,13 +5,14 @@ The traffic is synthetic: drfq-mc moves memory for core 0 and core 1 whatever ru
 wrote decide which task is charged. As root in the VM, from the repository: controller.py SCX_DRFQ DRFQ_MC
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
 
 sys.path.insert(0, "gem5-backend/tests/conformance")
-from conformance import OK, PEEK, PID_CORE, READER, WRITER, Client
+from conformance import OK, PEEK, PID_CORE, READER, STATS, WRITER, Client
 from scheduler import PATIENCE_S, each, ever, show, spin, start, state, stats, tasks, wait
 
 SCX_DRFQ, DRFQ_MC = sys.argv[1:]
@@ -40,6 +41,28 @@ def register(path, offset):
     return value
 
 
+def served(path):
+    """Bytes that the controller has counted since its start, by its own statistics."""
+    client = Client(path, READER)
+    rows = json.loads(client.call(STATS).payload)["pids"]
+    client.close()
+    return sum(row["read_bytes"] + row["write_bytes"] for row in rows)
+
+
+def check_counts(path):
+    """The first agent has read each byte that the controller has counted, and no more."""
+    before = served(path)
+
+    def read_all():
+        counted = stats()["system"]["controller"]["bytes"]
+        return counted if counted >= before else None
+
+    counted = wait("the agent has read what the controller counted", read_all)
+    later = served(path)
+    print(f"the controller counted {before} bytes, the agent {counted}, the controller {later}")
+    assert counted <= later, (counted, later)
+
+
 def check_charges(hogs):
     wait("each hog's traffic is counted", lambda: each(hogs, "controller_bytes"))
     wait("each hog is charged for it", lambda: each(hogs, "bytes"))
@@ -51,6 +74,8 @@ def check_charges(hogs):
         # The controller is the only source of traffic here, and counts before the agent charges.
         later = {late["pid"]: late for late in tasks(hogs)}[task["pid"]]
         assert task["bytes"] <= later["controller_bytes"], (task, later)
+    counted = {task["pid"]: task["controller_bytes"] for task in tasks(hogs)}
+    wait("all that was counted is charged", lambda: all(task["bytes"] >= counted[task["pid"]] for task in tasks(hogs)))
 
 
 def main():
@@ -64,6 +89,7 @@ def main():
 
     agent = start(SCX_DRFQ, *options)
     check_charges(pids)
+    check_counts(path)
     # Two of the three hogs run at any time.
     wait("the cores carry tasks", lambda: register(path, PID_CORE) and register(path, PID_CORE + 8))
 
