@@ -4,4 +4,6 @@
 . tests/vm/lib.sh
 vm --cpus 4 --disk 64M -- "$exp" with-scheduler --out "$out" --arg=--memory-bandwidth --arg=1M \
 	--arg=--hold-slices --arg=0 --arg=--slice-us --arg=1000 -- \
-	bash tests/vm/guest/hold-often.sh "$bin/drfq-load" 300
+	bash tests/vm/guest/hold-often.sh "$bin/drfq-load" 300 | tee "$out/held.txt"
+held=$(grep -o '"held":[0-9]*' "$out/held.txt" | cut -d: -f2)
+((held >= 100)) || fail "$held of 300 reads were held; 100 are wanted"
