@@ -9,9 +9,20 @@ use drfq_sim::{MS, SEC};
 /// Counted for so long: at least 200 switches on the smallest machine.
 const WINDOW_NS: u64 = 300 * MS;
 
-/// Fails if the operations of `large` exceed those of `small` by more than a quarter and one. The
-/// one covers operations so rare that their mean depends on chance.
+/// Fails if the operations of `large` exceed those of `small` by more than a fifth and 0.3. The
+/// latter covers operations so rare that their mean depends on chance.
 fn assert_flat(what: &str, kinds: &[Kind], small: &Operations, large: &Operations) {
+    assert_within(what, kinds, small, large, (1.2, 0.3));
+}
+
+/// Fails if the operations of `large` exceed those of `small` times `factor` and `more`.
+fn assert_within(
+    what: &str,
+    kinds: &[Kind],
+    small: &Operations,
+    large: &Operations,
+    (factor, more): (f64, f64),
+) {
     for kind in kinds {
         let per = |o: &Operations| {
             let all = [&o.per_switch, &o.per_wakeup, &o.per_tick];
@@ -19,13 +30,15 @@ fn assert_flat(what: &str, kinds: &[Kind], small: &Operations, large: &Operation
         };
         for (small, large) in per(small).into_iter().zip(per(large)) {
             assert!(
-                large <= 1.25 * small + 1.0,
+                large <= factor * small + more,
                 "{what}: {kind:?} grew from {small:.2} to {large:.2}"
             );
         }
     }
 }
 
+/// Line moves and the kernel's steps in queues are left out: they grow, as docs/results/scale.md
+/// shows.
 #[test]
 fn no_work_grows_with_the_cpus() {
     let kinds = [
@@ -84,11 +97,17 @@ fn no_work_grows_beside(kthreads: usize) {
         kthreads,
         ..Load::new(2, 1)
     };
-    let kinds = [Kind::Calls, Kind::ListSteps, Kind::Lookups, Kind::Kfuncs];
+    let kinds = [Kind::Calls, Kind::ListSteps, Kind::Lookups];
     let small = measure(&load(20), 2 * SEC);
     let large = measure(&load(1000), 2 * SEC);
     let what = format!("20 to 1000 tasks beside {kthreads} kernel threads");
     assert_flat(&what, &kinds, &small, &large);
+    if kthreads == 0 {
+        assert_flat(&what, &[Kind::Kfuncs], &small, &large);
+    } else {
+        // Beside kernel threads a switch has 16.4 kfuncs among 20 tasks, and 21.1 among 1000.
+        assert_within(&what, &[Kind::Kfuncs], &small, &large, (1.25, 1.0));
+    }
 }
 
 #[test]
