@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! From what one run recorded to measurements. Pure.
 
+use crate::debt::Debt;
 use crate::fair_share::{Claim, max_min};
 use crate::measurement::{Expectation, Limit, Measurement};
 use crate::predict::{Alternation, charge_rate};
@@ -16,6 +17,12 @@ const SLICE_MS: f64 = 4.0;
 
 /// K of rule 4.10, ns: ten slices.
 const HOLD_NS: u64 = 40_000_000;
+
+/// Fewer debts that are judged, in percent, say too little about the holds.
+const JUDGED_MIN_PCT: f64 = 50.0;
+
+/// From the time that a task was to wake up until it ran, by its own clock.
+const WAKE_TO_RUN: &str = "wake-up to run";
 
 /// The VM and the length of a run, as far as expectations depend on it.
 #[derive(Debug, Clone, Copy)]
@@ -292,13 +299,14 @@ impl View<'_> {
             .with_context(|| format!("{name} reports no wake-ups"))?;
         ensure!(!self.record.debts.is_empty(), "no debt was injected");
         let mut found = Vec::new();
+        let mut judged = 0;
         for debt in &self.record.debts {
             let Some((due, ran)) = wakes.iter().find(|(due, _)| *due > debt.injected_ns) else {
                 continue;
             };
             let waited_ms = ran.saturating_sub(*due) as f64 / 1e6;
             let held_ms = debt.held_ns as f64 / 1e6;
-            found.push(match hold {
+            let hold_or_latency = match hold {
                 Hold::Alone { within_ms } => at_most("latency", "ms", *within_ms, waited_ms),
                 Hold::Bound {
                     bound_ms,
@@ -306,34 +314,52 @@ impl View<'_> {
                     ..
                 } => hold_time(*bound_ms, held_ms, *within_ms),
                 Hold::Vtime { within_ms } => {
-                    let Some(release) = debt.release(HOLD_NS) else {
-                        bail!("V did not reach S - K while it was observed: {debt:?}");
-                    };
-                    if !release.known() {
-                        continue;
-                    }
-                    let after_due = |at_ns: u64| at_ns.saturating_sub(*due) as f64 / 1e6;
-                    let Some(late_max_ns) = debt.late_max_ns(*due) else {
+                    let Some((earliest_ms, latest_ms)) = hold_by_vtime(debt, *due)? else {
                         continue;
                     };
-                    let earliest_ms = after_due(release.earliest_ns.saturating_sub(late_max_ns));
-                    let latest_ms = after_due(release.latest_ns) + within_ms;
-                    let middle_ms = earliest_ms.midpoint(latest_ms);
-                    hold_time(middle_ms, held_ms, latest_ms - middle_ms)
+                    // The load's own clock knows neither our V nor our account of holds.
+                    found.push(at_least(WAKE_TO_RUN, "ms", earliest_ms, waited_ms));
+                    let middle_ms = earliest_ms.midpoint(latest_ms + within_ms);
+                    hold_time(middle_ms, held_ms, latest_ms + within_ms - middle_ms)
                 }
-            });
-            let what = "wake-up to run";
-            found.push(match hold {
-                Hold::Bound { run_ms, .. } => at_most(what, "ms", *run_ms, waited_ms),
-                _ => unjudged(what, "ms", waited_ms),
-            });
+            };
+            found.push(hold_or_latency);
+            match hold {
+                Hold::Bound { run_ms, .. } => {
+                    found.push(at_most(WAKE_TO_RUN, "ms", *run_ms, waited_ms));
+                }
+                Hold::Alone { .. } => found.push(unjudged(WAKE_TO_RUN, "ms", waited_ms)),
+                Hold::Vtime { .. } => {}
+            }
+            judged += 1;
         }
         ensure!(
             !found.is_empty(),
             "no wake-up followed a debt, or V was not known when it ended a hold"
         );
+        let judged_pct = 100.0 * f64::from(judged) / self.record.debts.len() as f64;
+        found.push(at_least(
+            "debts judged",
+            "% of the injected ones",
+            JUDGED_MIN_PCT,
+            judged_pct,
+        ));
         Ok(found)
     }
+}
+
+/// Between which times after its wake-up, in ms, V ends the hold of a task. `None` if the readings
+/// of V do not tell.
+fn hold_by_vtime(debt: &Debt, due_ns: u64) -> Result<Option<(f64, f64)>> {
+    let Some(release) = debt.release(HOLD_NS) else {
+        bail!("V did not reach S - K while it was observed: {debt:?}");
+    };
+    let late_max_ns = debt.late_max_ns(due_ns).filter(|_| release.known());
+    let after_due = |at_ns: u64| at_ns.saturating_sub(due_ns) as f64 / 1e6;
+    Ok(late_max_ns.map(|late_max_ns| {
+        let earliest_ns = release.earliest_ns.saturating_sub(late_max_ns);
+        (after_due(earliest_ns), after_due(release.latest_ns))
+    }))
 }
 
 fn at_most(what: &str, unit: &'static str, limit: f64, value: f64) -> Measurement {
@@ -344,6 +370,19 @@ fn at_most(what: &str, unit: &'static str, limit: f64, value: f64) -> Measuremen
         value,
         error_pct: 100.0 * (value / limit - 1.0),
         allowance_pct: 0.0,
+    }
+}
+
+/// A value that must reach a limit. The reader sees no expectation.
+fn at_least(what: &str, unit: &'static str, limit: f64, value: f64) -> Measurement {
+    let error_pct = if value < limit {
+        100.0 * (limit - value) / limit
+    } else {
+        0.0
+    };
+    Measurement {
+        error_pct,
+        ..unjudged(what, unit, value)
     }
 }
 

@@ -197,6 +197,28 @@ fn a_hold_that_ends_as_v_reaches_s_minus_k_passes() {
             .unwrap();
         assert_eq!(verdict(&measurements, hold.limit()).is_ok(), good, "{held}");
     }
+    // The task ran before V was there, whatever its account of the hold says.
+    record.debts[0].held_ns = ms(100);
+    record.tasks[0].report = json!({ "wakes": [[ms(10), ms(79)]] });
+    let measurements = hold
+        .measurements(&case, &scheduler(""), &record, &LONG)
+        .unwrap();
+    assert!(verdict(&measurements, hold.limit()).is_err());
+    record.tasks[0].report = json!({ "wakes": [[ms(10), ms(300)]] });
+    // One debt of three is judged: no wake-up follows the others.
+    let late = Debt {
+        injected_ns: ms(20),
+        ..record.debts[0].clone()
+    };
+    for (more, good) in [(1, true), (2, false)] {
+        record.debts.truncate(1);
+        record.debts.extend(vec![late.clone(); more]);
+        let measurements = hold
+            .measurements(&case, &scheduler(""), &record, &LONG)
+            .unwrap();
+        assert_eq!(verdict(&measurements, hold.limit()).is_ok(), good, "{more}");
+    }
+    record.debts.truncate(1);
     // The readings are too far apart to tell when V was there.
     record.debts[0].v = vec![(0, 0), (ms(200), ms(100))];
     let measured = hold.measurements(&case, &scheduler(""), &record, &LONG);
