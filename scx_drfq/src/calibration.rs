@@ -55,7 +55,7 @@ pub struct Calibration {
     pub version: String,
     /// When.
     pub date: String,
-    /// m: the largest traffic measured, of all domains (bytes per second).
+    /// m: the largest traffic measured of all domains together (bytes per second).
     pub bytes_per_s: u64,
     /// Its domains.
     pub domains: Vec<DomainMeasured>,

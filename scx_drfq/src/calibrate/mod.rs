@@ -32,6 +32,13 @@ pub const LEAST: usize = 4 << 20;
 /// Below this part of the time on their CPUs, the loads were disturbed.
 const UNDISTURBED: f64 = 0.9;
 
+/// What is measured of a domain, and of all domains together.
+const OPS: [(Op, &str); 3] = [
+    (Op::Read, "readers"),
+    (Op::Write, "writers, with their fetches,"),
+    (Op::Copy, "copiers, with their fetches,"),
+];
+
 /// Measures for some `seconds`, prints what it finds, and stores it unless `dry`.
 ///
 /// # Errors
@@ -72,7 +79,8 @@ pub fn measure(seconds: f64, root: &Path, out: &mut impl Write) -> Result<Calibr
     let levels = throttle
         .as_ref()
         .map_or(0, |throttle| throttle.levels().len());
-    let phases = 4 * topology.nr_llcs as usize + levels;
+    let several = topology.nr_llcs > 1;
+    let phases = 4 * topology.nr_llcs as usize + levels + if several { OPS.len() } else { 0 };
     let time = Duration::from_secs_f64(seconds / phases as f64);
     writeln!(
         out,
@@ -82,6 +90,10 @@ pub fn measure(seconds: f64, root: &Path, out: &mut impl Write) -> Result<Calibr
     for llc in 0..topology.nr_llcs {
         domains.push(domain(llc, &topology, root, time, out)?);
     }
+    let together = match several {
+        true => Some(all(&topology, root, time, out)?),
+        false => None,
+    };
     match throttle {
         Ok(throttle) => {
             let measured = curve(&throttle, &topology, root, time, out)?;
@@ -91,22 +103,29 @@ pub fn measure(seconds: f64, root: &Path, out: &mut impl Write) -> Result<Calibr
         }
         Err(reason) => writeln!(out, "throttling is not measured: {reason}")?,
     }
-    let best = |domain: &DomainMeasured| {
-        let rates = [
-            domain.read_bytes_per_s,
-            domain.write_bytes_per_s,
-            domain.copy_bytes_per_s,
-        ];
-        rates.into_iter().max().unwrap_or(0)
-    };
     Ok(Calibration {
         machine: machine(root),
         kernel: sched_ext::release(root),
         version: VERSION.into(),
         date: local_time::today(),
-        bytes_per_s: domains.iter().map(best).sum(),
+        bytes_per_s: m(&domains, together),
         domains,
     })
+}
+
+/// m: what the domains moved at the same time, as they may share one memory. What each moved
+/// alone, summed, bounds it.
+fn m(domains: &[DomainMeasured], together: Option<[u64; 3]>) -> u64 {
+    let best = |rates: [u64; 3]| rates.into_iter().max().unwrap_or(0);
+    let of = |domain: &DomainMeasured| {
+        best([
+            domain.read_bytes_per_s,
+            domain.write_bytes_per_s,
+            domain.copy_bytes_per_s,
+        ])
+    };
+    let alone: u64 = domains.iter().map(of).sum();
+    together.map_or(alone, |rates| alone.min(best(rates)))
 }
 
 /// Measures bandwidth and latency of one last-level cache's CPUs.
@@ -117,26 +136,14 @@ fn domain(
     time: Duration,
     out: &mut impl Write,
 ) -> Result<DomainMeasured> {
-    let of_llc = |cpu: &&u32| topology.cpu_llc[**cpu as usize] == llc;
-    let cpus: Vec<u32> = topology.online.iter().filter(of_llc).copied().collect();
-    ensure!(!cpus.is_empty(), "cache {llc} has no CPU that is online");
-    let bytes = (beyond_cache(cpus[0], root) / cpus.len()).max(LEAST);
-    let mut measure = |op: Op, name: &str| -> Result<u64> {
-        let moved = loads::run(op, &cpus, bytes, time, || Ok(()))
-            .with_context(|| format!("cannot measure {name}"))?;
-        let rate = format_bytes_per_s(moved.bytes_per_s);
-        writeln!(out, "domain {llc}: {name} {rate}{}", disturbed(moved))?;
-        Ok(moved.bytes_per_s as u64)
-    };
-    let read_bytes_per_s = measure(Op::Read, "readers")?;
-    let write_bytes_per_s = measure(Op::Write, "writers, with their fetches,")?;
-    let copy_bytes_per_s = measure(Op::Copy, "copiers, with their fetches,")?;
+    let cpus = cpus_of(llc, topology)?;
+    let bytes = bytes_each(&cpus, root);
+    let name = format!("domain {llc}");
+    let [read_bytes_per_s, write_bytes_per_s, copy_bytes_per_s] =
+        rates(&name, &cpus, bytes, time, out)?;
     let whole = beyond_cache(cpus[0], root);
     let latency_ns = loads::latency_ns(cpus[0], whole, time).context("cannot measure latency")?;
-    writeln!(
-        out,
-        "domain {llc}: a read of idle memory {latency_ns:.0} ns"
-    )?;
+    writeln!(out, "{name}: a read of idle memory {latency_ns:.0} ns")?;
     Ok(DomainMeasured {
         domain: llc,
         read_bytes_per_s,
@@ -146,6 +153,47 @@ fn domain(
         counted_by: "the loads".into(),
         levels: Vec::new(),
     })
+}
+
+/// Measures the bandwidth of all CPUs together.
+fn all(topology: &Topology, root: &Path, time: Duration, out: &mut impl Write) -> Result<[u64; 3]> {
+    let mut bytes = LEAST;
+    for llc in 0..topology.nr_llcs {
+        bytes = bytes.max(bytes_each(&cpus_of(llc, topology)?, root));
+    }
+    rates("all domains", &topology.online, bytes, time, out)
+}
+
+/// The CPUs of one last-level cache, at least one.
+fn cpus_of(llc: u32, topology: &Topology) -> Result<Vec<u32>> {
+    let of_llc = |cpu: &&u32| topology.cpu_llc[**cpu as usize] == llc;
+    let cpus: Vec<u32> = topology.online.iter().filter(of_llc).copied().collect();
+    ensure!(!cpus.is_empty(), "cache {llc} has no CPU that is online");
+    Ok(cpus)
+}
+
+/// Memory of each thread, if one runs on each CPU of a last-level cache (bytes).
+fn bytes_each(cpus: &[u32], root: &Path) -> usize {
+    (beyond_cache(cpus[0], root) / cpus.len()).max(LEAST)
+}
+
+/// Traffic of each of [`OPS`] on these CPUs (bytes per second). `bytes`: of each thread's memory.
+fn rates(
+    whose: &str,
+    cpus: &[u32],
+    bytes: usize,
+    time: Duration,
+    out: &mut impl Write,
+) -> Result<[u64; 3]> {
+    let mut found = [0; 3];
+    for ((op, name), found) in OPS.into_iter().zip(&mut found) {
+        let moved = loads::run(op, cpus, bytes, time, || Ok(()))
+            .with_context(|| format!("cannot measure {name}"))?;
+        let rate = format_bytes_per_s(moved.bytes_per_s);
+        writeln!(out, "{whose}: {name} {rate}{}", disturbed(moved))?;
+        *found = moved.bytes_per_s as u64;
+    }
+    Ok(found)
 }
 
 /// Measures what each level of the throttle leaves of one copier.
@@ -214,4 +262,29 @@ fn cache_bytes(cpu: u32, root: &Path) -> usize {
 /// As [`run`].
 pub fn command(seconds: f64, dry: bool) -> Result<()> {
     run(seconds, dry, &mut io::stdout())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domain(read: u64, write: u64, copy: u64) -> DomainMeasured {
+        DomainMeasured {
+            domain: 0,
+            read_bytes_per_s: read,
+            write_bytes_per_s: write,
+            copy_bytes_per_s: copy,
+            latency_ns: 80.0,
+            counted_by: String::new(),
+            levels: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn domains_that_share_a_memory_count_by_what_they_move_together() {
+        let domains = [domain(20, 18, 19), domain(17, 18, 21)];
+        assert_eq!(m(&domains, Some([25, 24, 23])), 25);
+        assert_eq!(m(&domains, Some([39, 45, 40])), 41);
+        assert_eq!(m(&domains[..1], None), 20);
+    }
 }
