@@ -40,7 +40,7 @@ use crate::{
         self,
         access::{Access, Refused},
     },
-    metrics,
+    metrics, open_files,
     periodic::Periodic,
     preflight, privileges,
     rule_weights::RuleWeights,
@@ -65,6 +65,7 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let capacity = Capacity::find(options.memory_bandwidth, &root());
     preflight::check(&root())?;
     keep_pages_small();
+    open_files::raise_limit();
     // Before privileges are dropped and threads are started.
     let access = Access::open(options.mba_mode(), &capacity, &root());
     let counts = options.perf_event != EventChoice::None;

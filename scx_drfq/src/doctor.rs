@@ -20,7 +20,7 @@ use crate::{
     capacity::{Capacity, Wanted},
     group_limits::{GroupLimits, Reported},
     kernel_btf::KernelBtf,
-    preflight, privileges,
+    open_files, preflight, privileges,
 };
 
 /// How bad a finding is.
@@ -55,6 +55,7 @@ impl Finding {
 /// # Errors
 /// The output cannot be written.
 pub fn run(output: &mut impl Write) -> Result<bool> {
+    open_files::raise_limit();
     let root = root();
     let mut findings = vec![sched_ext(&root)];
     findings.push(btf(&root));

@@ -32,6 +32,7 @@ mod local_time;
 mod manual;
 mod mba;
 mod metrics;
+mod open_files;
 mod options;
 mod periodic;
 mod preflight;
