@@ -11,7 +11,10 @@ use std::{
     fmt, fs,
     io::{self, ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    os::unix::net::{UnixListener, UnixStream},
+    os::unix::{
+        fs::FileTypeExt,
+        net::{UnixListener, UnixStream},
+    },
     path::PathBuf,
     str::FromStr,
     sync::{
@@ -133,8 +136,12 @@ fn listen(address: &Address) -> io::Result<Listener> {
             Ok(Listener::Tcp(listener))
         }
         Address::Unix(path) => {
-            // One that nothing serves is left over from an agent that was killed.
-            if let Err(error) = UnixStream::connect(path)
+            // One that nothing serves is left over from an agent that was killed. The kernel
+            // refuses a connection to other kinds of files, too.
+            let is_socket =
+                fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+            if is_socket
+                && let Err(error) = UnixStream::connect(path)
                 && error.kind() == ErrorKind::ConnectionRefused
             {
                 fs::remove_file(path)?;
@@ -236,6 +243,15 @@ mod tests {
         );
         drop(server);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_is_no_socket_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notes");
+        fs::write(&path, "kept").unwrap();
+        assert!(Server::launch(&Address::Unix(path.clone())).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "kept");
     }
 
     #[test]
