@@ -474,7 +474,10 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             .iter()
             .map(|domain| domain.bytes_per_s)
             .sum();
-        let full: f64 = plan.domains.iter().map(|domain| domain.capacity).sum();
+        // While nothing is throttled, the best traffic so far tells no limit of the memory.
+        let known = self.capacity.is_some() || snapshot.curve.is_some();
+        let full = plan.domains.iter().map(|domain| domain.capacity);
+        let full = if known { full.sum() } else { 0.0 };
         let capacity = Capacity {
             cpus: self.cpus,
             bytes_per_s: (full > 0.0).then_some(full),
@@ -506,7 +509,11 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         Mba {
             state,
             domains: plan.domains.len() as u32,
-            saturated: count(|domain| domain.saturated),
+            saturated: if known {
+                count(|domain| domain.saturated)
+            } else {
+                0
+            },
             acting: if snapshot.curve.is_some() {
                 count(|domain| domain.acts)
             } else {

@@ -201,6 +201,17 @@ fn hogs_share_by_cpu_weight_and_everything_is_removed_at_the_end() {
 }
 
 #[test]
+fn a_loop_that_observes_a_memory_of_unknown_bandwidth_reports_no_saturation() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    (machine.running.curve, machine.running.capacity) = (None, None);
+    machine.run(12);
+    let report = machine.report.lock().unwrap().clone();
+    assert_eq!((report.saturated, report.capacity_bytes_per_s), (0, 0.0));
+    assert!(report.bytes_per_s > 0.0, "{report:?}");
+}
+
+#[test]
 fn a_rule_bounds_what_a_cgroup_moves_and_replaces_its_weight() {
     let rule = |cgroup: &str, weight, min, max| Rule {
         target: Target::new(true, cgroup).unwrap(),

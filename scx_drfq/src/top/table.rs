@@ -93,17 +93,18 @@ fn mba_summary(mba: &Mba) -> String {
     if mba.domains == 0 {
         return String::new();
     }
+    let (mode, _) = mba.state.split_once([':', ';']).unwrap_or((&mba.state, ""));
+    let moved = format!("; mba {mode}: {}", format_bytes_per_s(mba.bytes_per_s));
+    if mba.capacity_bytes_per_s <= 0.0 {
+        return moved;
+    }
     let memory = match (mba.acting, mba.saturated) {
         (0, 0) => "not saturated",
         (0, _) => "saturated",
         _ => "saturated, throttles move",
     };
-    let (mode, _) = mba.state.split_once([':', ';']).unwrap_or((&mba.state, ""));
-    format!(
-        "; mba {mode}: {} of {}, {memory}",
-        format_bytes_per_s(mba.bytes_per_s),
-        format_bytes_per_s(mba.capacity_bytes_per_s),
-    )
+    let full = format_bytes_per_s(mba.capacity_bytes_per_s);
+    format!("{moved} of {full}, {memory}")
 }
 
 /// The groups that share memory bandwidth, one line each: traffic, level, dominant
@@ -284,6 +285,8 @@ memory  m 40 GB/s; counted: page-faults x 4096 B (a software event as STAND-IN)
         assert!(text.contains(group), "{text}");
         tasks.system.mba.state = "observe: another program has classes in resctrl: 1".into();
         assert!(plain(&tasks).contains("; mba observe: 19 GB/s"));
+        tasks.system.mba.capacity_bytes_per_s = 0.0;
+        assert!(plain(&tasks).contains("; mba observe: 19 GB/s\n"));
     }
 
     #[test]

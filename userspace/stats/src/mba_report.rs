@@ -20,7 +20,7 @@ pub struct Mba {
     pub acting: u32,
     #[stat(desc = "traffic of all domains in the last period (bytes per second)")]
     pub bytes_per_s: f64,
-    #[stat(desc = "traffic that counts as full (bytes per second)")]
+    #[stat(desc = "traffic that counts as full (bytes per second; 0: unknown)")]
     pub capacity_bytes_per_s: f64,
     #[stat(desc = "mean number of users' tasks that ran or waited for a CPU")]
     pub runnable: f64,

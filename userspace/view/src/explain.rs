@@ -5,7 +5,7 @@ use drfq_stats::report::System;
 
 use crate::{
     entity::{Entity, unit_name},
-    history::{History, traffic},
+    history::{History, capacity, traffic},
     row::Row,
     snapshot::Snapshot,
     words::rate_in_words,
@@ -80,15 +80,6 @@ impl Contended {
 
     fn memory(self) -> bool {
         matches!(self, Self::Memory | Self::Both)
-    }
-}
-
-/// What the memory can move (bytes per second); 0 if unknown.
-fn capacity(system: &System) -> f64 {
-    if system.mba.capacity_bytes_per_s > 0.0 {
-        system.mba.capacity_bytes_per_s
-    } else {
-        system.mem_bytes_per_s as f64
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
+use drfq_stats::report::System;
+
 use crate::{entity::Entity, snapshot::Snapshot};
 
 /// The most snapshots that are kept.
@@ -104,6 +106,15 @@ impl History {
             series.mem_bytes_per_s.push(memory);
         }
         series
+    }
+}
+
+/// What the memory can move (bytes per second); 0 if unknown.
+pub fn capacity(system: &System) -> f64 {
+    if system.mba.capacity_bytes_per_s > 0.0 {
+        system.mba.capacity_bytes_per_s
+    } else {
+        system.mem_bytes_per_s as f64
     }
 }
 

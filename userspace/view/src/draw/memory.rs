@@ -14,7 +14,7 @@ use super::{empty, meters::gauge, put};
 use crate::{
     app::App,
     entity::unit_name,
-    history::traffic,
+    history::{capacity, traffic},
     snapshot::Snapshot,
     words::{rate, rate_in_words},
 };
@@ -64,10 +64,13 @@ fn text(group: &MbaGroup, system: &System) -> String {
     } else {
         crate::entity::clean(&group.name)
     };
+    let share = match capacity(system) {
+        full if full > 0.0 => format!("{:.1}", 100.0 * group.bytes_per_s / full),
+        _ => "-".into(),
+    };
     format!(
-        "{:>9} {:7.1}  {} {:5.0} {:9.3} {:10.1} {:6}  {name}",
+        "{:>9} {share:>7}  {} {:5.0} {:9.3} {:10.1} {:6}  {name}",
         rate(group.bytes_per_s),
-        100.0 * group.bytes_per_s / system.mba.capacity_bytes_per_s.max(1.0),
         gauge(group.level_pct / 100.0, 15),
         group.level_pct,
         group.weight,
@@ -107,13 +110,13 @@ fn summary(snapshot: &Snapshot) -> Vec<String> {
         rate_in_words(rest)
     ));
     if mba.domains > 0 {
+        let full = match mba.capacity_bytes_per_s {
+            full if full > 0.0 => rate_in_words(full),
+            _ => "an unknown rate".into(),
+        };
         lines.push(format!(
-            "Domains: {}, saturated {}, throttles move in {}; full at {}; sharing: {}",
-            mba.domains,
-            mba.saturated,
-            mba.acting,
-            rate_in_words(mba.capacity_bytes_per_s),
-            mba.state,
+            "Domains: {}, saturated {}, throttles move in {}; full at {full}; sharing: {}",
+            mba.domains, mba.saturated, mba.acting, mba.state,
         ));
         lines.push(format!(
             "Since loading: {} periods, {} levels written, {} groups moved, {} errors, {} foreign \

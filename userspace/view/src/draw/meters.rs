@@ -11,7 +11,7 @@ use ratatui::{
 use super::put;
 use crate::{
     app::App,
-    history::{Series, traffic},
+    history::{Series, capacity, traffic},
     snapshot::Snapshot,
     words::{rate, rate_in_words},
 };
@@ -59,13 +59,11 @@ pub fn draw(frame: &mut Frame, area: Rect, app: &App, snapshot: &Snapshot) {
     let series = app.history.machine(app.back, width);
     let busy = series.cpu_pct.last().copied().unwrap_or(0.0);
     let system = &snapshot.report.system;
-    let full = match (system.mba.capacity_bytes_per_s, system.mem_bytes_per_s) {
-        (capacity, _) if capacity > 0.0 => capacity,
-        (_, m) if m > 0 => m as f64,
-        _ => series.mem_bytes_per_s.iter().copied().fold(0.0, f64::max),
-    };
+    let known = capacity(system);
+    let most = || series.mem_bytes_per_s.iter().copied().fold(0.0, f64::max);
+    let full = if known > 0.0 { known } else { most() };
     let moved = traffic(snapshot);
-    let memory = if system.mem_bytes_per_s == 0 && system.mba.domains == 0 {
+    let memory = if known <= 0.0 {
         format!("Memory {} (m unknown)", rate_in_words(moved))
     } else {
         format!(

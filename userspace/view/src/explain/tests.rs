@@ -205,6 +205,23 @@ fn a_throttled_group_is_told_its_level() {
 }
 
 #[test]
+fn a_loop_that_knows_no_capacity_leaves_the_judgement_to_m() {
+    let observe = |snapshot: &mut Snapshot| {
+        saturate(snapshot);
+        let mba = &mut snapshot.report.system.mba;
+        (mba.domains, mba.bytes_per_s) = (1, 3e9);
+    };
+    let says = ["Neither the CPUs nor the memory are full."];
+    check(TASK, observe, &says, &["of 0 B/s"]);
+    let full = |snapshot: &mut Snapshot| {
+        saturate(snapshot);
+        let mba = &mut snapshot.report.system.mba;
+        (mba.domains, mba.bytes_per_s) = (1, 9.6e9);
+    };
+    check(TASK, full, &["contended: 9.60 GB/s of 10.0 GB/s."], &[]);
+}
+
+#[test]
 fn both_resources_can_be_contended() {
     let both = |snapshot: &mut Snapshot| {
         saturate(snapshot);
