@@ -103,9 +103,9 @@ columns! {
             format!("{sign}{distance:+.0}")
         }),
         |row| Key::Number(row.distance_pct().unwrap_or(0.0));
-    "memory" "MEMORY" 9 right "memory traffic, DMA included"
+    "memory" "MEMORY" 8 right "memory traffic, DMA included"
         |row| rate(row.mem_bytes_per_s), |row| Key::Number(row.mem_bytes_per_s);
-    "dma" "DMA" 9 right "part of the memory traffic that devices moved"
+    "dma" "DMA" 8 right "part of the memory traffic that devices moved"
         |row| rate(row.dma_bytes_per_s), |row| Key::Number(row.dma_bytes_per_s);
     "controller" "CTRL" 9 right "traffic that the memory controller counted"
         |row| rate(row.controller_bytes_per_s), |row| Key::Number(row.controller_bytes_per_s);
@@ -119,12 +119,12 @@ columns! {
         |row| milliseconds(row.wait_per_run_ns), |row| Key::Number(row.wait_per_run_ns);
     "held" "HELD%" 6 right "time that delayed wake-up held tasks"
         |row| percent(row.held_pct), |row| Key::Number(row.held_pct);
-    "level" "LEVEL%" 7 right "bandwidth that the throttle (MBA) leaves"
+    "level" "LEVEL%" 7 right "bandwidth that the throttle leaves"
         |row| dashed(row.level_pct, |level| format!("{level:.0}")),
         |row| Key::Number(row.level_pct.unwrap_or(101.0));
     "lag" "S-V ms" 8 right "distance of its virtual time from the system's"
         |row| decimals(row.lag_ns as f64 / 1e6, 1), |row| Key::Number(row.lag_ns as f64);
-    "state" "STATE" 7 left "state of its most active task"
+    "state" "STATE" 9 left "state of its most active task"
         |row| row.state.word().into(), |row| Key::Text(row.state.word());
     "cgroup" "CGROUP" 24 left "path of its cgroup"
         |row| row.cgroup().to_owned(), |row| Key::Text(row.cgroup());

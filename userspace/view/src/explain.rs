@@ -6,7 +6,7 @@ use drfq_stats::report::System;
 use crate::{
     entity::{Entity, unit_name},
     history::{History, capacity, traffic},
-    row::Row,
+    row::{Row, State},
     snapshot::Snapshot,
     words::rate_in_words,
 };
@@ -158,6 +158,9 @@ fn asked(row: &Row) -> String {
         format!("Its {} tasks", row.tasks)
     };
     let wanted = row.cpu_pct + row.wait_pct;
+    if wanted < 0.05 && row.state == State::Throttled {
+        return format!("{many} asked for CPU time, and waited for a quota or a pace.");
+    }
     if wanted < 0.05 {
         return format!("{many} asked for nothing: blocked for the whole interval.");
     }
@@ -283,12 +286,20 @@ fn holds_back(row: &Row, contended: Contended, system: &System) -> String {
         _ => format!("weight {:.2}", row.weight),
     };
     if let Some(level) = throttle {
-        let who = if row.mem_share_pct > row.cpu_share_pct {
-            "because its dominant share is the largest for its weight"
-        } else {
-            "because its class is throttled"
+        let (means, class) = match system.mba.state.starts_with("hold") {
+            true => ("pace", "group"),
+            false => ("throttle (MBA)", "class"),
         };
-        return format!("A throttle (MBA) holds it back: level {level:.0} %, {who}.");
+        let why = match row.mem_share_pct > row.cpu_share_pct {
+            true => "its dominant share is the largest for its weight".into(),
+            false => format!("its {class} is throttled"),
+        };
+        return format!("A {means} holds it back: level {level:.0} %, because {why}.");
+    }
+    if row.state == State::Throttled {
+        return "A limit of its group holds it back: a quota (cpu.max), or a pace (--throttle \
+                hold)."
+            .into();
     }
     if held >= NOTABLE_PCT {
         return format!(
@@ -372,19 +383,37 @@ fn commands(row: &Row, system: &System, contended: Contended) -> Vec<(String, St
             "triples the weight of its threads (nice -5; nice 5 makes it a third)",
         ),
     }
-    if contended.memory() && system.mba.acting == 0 {
-        add(
-            "sudo scx_drfq --mba on".into(),
-            "throttles the heaviest users of memory bandwidth, where the machine has MBA",
-        );
-    }
-    if system.mem_bytes_per_s == 0 {
-        add(
-            "sudo scx_drfq --memory-bandwidth 40G".into(),
-            "charges memory traffic; give the bandwidth of your machine",
-        );
+    let throttle = contended.memory() && system.mba.acting == 0;
+    if throttle || system.mem_bytes_per_s == 0 {
+        commands.extend(restart(throttle));
     }
     commands
+}
+
+/// Only a start of the scheduler changes its options, and it must not run while it is calibrated.
+fn restart(throttle: bool) -> impl Iterator<Item = (String, String)> {
+    let start = match throttle {
+        true => (
+            "sudo scx_drfq --mba on",
+            "starts it again, and throttles the heaviest users of memory bandwidth, where the \
+             machine has MBA; for each start, write mba = \"on\" into /etc/scx_drfq.toml",
+        ),
+        false => ("sudo scx_drfq", "starts it again"),
+    };
+    let steps = [
+        (
+            "sudo systemctl stop scx_drfq",
+            "stops the scheduler; without the service, press Ctrl-C where it runs",
+        ),
+        (
+            "sudo scx_drfq calibrate",
+            "measures the memory, so that its traffic is charged",
+        ),
+        start,
+    ];
+    steps
+        .into_iter()
+        .map(|(command, effect)| (command.to_owned(), effect.to_owned()))
 }
 
 #[cfg(test)]

@@ -70,6 +70,8 @@ pub struct Row {
 pub enum State {
     Running,
     Queued,
+    /// It waits for a quota or a pace of its group.
+    Throttled,
     Held,
     Blocked,
 }
@@ -80,6 +82,7 @@ impl State {
         match task.state.as_str() {
             "running" => Self::Running,
             "queued" => Self::Queued,
+            "throttled" => Self::Throttled,
             "held" => Self::Held,
             _ => Self::Blocked,
         }
@@ -90,6 +93,7 @@ impl State {
         match self {
             Self::Running => "running",
             Self::Queued => "queued",
+            Self::Throttled => "throttled",
             Self::Held => "held",
             Self::Blocked => "blocked",
         }

@@ -42,7 +42,7 @@ impl Default for Settings {
         Self {
             tasks: table(
                 "pid user weight cpu fair distance memory dma share resource wait latency held \
-                 level lag state name",
+                 level state lag name",
             ),
             processes: table(
                 "pid user tasks weight cpu fair distance memory dma share resource wait latency \

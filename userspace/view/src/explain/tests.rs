@@ -173,7 +173,9 @@ fn a_full_memory_without_throttles_is_named_with_the_remedy() {
         "Memory bandwidth is contended: 9.60 GB/s of 10.0 GB/s.",
         "It competes with hog2 2 (48 %).",
         "Its cache misses wait for the full memory; nothing throttles the others.",
-        "sudo scx_drfq --mba on",
+        "stop scx_drfq\n",
+        "sudo scx_drfq calibrate\n",
+        "sudo scx_drfq --mba on\n",
     ];
     check(TASK, saturate, &says, &["The queue"]);
 }
@@ -202,6 +204,32 @@ fn a_throttled_group_is_told_its_level() {
         &says,
         &["competes with hog"],
     );
+}
+
+#[test]
+fn a_group_with_a_pace_is_not_told_of_mba() {
+    let pace = |snapshot: &mut Snapshot| {
+        saturate(snapshot);
+        let mba = &mut snapshot.report.system.mba;
+        (mba.domains, mba.saturated, mba.acting) = (1, 1, 1);
+        mba.state = "hold".into();
+        mba.groups = vec![MbaGroup {
+            name: "/a.slice".into(),
+            level_pct: 40.0,
+            ..MbaGroup::default()
+        }];
+    };
+    check(TASK, pace, &["A pace holds it back: level 40 %"], &["MBA"]);
+}
+
+#[test]
+fn a_throttled_task_waits_for_a_limit_of_its_group() {
+    let limit = |snapshot: &mut Snapshot| {
+        let task = &mut snapshot.report.tasks[0];
+        (task.state, task.cpu_pct, task.wait_pct) = ("throttled".into(), 0.0, 0.0);
+    };
+    let says = ["waited for a quota or a pace", "A limit of its group"];
+    check(TASK, limit, &says, &["asked for nothing", "an event"]);
 }
 
 #[test]
@@ -243,9 +271,11 @@ fn unmeasured_traffic_and_an_unknown_bandwidth_are_told() {
     };
     let says = [
         "its memory traffic is not measured",
-        "sudo scx_drfq --memory-bandwidth 40G",
+        "stop scx_drfq\n",
+        "sudo scx_drfq calibrate\n",
+        "sudo scx_drfq\n",
     ];
-    check(TASK, unmeasured, &says, &[]);
+    check(TASK, unmeasured, &says, &["--mba on"]);
 }
 
 #[test]
