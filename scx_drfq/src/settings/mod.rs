@@ -7,6 +7,7 @@ pub mod rules;
 
 use std::{
     ffi::OsString,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -122,6 +123,7 @@ impl Settings {
             return Err("no configuration file was read at the start".into());
         };
         // Without the file its rules would seem to be taken back.
+        fs::File::open(path).map_err(|error| unread_again(path, &error))?;
         File::read(path)?;
         let new =
             Self::read_with(self.arguments.clone(), path).map_err(|refusal| refusal.text())?;
@@ -153,6 +155,21 @@ impl Refusal {
             Self::File(text) => text.clone(),
         }
     }
+}
+
+/// Why a file cannot be read again. It could be read at the start, when the agent still had all of
+/// root's privileges.
+fn unread_again(path: &Path, error: &io::Error) -> String {
+    let what = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "scx_drfq has dropped its privileges since its start, so keep the file in /etc"
+        }
+        _ => "put it back, or restart scx_drfq without it",
+    };
+    format!(
+        "{}: cannot read the configuration again: {error}; {what}",
+        path.display()
+    )
 }
 
 fn parse(arguments: &[OsString]) -> Result<ArgMatches, Refusal> {

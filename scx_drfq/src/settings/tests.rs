@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-use std::fs;
-
 use super::*;
 use crate::settings::rules::{Bounds, Target};
 
@@ -230,6 +228,20 @@ fn a_reload_takes_rules_and_refuses_everything_else() {
     fs::remove_file(&path).unwrap();
     assert!(settings.reload().unwrap_err().contains("cannot read"));
     assert_eq!(weight(&settings), Some(3.0));
+}
+
+#[test]
+fn a_file_that_the_agent_may_not_read_again_belongs_into_etc() {
+    let text = unread_again(
+        Path::new("my.toml"),
+        &io::ErrorKind::PermissionDenied.into(),
+    );
+    assert!(
+        text.starts_with("my.toml: ") && text.ends_with("keep the file in /etc"),
+        "{text}"
+    );
+    let text = unread_again(Path::new("my.toml"), &io::ErrorKind::NotFound.into());
+    assert!(text.contains("put it back"), "{text}");
 }
 
 proptest::proptest! {
