@@ -4,6 +4,7 @@
 //! memory bandwidth, it reads nothing until a client asks.
 
 use std::{
+    fs::File,
     io::{self, Write},
     mem::MaybeUninit,
     path::Path,
@@ -36,10 +37,7 @@ use crate::{
     config::{Config, MbaMode, Throttle},
     links::{self, Counted, Links},
     loader::{Loading, Scheduler, Window},
-    mba::{
-        self,
-        access::{Access, Refused},
-    },
+    mba::{self, access::Access, trace::Trace},
     metrics, open_files,
     periodic::Periodic,
     preflight, privileges,
@@ -73,6 +71,8 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let group = settings.cli.run.stats_group;
     group.map_or(Ok(()), StatsGroup::check)?;
     listen_to_libbpf(settings.cli.run.verbose);
+    let trace = options.mba_trace.as_deref().map(Trace::create).transpose();
+    let trace = trace.inspect_err(|line| say(line)).unwrap_or_default();
     // After the cleaner, whose process would else hold the connection.
     let mut statistics = StatsProcess::start(Path::new(SOCKET), group);
     privileges::confine(counts && needs_sys_admin(&root()))?;
@@ -88,6 +88,7 @@ pub fn run(mut settings: Settings) -> Result<()> {
             &capacity,
             &signals,
             &access,
+            trace.as_ref(),
             &mut links,
             &mut statistics,
         )?;
@@ -128,6 +129,7 @@ fn run_once(
     capacity: &Capacity,
     signals: &Signals,
     access: &Access,
+    trace: Option<&File>,
     links: &mut Links,
     statistics: &mut StatsProcess,
 ) -> Result<bool> {
@@ -143,8 +145,7 @@ fn run_once(
         counters.source = format!("the memory controller {target}");
         counters.degraded = None;
     }
-    let resctrl = Detection::new(&root);
-    let mut degraded = degradations(&counters, &resctrl, access);
+    let mut degraded = degradations(&counters, &Detection::new(&root), access);
     degraded.extend(capacity.advice());
     let mut facts = facts(&config, &counters, settings.cli.run.run_id);
     facts.mem_measured |= by_controller;
@@ -166,6 +167,7 @@ fn run_once(
     facts.loaded_at_ns = loaded.at_ns;
     let window = scheduler.window()?;
     let (ready, warning) = open_sharing(&config, access, window, facts.mem_measured);
+    let ready = ready.map(|ready| ready.recorded_in(trace));
     let uncharged = scheduler.uncharged().map(str::to_owned);
     degraded.extend(warning.into_iter().chain(uncharged));
     let rules = Mutex::new(settings.rules.clone());
@@ -206,7 +208,7 @@ fn open_sharing<'a>(
     charges: bool,
 ) -> (Option<mba::Loop<'a>>, Option<String>) {
     let opened = match (config.throttle, access) {
-        (Some(Throttle::Hold), _) => mba::Loop::with_paces(config, window).map_err(Refused::from),
+        (Some(Throttle::Hold), _) => Ok(mba::Loop::with_paces(config, window)),
         (None, Access::Open(guard)) => {
             mba::Loop::with_resctrl(config, guard, charges.then_some(window))
         }

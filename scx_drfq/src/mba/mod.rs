@@ -11,10 +11,11 @@ mod gauge;
 pub mod guard;
 mod paces;
 mod throttle;
-mod trace;
+pub mod trace;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs::File,
     path::PathBuf,
     process,
     sync::{
@@ -86,12 +87,9 @@ pub struct Loop<'a> {
 
 impl<'a> Loop<'a> {
     /// Uses the paces of the scheduler that `window` shows.
-    ///
-    /// # Errors
-    /// The file of --mba-trace cannot be written.
-    pub fn with_paces(config: &Config, window: Window<'a>) -> Result<Self, String> {
+    pub fn with_paces(config: &Config, window: Window<'a>) -> Self {
         let m = config.capacity.reliable();
-        Ok(Self {
+        Self {
             throttle: Box::new(Paces::new(window, Instant::now)),
             curve: Some(paces::curve()),
             capacity: m.map(|m| m.bytes_per_s() as f64),
@@ -100,9 +98,9 @@ impl<'a> Loop<'a> {
             state: "hold".into(),
             hindrance: None,
             caveat: None,
-            trace: open_trace(config)?,
+            trace: None,
             point: None,
-        })
+        }
     }
 
     /// Takes over resctrl for a loaded scheduler. `window`: of it, if it charges memory traffic;
@@ -151,9 +149,15 @@ impl<'a> Loop<'a> {
             cpus: config.nr_cpus.into(),
             entity: config.entity,
             state: reason,
-            trace: open_trace(config)?,
+            trace: None,
             point: Some(guard.point.clone()),
         })
+    }
+
+    /// Records what it does into a file of [`Trace::create`].
+    pub fn recorded_in(mut self, file: Option<&File>) -> Self {
+        self.trace = file.and_then(Trace::go_on);
+        self
     }
 
     /// `on` (by resctrl), `hold` (by paces), or why it only observes.
@@ -204,11 +208,6 @@ impl<'a> Loop<'a> {
 /// The words for the statistics. `hindrance`: why a loop that could throttle must not.
 fn state(state: &str, hindrance: Option<&str>) -> String {
     hindrance.map_or_else(|| state.into(), |reason| format!("observe: {reason}"))
-}
-
-fn open_trace(config: &Config) -> Result<Option<Trace>, String> {
-    let trace = config.mba_trace.as_deref().map(Trace::open).transpose();
-    trace.map_err(|error| format!("cannot write the file of --mba-trace: {error}"))
 }
 
 /// Ends the loop when `work` returns or panics.

@@ -5,8 +5,8 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, BufWriter, Write},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
-    sync::Once,
 };
 
 use drfq_policy::drf::{Plan, Snapshot};
@@ -16,18 +16,26 @@ use serde_json::json;
 pub struct Trace(BufWriter<File>);
 
 impl Trace {
-    /// Creates the file, or empties it. When the scheduler is loaded again in this process, the
-    /// record goes on in the file, with times from 0 on.
+    /// Creates the file, or empties it. Its directory may be a user's, which the agent cannot
+    /// write once it has dropped its privileges.
     ///
     /// # Errors
-    /// The file cannot be written.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        static EMPTIED: Once = Once::new();
-        let mut emptied = Ok(());
-        EMPTIED.call_once(|| emptied = File::create(path).map(drop));
-        emptied?;
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self(BufWriter::new(file)))
+    /// The file cannot be written; in one line.
+    pub fn create(path: &Path) -> Result<File, String> {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        options.open(path).map_err(|error| {
+            format!(
+                "nothing is recorded, because {} cannot be written: {error}; check --mba-trace",
+                path.display()
+            )
+        })
+    }
+
+    /// Records into the file. When the scheduler is loaded again in this process, the record goes
+    /// on in the file, with times from 0 on.
+    pub fn go_on(file: &File) -> Option<Self> {
+        Some(Self(BufWriter::new(file.try_clone().ok()?)))
     }
 
     /// Adds a period. `at_s`: time since the loop began. `names`: of the groups, in the
@@ -77,5 +85,32 @@ impl Trace {
             "classes": classes.collect::<Vec<_>>(),
         });
         writeln!(self.0, "{line}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_record_begins_anew_and_goes_on_when_the_scheduler_is_loaded_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace");
+        fs::write(&path, "an older record").unwrap();
+        let file = Trace::create(&path).unwrap();
+        for line in ["one", "two"] {
+            let mut trace = Trace::go_on(&file).unwrap();
+            writeln!(trace.0, "{line}").unwrap();
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = Trace::create(&directory.path().join("none/trace")).unwrap_err();
+        assert!(error.contains("none/trace cannot be written"), "{error}");
     }
 }
