@@ -5,7 +5,7 @@
 
 use std::{
     fs::File,
-    io::{self, Write},
+    io,
     mem::MaybeUninit,
     path::Path,
     sync::{
@@ -40,7 +40,9 @@ use crate::{
     mba::{self, access::Access, trace::Trace},
     metrics, open_files,
     periodic::Periodic,
-    preflight, privileges,
+    preflight,
+    printer::write_soon,
+    privileges,
     rule_weights::RuleWeights,
     server::SOCKET,
     settings::{Settings, rules::Rule},
@@ -408,8 +410,7 @@ fn name(value: impl clap::ValueEnum) -> String {
         .map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-/// Tells the user a line. It is written at once, because two processes write lines.
+/// Tells the user a line, unless the terminal is stopped.
 pub fn say(line: &str) {
-    // If standard error is closed, the line has no reader.
-    let _ = io::stderr().write_all(format!("scx_drfq: {line}\n").as_bytes());
+    write_soon(io::stderr(), &format!("scx_drfq: {line}\n"));
 }

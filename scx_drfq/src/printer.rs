@@ -4,14 +4,16 @@
 
 use std::{
     io::{self, Write},
+    os::fd::AsFd,
     sync::mpsc::{SyncSender, TrySendError, sync_channel},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result};
+use nix::poll::{PollFd, PollFlags, poll};
 
-/// How long the last line may take when nothing more is printed.
+/// How long a line may take that no thread prints, and the last line of a thread.
 const LAST_LINE: Duration = Duration::from_millis(200);
 
 /// A thread that prints.
@@ -71,11 +73,20 @@ impl Drop for Printer {
     }
 }
 
+/// Writes lines at once, because two processes may write to `output`. They are left out if the
+/// reader does not take them in time, or has gone.
+pub fn write_soon(mut output: impl Write + AsFd, lines: &str) {
+    let mut room = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
+    if poll(&mut room, LAST_LINE.as_millis() as u16) != Ok(0) {
+        let _ = output.write_all(lines.as_bytes());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
         fs::File,
-        io::{BufRead, BufReader, pipe},
+        io::{BufRead, BufReader, Read, pipe},
     };
 
     use super::*;
@@ -91,6 +102,23 @@ mod tests {
         drop(printer);
         let first = BufReader::new(reader).lines().next().unwrap().unwrap();
         assert_eq!(first, line);
+    }
+
+    #[test]
+    fn a_line_for_a_full_pipe_is_left_out_and_the_next_one_is_not() {
+        let (mut reader, mut writer) = pipe().unwrap();
+        write_soon(&writer, "one\n");
+        let full = 1 << 16;
+        writer.write_all(&vec![b' '; full - 4]).unwrap();
+        write_soon(&writer, "two\n");
+        let mut read = vec![0; full];
+        reader.read_exact(&mut read).unwrap();
+        write_soon(&writer, "three\n");
+        drop(writer);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        assert!(read.starts_with(b"one\n"));
+        assert_eq!(rest, "three\n");
     }
 
     #[test]
