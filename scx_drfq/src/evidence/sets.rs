@@ -43,12 +43,21 @@ pub struct Plan {
 }
 
 /// What was measured.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Sets {
-    /// Why our scheduler was not measured, or not with all options; none: it was.
-    pub not_ours: Option<String>,
+    /// The schedulers that were not measured.
+    pub missing: Vec<Missing>,
     /// A row for each set and scheduler.
     pub rows: Vec<Row>,
+}
+
+/// A scheduler that was not measured.
+#[derive(Debug, Serialize)]
+pub struct Missing {
+    /// As in [`Row`], or `scx_drfq` with any options.
+    pub scheduler: String,
+    /// Why, in a few words.
+    pub reason: String,
 }
 
 /// A set under a scheduler.
@@ -156,10 +165,11 @@ pub fn measure(
     }
     let time = plan.time / (sets.len() * schedulers.len()) as u32;
     let beyond = beyond_cache(topology.online[0], root);
-    let mut found = Sets {
-        not_ours: (!plan.can_run).then(|| "it cannot be loaded here, see doctor".to_owned()),
-        rows: Vec::new(),
-    };
+    let mut found = Sets::default();
+    if !plan.can_run {
+        let reason = "it cannot be loaded here, see doctor";
+        found.miss("scx_drfq".into(), reason.into());
+    }
     for scheduler in schedulers {
         let running = match scheduler {
             Scheduler::Kernel => None,
@@ -167,7 +177,7 @@ pub fn measure(
                 Ok(running) => Some(running),
                 Err(reason) => {
                     writeln!(out, "{ours}: {reason:#}")?;
-                    found.not_ours = Some(format!("{reason:#}"));
+                    found.miss(ours.to_string(), format!("{reason:#}"));
                     continue;
                 }
             },
@@ -185,12 +195,18 @@ pub fn measure(
         // If the kernel has ended it, some of its rows are the kernel's own.
         if let Some(Err(reason)) = running.map(Running::stop) {
             writeln!(out, "{scheduler}: {reason:#}")?;
-            found.not_ours = Some(format!("{reason:#}"));
-            let name = scheduler.to_string();
-            found.rows.retain(|row| row.scheduler != name);
+            found.miss(scheduler.to_string(), format!("{reason:#}"));
         }
     }
     Ok(found)
+}
+
+impl Sets {
+    /// Notes that a scheduler was not measured, and drops what there is of it.
+    fn miss(&mut self, scheduler: String, reason: String) {
+        self.rows.retain(|row| row.scheduler != scheduler);
+        self.missing.push(Missing { scheduler, reason });
+    }
 }
 
 impl Set {
@@ -266,6 +282,8 @@ impl Running {
         let mut command = Command::new(program);
         command
             .args(["--memory-bandwidth", &bytes_per_s.to_string()])
+            // The machine's configuration may have rules and options that change the shares.
+            .args(["--config", "/dev/null"])
             .args(scheduler.options())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -28,9 +28,12 @@ pub fn summary(sensors: &Sensors, calibration: &Calibration, sets: &Sets) -> Vec
             100.0 * row.part_of_m
         )
     }));
-    if let Some(reason) = &sets.not_ours {
-        lines.push(format!("scx_drfq was not measured: {reason}."));
-    }
+    lines.extend(sets.missing.iter().map(|missing| {
+        format!(
+            "{} was not measured: {}.",
+            missing.scheduler, missing.reason
+        )
+    }));
     lines
 }
 
@@ -93,7 +96,7 @@ mod tests {
     use super::*;
     use crate::evidence::{
         sensors::Row as SensorRow,
-        sets::{Got, Row},
+        sets::{Got, Missing, Row},
     };
 
     fn calibration() -> Calibration {
@@ -129,7 +132,10 @@ mod tests {
             ],
         };
         let sets = Sets {
-            not_ours: None,
+            missing: vec![Missing {
+                scheduler: "scx_drfq --mba on --entity task".into(),
+                reason: "it ended: no MBA".into(),
+            }],
             rows: vec![Row {
                 set: "set 1",
                 scheduler: "scx_drfq".into(),
@@ -150,6 +156,7 @@ mod tests {
                 "At worst, MBM shows 101.0 % of what a copy load moves.",
                 "The memory moves 20 GB/s at most (m).",
                 "Set 1, under scx_drfq: dominant shares are 2.3 % apart, 18 GB/s in all (90 % of m).",
+                "scx_drfq --mba on --entity task was not measured: it ended: no MBA.",
             ]
         );
     }
@@ -162,7 +169,10 @@ mod tests {
             rows: vec![sensor("read", None, None)],
         };
         let sets = Sets {
-            not_ours: Some("it cannot be loaded here, see doctor".into()),
+            missing: vec![Missing {
+                scheduler: "scx_drfq".into(),
+                reason: "it cannot be loaded here, see doctor".into(),
+            }],
             rows: Vec::new(),
         };
         let lines = summary(&sensors, &calibration(), &sets);

@@ -231,6 +231,12 @@ fn a_reload_takes_rules_and_refuses_everything_else() {
 }
 
 #[test]
+fn an_empty_device_is_a_configuration_that_sets_nothing() {
+    let file = File::read(Path::new("/dev/null")).unwrap();
+    assert!(file.entries.is_empty() && file.rules.is_empty());
+}
+
+#[test]
 fn a_file_that_the_agent_may_not_read_again_belongs_into_etc() {
     let text = unread_again(
         Path::new("my.toml"),
