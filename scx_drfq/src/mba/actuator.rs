@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    io,
     time::Instant,
 };
 
@@ -11,7 +12,7 @@ use drfq_policy::drf::{Class, GroupId, curve::Curve};
 use drfq_resctrl::{
     error::{Error, Kind, Result},
     fs::ResctrlFs,
-    groups::{Ctrl, Groups, Mon, PREFIX, Placed},
+    groups::{Ctrl, Groups, Mon, PREFIX, Placed, directories},
     info::{Assignable, Info, Monitoring, Unit},
     reading::{Event, Reading},
     schemata::{Domain, Resource},
@@ -373,10 +374,13 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     }
 
     fn hindrance(&self) -> Option<String> {
-        let foreign = foreign_groups(self.groups.fs(), "").len();
-        if foreign > 0 {
-            let words = "another program has classes in resctrl";
-            return Some(format!("{words}: {foreign}"));
+        match foreign_groups(self.groups.fs(), "") {
+            Ok(foreign) if foreign.is_empty() => {}
+            Ok(foreign) => {
+                let words = "another program has classes in resctrl";
+                return Some(format!("{words}: {}", foreign.len()));
+            }
+            Err(error) => return Some(format!("the classes in resctrl cannot be listed: {error}")),
         }
         // A task that we move to a class would escape them.
         let schemata = self.groups.schemata(&Ctrl::DEFAULT).ok()?;
@@ -476,7 +480,9 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
 
 /// How many classes, of at most `classes`, and entities there can be beside other programs' groups.
 fn limits(fs: &impl ResctrlFs, info: &Info, classes: usize) -> (usize, usize) {
-    let classes = classes.saturating_sub(foreign_groups(fs, "").len());
+    // What cannot be listed is no reason for fewer; nothing is throttled then.
+    let foreign = foreign_groups(fs, "").unwrap_or_default();
+    let classes = classes.saturating_sub(foreign.len());
     divide_ids(free_ids(fs, info), classes)
 }
 
@@ -488,8 +494,9 @@ fn free_ids(fs: &impl ResctrlFs, info: &Info) -> usize {
     let Some(monitoring) = info.monitoring.as_ref().filter(known) else {
         return usize::MAX;
     };
-    let groups = |class: &str| foreign_groups(fs, &format!("{class}mon_groups")).len();
-    let classes = foreign_groups(fs, "");
+    let foreign = |path: &str| foreign_groups(fs, path).unwrap_or_default();
+    let groups = |class: &str| foreign(&format!("{class}mon_groups")).len();
+    let classes = foreign("");
     let in_classes: usize = classes.iter().map(|name| groups(&format!("{name}/"))).sum();
     // The default group has one, too.
     (monitoring.num_rmids as usize).saturating_sub(1 + groups("") + classes.len() + in_classes)
@@ -504,17 +511,20 @@ fn divide_ids(ids: usize, classes: usize) -> (usize, usize) {
 }
 
 /// The groups in a directory of resctrl.
-pub fn groups_in(fs: &impl ResctrlFs, path: &str) -> Vec<String> {
-    let mut names = fs.list(path).unwrap_or_default();
+///
+/// # Errors
+/// As [`directories`].
+pub fn groups_in(fs: &impl ResctrlFs, path: &str) -> io::Result<Vec<String>> {
+    let mut names = directories(fs, path)?;
     names.retain(|name| !matches!(name.as_str(), "info" | "mon_groups" | "mon_data"));
-    names
+    Ok(names)
 }
 
 /// Those of other programs.
-fn foreign_groups(fs: &impl ResctrlFs, path: &str) -> Vec<String> {
-    let mut names = groups_in(fs, path);
+fn foreign_groups(fs: &impl ResctrlFs, path: &str) -> io::Result<Vec<String>> {
+    let mut names = groups_in(fs, path)?;
     names.retain(|name| !name.starts_with(PREFIX));
-    names
+    Ok(names)
 }
 
 /// Whether a group has gone, by itself or with all of resctrl.

@@ -11,7 +11,7 @@
 use std::{
     ffi::CStr,
     fs::{self, Permissions},
-    io::{self, PipeReader, PipeWriter, Read},
+    io::{self, ErrorKind, PipeReader, PipeWriter, Read},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
@@ -126,10 +126,12 @@ pub fn clean_left(root: &Path) -> Result<(), String> {
     cleaned.map_err(|error| error.to_string())
 }
 
-/// Whether there are groups of ours.
+/// Whether there are groups of ours, or may be.
 fn has_left(files: &impl ResctrlFs) -> bool {
-    let mut groups = DIRECTORIES.iter().flat_map(|path| groups_in(files, path));
-    groups.any(|name| name.starts_with(PREFIX))
+    let ours = |names: Vec<String>| names.iter().any(|name| name.starts_with(PREFIX));
+    DIRECTORIES
+        .iter()
+        .any(|path| groups_in(files, path).map_or(true, ours))
 }
 
 impl Drop for Guard {
@@ -176,9 +178,15 @@ fn clean_after_agent(
 /// Whether unmounting destroys nothing of another program: there is no group, and the default one
 /// has the values that it had. CPUs that came or went meanwhile change neither.
 fn is_untouched(files: &impl ResctrlFs, before: &Schemata) -> bool {
-    let now = Schemata::parse(&files.read("schemata").unwrap_or_default());
-    let empty = |path| groups_in(files, path).is_empty();
-    empty("") && empty("mon_groups") && now.changes(before).is_none()
+    // A machine that only monitors has no such file.
+    let values = match files.read("schemata") {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(_) => return false,
+        Ok(values) => values,
+    };
+    let empty = |path| groups_in(files, path).is_ok_and(|found| found.is_empty());
+    let same = Schemata::parse(&values).changes(before).is_none();
+    empty("") && empty("mon_groups") && same
 }
 
 /// Directories and the permissions that they had.
@@ -308,6 +316,9 @@ mod tests {
             kernel.mkdir(group).unwrap();
             assert_eq!(has_left(&kernel), left, "{group}");
         }
+        let kernel = FakeKernel::new(Shape::default());
+        kernel.fail("list", "mon_groups", libc::EIO);
+        assert!(has_left(&kernel));
         assert_eq!(clean_left(Path::new("/nonexistent")), Ok(()));
     }
 
@@ -334,6 +345,17 @@ mod tests {
         let kernel = FakeKernel::new(Shape::default());
         let before = Schemata::parse("MB:0=100;1=100;2=100\nL3:0=7ff;1=7ff;2=7ff\n");
         assert!(is_untouched(&kernel, &before));
+    }
+
+    #[test]
+    fn what_cannot_be_read_keeps_resctrl_mounted() {
+        for (operation, path) in [("list", ""), ("list", "mon_groups"), ("read", "schemata")] {
+            let kernel = FakeKernel::new(Shape::default());
+            let before = Schemata::parse(&kernel.read("schemata").unwrap());
+            assert!(is_untouched(&kernel, &before));
+            kernel.fail(operation, path, libc::EIO);
+            assert!(!is_untouched(&kernel, &before), "{operation} {path}");
+        }
     }
 
     #[test]

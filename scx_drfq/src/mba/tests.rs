@@ -541,6 +541,17 @@ fn nothing_is_throttled_while_another_program_has_classes_or_limits_the_default_
 }
 
 #[test]
+fn nothing_is_throttled_while_classes_cannot_be_listed() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    kernel.fail("list", "", libc::EIO);
+    machine.running.audit();
+    machine.run(12);
+    let report = machine.report.lock().unwrap().clone();
+    assert!(report.state.contains("cannot be listed"), "{report:?}");
+}
+
+#[test]
 fn tasks_that_another_program_took_out_are_put_back() {
     let (got, report) = after(|kernel, _| {
         for pid in 1..=4 {

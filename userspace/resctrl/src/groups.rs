@@ -125,6 +125,17 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
 }
 
+/// Names of the directories in a directory of resctrl. One that is missing has none.
+///
+/// # Errors
+/// The directory cannot be listed, so it may have any.
+pub fn directories(fs: &impl ResctrlFs, path: &str) -> io::Result<Vec<String>> {
+    match fs.list(path) {
+        Err(error) if is_gone(&error) => Ok(Vec::new()),
+        found => found,
+    }
+}
+
 impl<F: ResctrlFs> Groups<F> {
     /// Takes over resctrl and removes groups that a killed process has left.
     ///
@@ -165,10 +176,10 @@ impl<F: ResctrlFs> Groups<F> {
         }
     }
 
-    /// Whether another program has MON groups in our CTRL group.
+    /// Whether another program has MON groups in our CTRL group, or may have.
     fn must_keep(&self, name: &str) -> bool {
-        let children = self.fs.list(&join(name, "mon_groups")).unwrap_or_default();
-        !children.iter().all(|child| child.starts_with(PREFIX))
+        let children = directories(&self.fs, &join(name, "mon_groups"));
+        !children.is_ok_and(|found| found.iter().all(|child| child.starts_with(PREFIX)))
     }
 
     /// Makes a MON group, which has an RMID of its own.
@@ -450,15 +461,11 @@ impl<F: ResctrlFs> Groups<F> {
 
     /// Names with our prefix in a directory. A directory that is missing has none.
     fn ours(&self, directory: &str) -> Result<Vec<String>> {
-        match self.fs.list(directory) {
-            Ok(mut names) => {
-                names.retain(|name| name.starts_with(PREFIX));
-                names.sort();
-                Ok(names)
-            }
-            Err(source) if is_gone(&source) => Ok(Vec::new()),
-            Err(source) => Err(self.error(format!("list /{directory} of resctrl"), source)),
-        }
+        let mut names = directories(&self.fs, directory)
+            .map_err(|source| self.error(format!("list /{directory} of resctrl"), source))?;
+        names.retain(|name| name.starts_with(PREFIX));
+        names.sort();
+        Ok(names)
     }
 }
 

@@ -500,3 +500,15 @@ fn one_group_that_cannot_be_removed_does_not_keep_the_others() {
     assert_eq!(kernel.rmid("drfq_b"), None);
     assert_eq!(kernel.rmid("mon_groups/drfq_m"), None);
 }
+
+#[test]
+fn a_ctrl_group_whose_children_cannot_be_listed_is_kept() {
+    let kernel = FakeKernel::new(Shape::default());
+    kernel.mkdir("drfq_a").unwrap();
+    kernel.fail("list", "drfq_a/mon_groups", libc::EIO);
+    let (_groups, cleaned) = Groups::open(&kernel).unwrap();
+    assert_eq!(
+        (cleaned.removed.len(), cleaned.kept),
+        (0, vec!["drfq_a".into()])
+    );
+}
