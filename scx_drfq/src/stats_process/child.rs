@@ -12,6 +12,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use log::LevelFilter;
 
 use super::{
     messages::{Inbox, TO_AGENT_MAX, TO_SERVER_MAX, ToAgent, ToServer, encode},
@@ -41,6 +42,8 @@ pub fn run(connection: UnixStream, path: &Path, group: Option<StatsGroup>) -> ! 
 }
 
 fn serve_confined(connection: UnixStream, path: &Path, group: Option<StatsGroup>) -> Result<()> {
+    // scx_stats logs each connection that fails, and clients can make any number fail.
+    log::set_max_level(LevelFilter::Off);
     sandbox::leave_signals_to_the_agent();
     sandbox::close_descriptors(connection.as_raw_fd());
     let no_directory = server::open_directories(path).err();
