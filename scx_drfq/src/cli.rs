@@ -180,7 +180,7 @@ pub struct Top {
 
     /// Show this recording instead of the running scheduler, at the speed at which it was
     /// made
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "interval")]
     pub replay: Option<PathBuf>,
 
     /// With --replay: begin at this time [local time, such as 03:12 or 2026-11-22T03:12:30]
@@ -346,6 +346,24 @@ impl FromStr for Seconds {
                 Ok(Self(Duration::from_secs_f64(seconds)))
             }
             _ => Err("expected a number of seconds between 0.1 and 3600".into()),
+        }
+    }
+}
+
+impl Seconds {
+    /// Checks that a measurement of this interval ends within the duration.
+    ///
+    /// # Errors
+    /// It does not; in one line.
+    pub fn fits(self, duration: Option<Self>) -> Result<(), String> {
+        match duration {
+            Some(whole) if whole.0 < self.0 => Err(format!(
+                "--duration {} ends before the first --interval of {} s, so nothing is measured; \
+                 choose a longer duration or a shorter interval",
+                whole.0.as_secs_f64(),
+                self.0.as_secs_f64()
+            )),
+            _ => Ok(()),
         }
     }
 }

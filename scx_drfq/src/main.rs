@@ -104,9 +104,19 @@ fn run(settings: Settings) -> Result<bool, Failure> {
         ));
     }
     match &cli.command {
-        Some(Command::Top(options)) => top::run(options)?,
+        Some(Command::Top(options)) => {
+            if options.replay.is_none() {
+                let fits = options.interval.fits(options.duration);
+                fits.map_err(Failure::Usage)?;
+            }
+            top::run(options)?;
+        }
         Some(Command::Explain(options)) => top::explain_entity(options)?,
-        Some(Command::Record(options)) => record::run(options)?,
+        Some(Command::Record(options)) => {
+            let fits = options.interval.fits(options.duration);
+            fits.map_err(Failure::Usage)?;
+            record::run(options)?;
+        }
         Some(Command::Report(options)) => report::run(options)?,
         Some(Command::Export(options)) => export::run(options)?,
         Some(Command::Completions { shell }) => manual::completions(*shell)?,
