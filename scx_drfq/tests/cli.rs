@@ -8,6 +8,10 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use drfq_recording::writer::Writer;
+use drfq_stats::report::Task;
+use drfq_view::snapshot::Snapshot;
+
 const BINARY: &str = env!("CARGO_BIN_EXE_scx_drfq");
 
 fn run(arguments: &str) -> Output {
@@ -112,9 +116,15 @@ fn a_bad_option_of_an_interface_exits_2_with_one_line() {
         ("--relaxed-maps maybe", "true, false"),
         ("record", "<FILE>"),
         ("record r --max-size 1k", "between 64k and 1000G"),
+        ("record r --duration 0.5", "nothing is measured"),
         ("report r --at noon", "03:12"),
         ("export r --format xml", "jsonl"),
         ("top --at 03:12", "--replay"),
+        (
+            "top --plain --interval 2 --duration 1",
+            "nothing is measured",
+        ),
+        ("top --replay r --interval 2", "cannot be used with"),
         ("completions tcsh", "zsh"),
     ] {
         println!("{arguments}");
@@ -280,6 +290,35 @@ fn a_file_that_is_no_recording_exits_1() {
         assert_refused(&output, 1, "is no recording");
     }
     assert_refused(&run("export /nonexistent"), 1, "cannot read /nonexistent");
+}
+
+#[test]
+fn a_replay_keeps_to_its_rows_and_its_duration() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("r");
+    let mut writer = Writer::open(&file, 1 << 20).unwrap();
+    for second in 0..5 {
+        let mut snapshot = Snapshot {
+            at_unix_ns: second * 2_000_000_000,
+            ..Snapshot::default()
+        };
+        let task = |pid| Task {
+            pid,
+            comm: format!("hog{pid}"),
+            ..Task::default()
+        };
+        snapshot.report.tasks = (1..=5).map(task).collect();
+        writer.append(&snapshot).unwrap();
+    }
+    drop(writer);
+    let options = "--rows 2 --duration 0.5";
+    let output = run(&format!(
+        "top --plain --replay {} {options}",
+        file.display()
+    ));
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    assert_eq!(text.matches("hog").count(), 2, "{text}");
 }
 
 #[test]

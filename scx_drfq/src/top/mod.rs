@@ -11,6 +11,7 @@ use std::{
     io::{self, IsTerminal, Write},
     path::Path,
     thread::sleep,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Result, anyhow};
@@ -38,12 +39,13 @@ pub fn run(options: &Top) -> Result<()> {
     } else {
         usize::MAX
     };
+    let end = options.duration.map(|time| Instant::now() + time.0);
     if let Some(path) = &options.replay {
         let replay = open_replay(path, options.at)?;
         return if plain {
-            print(replay)
+            print(replay, rows, end)
         } else {
-            screen::run(replay)
+            screen::run(replay, end)
         };
     }
     let source = Live::open(
@@ -53,9 +55,9 @@ pub fn run(options: &Top) -> Result<()> {
         if plain { Form::Whole } else { Form::Shown },
     )?;
     if plain {
-        print(source)
+        print(source, rows, None)
     } else {
-        screen::run(Background::start(source))
+        screen::run(Background::start(source), None)
     }
 }
 
@@ -71,10 +73,17 @@ fn open_replay(path: &Path, at: Option<TimeOfDay>) -> Result<Replay> {
     Ok(replay)
 }
 
-fn print(mut source: impl Source) -> Result<()> {
-    while !source.over() {
-        sleep(source.wait());
-        if let Some(snapshot) = source.poll()? {
+/// Prints tables of at most `rows` tasks. `end`: when to stop; none: once the source is over.
+fn print(mut source: impl Source, rows: usize, end: Option<Instant>) -> Result<()> {
+    let left = || {
+        end.map_or(Duration::MAX, |end| {
+            end.saturating_duration_since(Instant::now())
+        })
+    };
+    while !source.over() && !left().is_zero() {
+        sleep(source.wait().min(left()));
+        if let Some(mut snapshot) = source.poll()? {
+            snapshot.report.tasks.truncate(rows);
             writeln!(io::stdout(), "{}", table::plain(&snapshot.report))?;
         }
     }

@@ -200,17 +200,22 @@ impl Source for Replay {
     }
 
     fn poll(&mut self) -> Result<Option<Snapshot>> {
-        if self.ahead.is_none() || !self.wait().is_zero() {
-            return Ok(None);
+        match self.wait().is_zero() {
+            true => self.step(),
+            false => Ok(None),
         }
-        let now = self.ahead.take().map(|(snapshot, _)| snapshot);
-        let next = self.reader.read_next()?;
-        self.ahead = now.as_ref().zip(next).map(|(now, next)| {
+    }
+
+    fn step(&mut self) -> Result<Option<Snapshot>> {
+        let Some((now, _)) = self.ahead.take() else {
+            return Ok(None);
+        };
+        self.ahead = self.reader.read_next()?.map(|next| {
             let gap = next.at_unix_ns.saturating_sub(now.at_unix_ns);
             let pause = Duration::from_nanos(gap).min(PAUSE_MAX);
             (next, Instant::now() + pause)
         });
-        Ok(now)
+        Ok(Some(now))
     }
 
     fn over(&self) -> bool {

@@ -243,6 +243,8 @@ fn a_replay_can_go_to_any_time() {
         assert_eq!(replay.poll().unwrap(), Some(snapshot(got, 3)));
     }
     assert!(replay.wait() > Duration::from_millis(500));
+    assert_eq!(replay.poll().unwrap(), None);
+    assert_eq!(replay.step().unwrap(), Some(snapshot(162, 3)));
     replay.seek(9999 * SECOND).unwrap();
     assert!(!replay.over());
     replay.poll().unwrap();

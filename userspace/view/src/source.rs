@@ -22,6 +22,15 @@ pub trait Source {
     /// The scheduler has ended, or the recording cannot be read.
     fn poll(&mut self) -> Result<Option<Snapshot>>;
 
+    /// The next snapshot of a recording, due or not; none after the last. A live source has the
+    /// one that is due.
+    ///
+    /// # Errors
+    /// As [`Source::poll`].
+    fn step(&mut self) -> Result<Option<Snapshot>> {
+        self.poll()
+    }
+
     /// Whether no further snapshot comes.
     fn over(&self) -> bool;
 
