@@ -87,17 +87,16 @@ static __always_inline bool task_is_pinned(const struct task_struct *p)
 	return p->nr_cpus_allowed == 1;
 }
 
-#define POLICY_FIFO 1
-#define POLICY_RR 2
-#define POLICY_DEADLINE 6
 #define POLICY_EXT 7
 
-/* Returns whether @p belongs to a class above sched_ext, by its policy. */
+/* Priorities below this one are those of real-time and deadline tasks. */
+#define PRIO_MAX_RT 100
+
+/* Returns whether @p belongs to a class above sched_ext now. A task that holds a lock for which a
+ * real-time task waits has its priority, whatever its policy. */
 static __always_inline bool is_of_higher_class(const struct task_struct *p)
 {
-	if (partial && p->pid)
-		return p->policy != POLICY_EXT;
-	return p->policy == POLICY_FIFO || p->policy == POLICY_RR || p->policy == POLICY_DEADLINE;
+	return p->prio < PRIO_MAX_RT || (partial && p->pid && p->policy != POLICY_EXT);
 }
 
 #endif /* DRFQ_ACCOUNT_BPF_H */

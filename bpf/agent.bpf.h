@@ -7,18 +7,19 @@
 #ifndef DRFQ_AGENT_BPF_H
 #define DRFQ_AGENT_BPF_H
 
-/* Returns the account of the task with thread id @pid; NULL: the scheduler has none. The
- * account of a task that ends now lasts as long as the program. */
-static __always_inline struct task_ctx *agent_task(u32 pid)
+/* Returns the account of @p, which may be NULL; NULL: the scheduler has none. It lasts as long as
+ * the caller's reference to @p. */
+static __always_inline struct task_ctx *agent_account(struct task_struct *p)
 {
-	struct task_struct *p = bpf_task_from_pid(pid);
-	struct task_ctx *t;
+	return p ? bpf_task_storage_get(&task_ctxs, p, 0, 0) : NULL;
+}
 
-	if (!p)
-		return NULL;
-	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	bpf_task_release(p);
-	return t;
+/* Ends the reference to @p. Returns 0, or an error if it has no account @t. */
+static __always_inline int agent_done(struct task_struct *p, const struct task_ctx *t)
+{
+	if (p)
+		bpf_task_release(p);
+	return t ? 0 : -ESRCH;
 }
 
 /*
@@ -28,39 +29,38 @@ static __always_inline struct task_ctx *agent_task(u32 pid)
 SEC("syscall")
 int drfq_set_task_weight(struct drfq_task_weight_arg *arg)
 {
-	struct task_ctx *t = agent_task(arg->pid);
+	struct task_struct *p = bpf_task_from_pid(arg->pid);
+	struct task_ctx *t = agent_account(p);
 
-	if (!t)
-		return -ESRCH;
-	if (t->rule_weight != arg->weight) {
+	if (t && t->rule_weight != arg->weight) {
 		WRITE_ONCE(t->rule_weight, arg->weight);
 		WRITE_ONCE(t->rule_changed, 1);
 	}
-	return 0;
+	return agent_done(p, t);
 }
 
 /* Gives a task the hardware id that its labels carry from its next tick or packet on. */
 SEC("syscall")
 int drfq_set_hw_id(struct drfq_hw_id_arg *arg)
 {
-	struct task_ctx *t = agent_task(arg->pid);
+	struct task_struct *p = bpf_task_from_pid(arg->pid);
+	struct task_ctx *t = agent_account(p);
 
-	if (!t)
-		return -ESRCH;
-	WRITE_ONCE(t->hw_id, arg->hw_id);
-	return 0;
+	if (t)
+		WRITE_ONCE(t->hw_id, arg->hw_id);
+	return agent_done(p, t);
 }
 
 /* Puts a task into a group that may have a pace. */
 SEC("syscall")
 int drfq_set_pace_group(struct drfq_pace_group_arg *arg)
 {
-	struct task_ctx *t = agent_task(arg->pid);
+	struct task_struct *p = bpf_task_from_pid(arg->pid);
+	struct task_ctx *t = agent_account(p);
 
-	if (!t)
-		return -ESRCH;
-	WRITE_ONCE(t->pace, arg->index);
-	return 0;
+	if (t)
+		WRITE_ONCE(t->pace, arg->index);
+	return agent_done(p, t);
 }
 
 /* Sets the pace of a group. Tasks that need not wait any more are released at once. */

@@ -105,11 +105,15 @@ static __always_inline bool agent_budget_left(void)
 
 /*
  * Returns whether @p, a thread of the agent that is queued, goes ahead on its CPU. Where a
- * higher class has that CPU, any CPU that dispatches takes it.
+ * higher class has that CPU, or a packet that runs ahead, any CPU that dispatches takes it.
  */
 static __always_inline bool agent_goes_ahead(const struct task_struct *p)
 {
-	return !READ_ONCE(cpu_slot(scx_bpf_task_cpu(p))->taken) && agent_budget_left();
+	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
+
+	if (slot->ahead_pid && !runs_ahead(slot, p))
+		return false;
+	return !READ_ONCE(slot->taken) && agent_budget_left();
 }
 
 /* Thread @pid of the agent waits for the budget, or for a CPU. */
@@ -140,10 +144,10 @@ static __noinline bool ahead_take(s32 cpu, struct task_struct *p, enum drfq_ahea
 	struct task_struct *first;
 	bool moved = false;
 
-	if (queue_task_stays(p, cpu))
-		return false;
 	bpf_for_each(scx_dsq, first, waiting_dsq(p), 0) {
-		moved = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
+		/* Only now: a task that is queued after the iterator was made is not moved. */
+		if (!queue_task_stays(p, cpu))
+			moved = scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0);
 		break;
 	}
 	if (moved)

@@ -31,7 +31,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
 	bpf_for(i, 1, CGROUP_NODES) {
 		struct cgroup_node *node = cgroup_node_at(i);
 
-		if (!node || node->used)
+		/* The last switch of a task that ended may come after its group's end. */
+		if (!node || node->used || READ_ONCE(node->active))
 			continue;
 		node->used = true;
 		node->weight = init_weight(args);

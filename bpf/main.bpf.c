@@ -536,9 +536,13 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 		return;
 	task_leave(t);
 	throttle_finish(t);
+	hold_end(t);
+	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
 	/* If it runs, it goes on as a task of the other class, without a switch. */
-	if (slot->pid == (u32)p->pid && !(p->flags & PF_EXITING))
+	if (slot->pid == (u32)p->pid && !(p->flags & PF_EXITING)) {
 		slot_lost(slot);
+		WRITE_ONCE(slot->crowded, queue_has_pinned(scx_bpf_task_cpu(p)));
+	}
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)

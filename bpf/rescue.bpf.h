@@ -174,10 +174,10 @@ static __always_inline u64 longest_wait(s32 cpu)
 }
 
 /*
- * Returns the place after the task with thread id @pid in the list of @cpu; NULL if the
- * task is not in it.
+ * Returns the place after the task with thread id @pid in the list of @cpu, where a search for
+ * @whom goes on; NULL if the task is not in it, or is wanted by now.
  */
-static __always_inline struct list_head *place_after(u32 pid, s32 cpu)
+static __always_inline struct list_head *place_after(u32 pid, s32 cpu, enum rescue_whom whom)
 {
 	struct task_struct *p = bpf_task_from_pid(pid);
 	struct list_head *next = NULL;
@@ -185,7 +185,8 @@ static __always_inline struct list_head *place_after(u32 pid, s32 cpu)
 	if (!p)
 		return NULL;
 	if (scx_bpf_task_cpu(p) == cpu && (p->scx.flags & SCX_TASK_QUEUED) &&
-	    p->scx.runnable_node.next != &p->scx.runnable_node)
+	    p->scx.runnable_node.next != &p->scx.runnable_node &&
+	    !(whom == RESCUE_ANY && waiting_dsq(p)))
 		next = p->scx.runnable_node.next;
 	bpf_task_release(p);
 	return next;
@@ -206,7 +207,7 @@ static __noinline u32 rescue_find(s32 cpu, u64 least, enum rescue_whom whom, u32
 	if (!rq || (whom != RESCUE_ANY && !READ_ONCE(cpu_slot(cpu)->urgent_waiting)))
 		return 0;
 	if (cursor && *cursor)
-		node = place_after(*cursor, cpu);
+		node = place_after(*cursor, cpu, whom);
 	if (!node)
 		node = rq->scx.runnable_list.next;
 	bpf_for(i, 0, RESCUE_STEPS) {
@@ -309,7 +310,7 @@ static __always_inline bool rescue_goes_on(struct drfq_cpu *slot, s32 cpu, struc
 	}
 	/* What others may lose here has no budget. */
 	if (slot->ahead_cause == DRFQ_AHEAD_WITHOUT_BUDGET &&
-	    longest_wait(cpu) >= (is_long ? always_jiffies : late_jiffies))
+	    rescue_find(cpu, is_long ? always_jiffies : late_jiffies, RESCUE_ANY, NULL))
 		return false;
 	/* A packet that a wake-up ends goes on, too. */
 	if (prev->se.sum_exec_runtime - slot->ahead_exec_ns >= RESCUE_SECTION_NS) {

@@ -254,6 +254,8 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 	task_set_weight(t, task_cgroup_index(p), task_own_weight(p, t));
 	task_reactivate(p, t);
 	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
+	/* A task that runs goes on without ops.enqueue. */
+	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 }
 
 /*

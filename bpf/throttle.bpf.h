@@ -57,6 +57,13 @@ static __always_inline void throttle_finish(struct task_ctx *t)
 		t->throttled_ns += scx_bpf_now() - since;
 }
 
+/* Returns the place in the queue of throttled tasks of one that waits until @until (ns). No task
+ * is left out of sight for longer than it may wait. */
+static __always_inline u64 throttle_key(u64 until)
+{
+	return drfq_earlier(until, scx_bpf_now() + RESCUE_LATE_NS);
+}
+
 /* Returns until when @p, with account @t, must wait for its groups' quotas and its pace
  * (ns); 0: not. @waits: as above. */
 static __always_inline u64 throttled_until(const struct task_struct *p, const struct task_ctx *t,
@@ -102,22 +109,23 @@ static bool throttle(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 	/* A change of nice or affinity may have taken it out of this queue. */
 	throttle_finish(t);
 	throttle_begin(t);
-	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_THROTTLED, slice_ns, until, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, DRFQ_DSQ_THROTTLED, slice_ns, throttle_key(until), enq_flags);
 	count(paced_until(p, t, true) ? DRFQ_EV_PACED : DRFQ_EV_THROTTLED);
 	return true;
 }
 
-/* Returns whether @p, which is throttled, may go back to its queue. One that waits for
- * very long gets a moment, or the kernel's watchdog would end the scheduler. */
-static __always_inline bool throttle_ends(const struct task_struct *p, const struct task_ctx *t)
+/* Returns until when @p, which is throttled, stays so (ns); 0: it may go back to its queue. One
+ * that waits for very long gets a moment, or the kernel's watchdog would end the scheduler. */
+static __always_inline u64 throttle_goes_on(const struct task_struct *p, const struct task_ctx *t)
 {
-	return !t || !throttled_until(p, t, true) || waits_late(p);
+	return t && !waits_late(p) ? throttled_until(p, t, true) : 0;
 }
 
 /*
  * Called by the timer: moves throttled tasks that may run back to their queues. @all: also
  * looks at the tasks that were to wait longer when they began to. Quotas and paces are
- * changed, and tasks are killed.
+ * changed, and tasks are killed. A task that must wait on gets the place of its new time, so
+ * that the next look begins with others.
  */
 __noinline int throttle_release(u32 all)
 {
@@ -130,13 +138,17 @@ __noinline int throttle_release(u32 all)
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_THROTTLED, 0) {
 		struct task_ctx *t = task_ctx_of(p);
 		bool activated = false;
-		u64 dsq;
+		u64 dsq, until;
 
 		if (++throttle_looks > THROTTLE_LOOKS_MAX ||
 		    (!all && drfq_before(now, p->scx.dsq_vtime)))
 			break;
-		if (!throttle_ends(p, t))
+		until = throttle_goes_on(p, t);
+		if (until) {
+			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, throttle_key(until));
+			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DRFQ_DSQ_THROTTLED, 0);
 			continue;
+		}
 		dsq = queue_of(p, t);
 		if (t) {
 			/* Before the move: it may run, and be throttled again, at once. */

@@ -86,7 +86,7 @@ void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
 
 void change_nice(struct machine *m, struct task_struct *p, const void *nice)
 {
-	p->static_prio = NICE_0_PRIO + *(const s32 *)nice;
+	p->prio = p->static_prio = NICE_0_PRIO + *(const s32 *)nice;
 	m->ops->set_weight(p, 100);
 }
 

@@ -145,7 +145,7 @@ struct task_struct *machine_task_new(struct machine *m, u64 now_ns, struct task_
 	p->scx.reset_runnable_at = true;
 	p->scx.runnable_node.next = p->scx.runnable_node.prev = &p->scx.runnable_node;
 	p->flags = kthread ? PF_KTHREAD : 0;
-	p->static_prio = NICE_0_PRIO;
+	p->prio = p->static_prio = NICE_0_PRIO;
 	p->real_parent = parent;
 	p->group_leader = p;
 	p->start_time = now_ns;

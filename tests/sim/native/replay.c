@@ -32,7 +32,7 @@ void replay_kicks(struct machine *m, s32 cpu)
 void replay_set_identity(struct machine *m, struct task_struct *p, const struct replay_identity *id)
 {
 	load_globals(m);
-	p->static_prio = id->static_prio;
+	p->prio = p->static_prio = id->static_prio;
 	p->policy = id->policy;
 	p->flags = id->flags;
 	if (id->leader && id->leader != p) {

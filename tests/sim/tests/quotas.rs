@@ -147,3 +147,23 @@ fn an_idle_group_has_the_weight_of_an_idle_task() {
     sim.act(|kernel, _| kernel.cgroup_set_idle(0, false));
     assert_cpus("without cpu.idle", cpus(&mut sim, 20)[0], 0.5);
 }
+
+/// Two threads use up minutes of their quota in a tick. Beside them wait more threads of another
+/// group than a look at the throttled ones examines. None is out of sight.
+#[test]
+fn many_throttled_tasks_hide_none_that_waits_for_longer() {
+    const DEEP: usize = 2;
+    const CROWD: usize = 1500;
+    let mut sim = Sim::new(Config::new(4), hogs(&[weight_one(); DEEP + CROWD]));
+    sim.run_until(SEC / 100);
+    sim.act(|kernel, now_ns| {
+        let deep = kernel.cgroup_new(None, 100);
+        let crowd = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_quota(deep, 100, 1_000_000);
+        kernel.cgroup_set_quota(crowd, 10_000, 100_000);
+        (0..DEEP).for_each(|task| kernel.cgroup_move(now_ns, task, deep));
+        (DEEP..DEEP + CROWD).for_each(|task| kernel.cgroup_move(now_ns, task, crowd));
+    });
+    let report = sim.run_until(40 * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+}

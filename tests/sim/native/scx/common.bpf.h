@@ -144,7 +144,7 @@ struct task_struct {
 	u32 flags;
 	u32 policy;
 	s32 exit_state;
-	s32 static_prio;
+	s32 prio, static_prio;
 	u32 __state;
 	s32 nr_cpus_allowed;
 	s32 rcu_read_lock_nesting;
