@@ -149,20 +149,24 @@ class Memory {
       const std::uint16_t handle = replies_.pop();
       const Slot &slot = slots_[handle];
       const Completion done{slot.cookie, slot.port, Dir::read, slot.accepted, now_};
+      const bool was_full = lacks_slots(Queue::kMax);
       release(handle);
       if (listener_ != nullptr) listener_->completed(done);
+      if (was_full) offer_all();
     } else if (acks_.front_time() <= now_) {
       Completion done = acks_.pop();
       const bool was_full = acks_.size() + 1 == kAcks;
       done.at = now_;
       if (listener_ != nullptr) listener_->completed(done);
-      if (was_full) {
-        offer_room(Dir::read);
-        offer_room(Dir::write);
-      }
+      if (was_full) offer_all();
     } else {
       decide();
     }
+  }
+
+  void offer_all() {
+    offer_room(Dir::read);
+    offer_room(Dir::write);
   }
 
   void offer_room(Dir d) {

@@ -263,5 +263,17 @@ TEST(Traffic, HundredsOfAgentsAreHardlyEverSentAgainInVain) {
   }
 }
 
+TEST(Traffic, ReadsThatAreNotAnsweredDoNotStopTheMemoryForEver) {
+  MemoryOptions o;
+  o.timing.backend = 20 * kPsPerUs;
+  o.controller.cores = 16;
+  Traffic t(o);
+  for (unsigned i = 0; i < 16; i++) t.add(agent(Kind::stream, i, 128));
+  t.run_until(kPsPerMs);
+  t.clear_stats();
+  t.run_until(2 * kPsPerMs);
+  EXPECT_GT(t.memory().stats().packets[0], 1000u);
+}
+
 }  // namespace
 }  // namespace drfq
