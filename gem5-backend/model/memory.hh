@@ -64,10 +64,10 @@ class Memory {
   }
 
   /// Offers a packet at time now. Throws std::length_error when its bytes are
-  /// 0 or too many: such a packet could be refused for ever.
+  /// 0 or too many, or go beyond the last address: such a packet could be refused for ever.
   Admission submit(const Packet &p, Ps now) {
-    if (p.bytes == 0 || p.bytes > max_packet_bytes_)
-      throw std::length_error("packet size out of range");
+    if (p.bytes == 0 || p.bytes > max_packet_bytes_ || p.address + (p.bytes - 1) < p.address)
+      throw std::length_error("packet size or address out of range");
     if (now > now_) advance(now);
     const Admission a = offer(p);
     if (observer_ != nullptr) observer_->arrived(now_, p, a);

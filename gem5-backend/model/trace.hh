@@ -94,6 +94,13 @@ class TraceReader {
     return v;
   }
 
+  /// Below the value that stands for no port and no core.
+  std::uint32_t number32(const char *what) {
+    const std::uint64_t v = number();
+    if (v >= Label::kNoCore) fail(std::string("the ") + what + " is too large");
+    return static_cast<std::uint32_t>(v);
+  }
+
   void packet(Packet *p) {
     *p = Packet();
     space();
@@ -103,13 +110,14 @@ class TraceReader {
     const std::uint64_t bytes = number();
     if (bytes == 0 || bytes > 65536) fail("a packet has 1 to 65536 bytes");
     p->bytes = static_cast<std::uint32_t>(bytes);
-    p->port = static_cast<std::uint32_t>(number());
+    if (p->address + (bytes - 1) < p->address) fail("the packet goes beyond the last address");
+    p->port = number32("port");
     space();
     const char label = *at_;
     if (label != '-' && label != 'c' && label != 's') fail("the label is -, c N or s N");
     at_++;
     if (label == '-') return;
-    const auto id = static_cast<std::uint32_t>(number());
+    const std::uint32_t id = number32("label");
     p->label = label == 'c' ? Label::of_core(id) : Label::of_substream(id);
   }
 

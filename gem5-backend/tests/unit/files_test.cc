@@ -142,7 +142,9 @@ TEST(Traces, AMalformedTraceIsRefused) {
        {"", "drfq-trace 2\n", "drfq-trace 1\nX 1\n", "drfq-trace 1\nP 1 R 0 64 0\n",
         "drfq-trace 1\nP 1 R 0 0 0 -\n", "drfq-trace 1\nP 1 Q 0 64 0 -\n",
         "drfq-trace 1\nW 2 0 0\nW 1 0 0\n", "drfq-trace 1\nW 1 0 0 0\n",
-        "drfq-trace 1\nP 1 R 0 64 0 c\n", "drfq-trace 1\nW 1  0 0\n"}) {
+        "drfq-trace 1\nP 1 R 0 64 0 c\n", "drfq-trace 1\nW 1  0 0\n",
+        "drfq-trace 1\nP 1 R 0 64 0 c 4294967296\n", "drfq-trace 1\nP 1 R 0 64 4294967296 -\n",
+        "drfq-trace 1\nP 1 R 0xffffffffffffffff 64 0 -\n"}) {
     std::stringstream s(bad);
     EXPECT_THROW(
         {

@@ -200,6 +200,11 @@ TEST(Memory, ImpossiblePacketsAreAnError) {
   EXPECT_THROW(m.submit(p, 0), std::length_error);
   p.bytes = m.max_packet_bytes() + 1;
   EXPECT_THROW(m.submit(p, 0), std::length_error);
+  p.bytes = 64;
+  p.address = ~std::uint64_t{0} - 62;
+  EXPECT_THROW(m.submit(p, 0), std::length_error) << "it wraps";
+  p.address--;
+  EXPECT_EQ(m.submit(p, 0), Admission::accepted);
   MemoryOptions bad;
   bad.timing.banks = 3;
   EXPECT_THROW(Memory{bad}, std::invalid_argument);
