@@ -131,7 +131,10 @@ class Replay {
     result_.arrivals++;
     result_.arrivals_same += same;
     if (!same) differs(l, "the core's verdict is " + std::string(name(got.admission)));
-    // The following lines of the log depend on the logged verdict.
+    // The following lines of the log depend on the logged verdict. Claims on queues are of the
+    // core's own attribution, so with shares the log cannot name another owner.
+    if (v[8] < 0 || v[8] >= static_cast<std::int64_t>(kPids)) l.fail("there is no such pid");
+    if (controller_.shares() && got.attribution.pid != v[8]) l.fail("the core has another owner");
     dir_ = a.dir;
     attribution_ = {static_cast<Pid>(v[8]), static_cast<VTime>(v[9]), true};
   }

@@ -113,6 +113,13 @@ TEST(Decisions, AMalformedLogIsRefused) {
         good + "{\"z\":1}\n", good + "{\"a\":[1,2\n",
         good + "{\"d\":[0,0,0,0,0,0,99999,0,0],\"rows\":[]}\n"})
     EXPECT_THROW(replay(bad), std::runtime_error) << bad.substr(0, 60);
+  ControllerOptions o;
+  o.admission = AdmissionRule::share;
+  const std::string shares = run(o, 3, 0);
+  for (const char *pid : {"-1", "5", "8192"})
+    EXPECT_THROW(replay(shares + "{\"a\":[0,0,64,1,0,0,0,0," + pid + ",0]}\n{\"q\":[0,1]}\n"),
+                 std::runtime_error)
+        << "another owner than the core's: " << pid;
 }
 
 }  // namespace
