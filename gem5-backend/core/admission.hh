@@ -63,6 +63,18 @@ inline Admission admit_share(const Queue &q, const Owners &owners, Dir d, unsign
   return used + bursts + kept > capacity ? Admission::reserved : Admission::accepted;
 }
 
+/// Whether the rule of shares refuses every packet of no fewer bursts whose owner has no lower a
+/// virtual time, and changes no claim. An owner that may claim less than the packet needs claims no
+/// more when it is refused, and gets nothing above 90 %.
+inline bool refuses_rest(const Queue &q, const Owners::Rest &rest, unsigned in_flight,
+                         unsigned bursts, VTime lowest) {
+  if (rest.part >= bursts) return false;
+  if (admit(q, in_flight, bursts, lowest) != Admission::accepted) return true;
+  const unsigned used = q.size() + in_flight;
+  return used != 0 && (used + bursts) * 8 > q.capacity() &&
+         used + bursts + rest.kept > q.capacity();
+}
+
 }  // namespace drfq
 
 #endif

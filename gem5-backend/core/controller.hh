@@ -107,12 +107,27 @@ class Controller {
                                      static_cast<std::uint16_t>(bursts)});
   }
 
-  /// Whether a direction refuses every packet of no fewer bursts and no lower a virtual time. False
-  /// also where that depends on the owner (admission by shares).
+  /// Whether a direction refuses every packet of no fewer bursts and no lower a virtual time. With
+  /// admission by shares, whether it also changes no claim, and only of owners that came in this
+  /// epoch() and have their virtual times of then.
   bool refuses_all(Dir d, unsigned in_flight, unsigned bursts, VTime lowest) const {
-    if (shares_) return false;
-    return decide({{}, d, 0, bursts, in_flight}, {0, lowest, true}) != Admission::accepted;
+    const Queue &q = queue(d);
+    const unsigned held = d == Dir::read ? in_flight : 0;
+    if (!lvtf_) return !has_room(q, held, bursts);
+    if (!shares_) return admit(q, held, bursts, lowest) != Admission::accepted;
+    return may_refuse_all(d, bursts) &&
+           refuses_rest(q, owners_.rest(lowest, d), held, bursts, lowest);
   }
+
+  /// Whether refuses_all() may be true. By shares of a few owners it never is.
+  bool may_refuse_all(Dir d, unsigned bursts) const {
+    return !shares_ || owners_.has_part_below(bursts, d);
+  }
+
+  /// A refused packet keeps its owner active (owners.hh) in the epoch that it comes in; 0 without
+  /// admission by shares.
+  std::uint64_t epoch() const { return shares_ ? owners_.epoch() : 0; }
+  bool shares() const { return shares_; }
 
   /// Direction of the next burst. drain: the host empties the write queue.
   Dir choose_direction(bool drain = false) const {

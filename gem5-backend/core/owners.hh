@@ -77,6 +77,31 @@ class Owners {
     return std::min(behind, u.unused());
   }
 
+  /// What holds for each active owner of no lower a virtual time.
+  struct Rest {
+    unsigned part = ~0u;  ///< it may claim no more; ~0: there is none
+    unsigned kept = 0;    ///< kept_from() it is no less
+  };
+  [[gnu::noinline]] Rest rest(VTime lowest, Dir d) const {
+    const auto first =
+        std::lower_bound(active_.begin(), active_.end(), lowest,
+                         [](const Owner &o, VTime vtime) { return o.vtime < vtime; });
+    if (first == active_.end()) return {};
+    const unsigned part = first->use[index(d)].part;
+    const unsigned end = std::min(first->rank, sums_[index(d)].capacity);
+    const unsigned unused = through(end - 1, d).unused;
+    // Of those before the end, it does not keep its own entries from itself.
+    return {part, unused > part ? unused - part : 0};
+  }
+
+  /// Whether an active owner may claim fewer entries.
+  bool has_part_below(unsigned entries, Dir d) const {
+    return std::uint64_t{entries} * active_.size() > sums_[index(d)].capacity;
+  }
+
+  /// How many epochs have passed.
+  std::uint64_t epoch() const { return bursts_ / kEpoch; }
+
   /// Entries of its claim that an owner does not hold.
   unsigned unused(Pid pid, Dir d) const {
     const std::size_t at = place_[pid];

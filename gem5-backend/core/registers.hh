@@ -65,14 +65,15 @@ class RegisterFile {
       if (i == 0) return Access::read_only;
       vtime_pid_[i] = value;
       known_pid_[i] = true;
-      writes_++;
+      vtime_writes_++;
     } else if (slot(offset, mmio::kVtimeCore, cores_, &i)) {
       vtime_core_[i] = value;
       known_core_[i] = true;
-      writes_++;
+      vtime_writes_++;
     } else if (slot(offset, mmio::kPidCore, cores_, &i)) {
       if (value >= kPids) return Access::bad_value;
       pid_core_[i] = static_cast<Pid>(value);
+      pid_writes_++;
     } else {
       return peek(offset, &old) == Access::ok ? Access::read_only : Access::bad_address;
     }
@@ -90,7 +91,9 @@ class RegisterFile {
   bool knows_core(std::uint32_t core) const { return known_core_[core] != 0; }
   Pid pid_core(std::uint32_t core) const { return pid_core_[core]; }
   /// How often a virtual time was written.
-  std::uint64_t vtime_writes() const { return writes_; }
+  std::uint64_t vtime_writes() const { return vtime_writes_; }
+  /// How often a core's pid was written.
+  std::uint64_t pid_writes() const { return pid_writes_; }
 
  private:
   static bool slot(std::uint64_t offset, std::uint64_t base, std::size_t n, std::size_t *i) {
@@ -126,7 +129,7 @@ class RegisterFile {
   std::vector<std::uint8_t> known_pid_;
   std::vector<std::uint8_t> known_core_;
   std::vector<Pid> pid_core_;
-  std::uint64_t writes_ = 0;
+  std::uint64_t vtime_writes_ = 0, pid_writes_ = 0;
 };
 
 }  // namespace drfq

@@ -59,6 +59,8 @@ class Agent {
   }
 
   const Packet &pending() const { return pending_; }
+  /// Of the packets that it makes from now on.
+  const Label &label() const { return options_.label; }
 
   /// Records whether the pending packet, offered at a time, was accepted.
   void offered(bool accepted, Ps at) {

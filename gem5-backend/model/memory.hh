@@ -78,6 +78,9 @@ class Memory {
     return a;
   }
 
+  /// Stands for a submit() of a packet that refuses_all() tells of: room() is called again.
+  void await_room(Dir d) { refused_[index(d)] = true; }
+
   /// The caller drops the refused packet of a port; the single port is free again.
   void drop(std::uint32_t port) {
     if (holder_ == port) holder_ = kNoPort;
@@ -174,6 +177,8 @@ class Memory {
     // With one port, the refused packet that holds the crossbar may be of either direction.
     refused_[0] = refused_[0] && ports_ == Ports::multi && d != Dir::read;
     refused_[1] = refused_[1] && ports_ == Ports::multi && d != Dir::write;
+    // So refuses_all() counts no buffer that is free.
+    land();
     if (listener_ != nullptr) listener_->room(d, now_);
   }
 

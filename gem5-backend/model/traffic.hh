@@ -7,6 +7,7 @@
 #define DRFQ_TRAFFIC_HH
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "agent.hh"
@@ -18,7 +19,10 @@ class Traffic final : private Listener {
  public:
   using Counters = Agent::Counters;
 
-  explicit Traffic(const MemoryOptions &o) : memory_(o), ports_(o.ports) { memory_.listen(this); }
+  explicit Traffic(const MemoryOptions &o)
+      : memory_(o), ports_(o.ports), shares_(memory_.controller().shares()) {
+    memory_.listen(this);
+  }
   Traffic(const Traffic &) = delete;
   Traffic &operator=(const Traffic &) = delete;
 
@@ -33,6 +37,8 @@ class Traffic final : private Listener {
     agents_.emplace_back(o, static_cast<std::uint32_t>(agents_.size()));
     first_.add();
     for (Refused &r : refused_) r.waiters.reserve(2 * agents_.size());
+    vtimes_.reserve(2 * agents_.size());
+    looked_at_ = kNever;
     schedule(agents_.size() - 1);
     return agents_.size() - 1;
   }
@@ -40,6 +46,7 @@ class Traffic final : private Listener {
   /// Gives an agent other options from now on.
   void replace(std::size_t i, const AgentOptions &o) {
     agents_[i].replace(o, now());
+    looked_at_ = kNever;
     schedule(i);
   }
 
@@ -87,12 +94,20 @@ class Traffic final : private Listener {
   };
   static constexpr Waiter kNone = {0, ~0u, ~VTime{0}};
 
+  /// What a refusal depends on besides the queues. What is known of a packet holds until then.
+  struct State {
+    std::uint64_t writes = 0;  ///< of the registers that matter
+    std::uint64_t epoch = 0;   ///< Controller::epoch()
+
+    bool operator==(const State &o) const { return writes == o.writes && epoch == o.epoch; }
+  };
+
   /// Those of one direction, oldest first.
   struct Refused {
     std::vector<Waiter> waiters;
-    std::size_t first = 0;           ///< those before it are gone
-    Waiter least = kNone;            ///< the fewest bursts and the lowest virtual time
-    std::uint64_t vtime_writes = 0;  ///< of the registers, when the first came
+    std::size_t first = 0;  ///< those before it are gone
+    Waiter least = kNone;   ///< the fewest bursts and the lowest virtual time
+    State since;            ///< when the first came
   };
 
   void schedule(std::size_t i) {
@@ -116,7 +131,40 @@ class Traffic final : private Listener {
   /// Behind a single port, packets of both directions wait for each other.
   Refused &refused_by(Dir d) { return refused_[ports_ == Ports::single ? 0 : index(d)]; }
 
-  std::uint64_t vtime_writes() const { return memory_.controller().registers().vtime_writes(); }
+  /// The writes of the registers that give a packet its virtual time, and by shares its owner.
+  std::uint64_t writes() const {
+    const RegisterFile &regs = memory_.controller().registers();
+    return regs.vtime_writes() + (shares_ ? regs.pid_writes() : 0);
+  }
+
+  State state() const { return {writes(), memory_.controller().epoch()}; }
+
+  /// Whether a refusal changes nothing that a later decision depends on. A packet whose virtual
+  /// time no register gives has that of the packets that came lately, refused ones included. By
+  /// shares, packets of one owner with two virtual times change its rank in turn.
+  bool steady(const State &now) {
+    if (looked_at_ != now.writes) {
+      looked_at_ = now.writes;
+      steady_ = look();
+    }
+    return steady_;
+  }
+
+  bool look() {
+    vtimes_.clear();
+    for (const Agent &a : agents_)
+      for (const Label &label : {a.label(), a.pending().label}) {
+        const Attribution by = attribute(memory_.controller().registers(), label, 0);
+        if (!by.known && (label.core != Label::kNoCore || label.substream != 0)) return false;
+        vtimes_.emplace_back(by.pid, by.vtime);
+      }
+    if (!shares_) return true;
+    std::sort(vtimes_.begin(), vtimes_.end());
+    for (std::size_t i = 1; i < vtimes_.size(); i++)
+      if (vtimes_[i].first == vtimes_[i - 1].first && vtimes_[i].second != vtimes_[i - 1].second)
+        return false;
+    return true;
+  }
 
   Waiter waiter(std::size_t i) const {
     const Packet &p = agents_[i].pending();
@@ -125,7 +173,7 @@ class Traffic final : private Listener {
 
   void keep(Refused *r, const Waiter &w) {
     if (r->first == r->waiters.size()) {
-      *r = {std::move(r->waiters), 0, kNone, vtime_writes()};
+      *r = {std::move(r->waiters), 0, kNone, state()};
       r->waiters.clear();
     } else if (r->waiters.size() == r->waiters.capacity()) {
       r->waiters.erase(r->waiters.begin(), r->waiters.begin() + static_cast<long>(r->first));
@@ -141,50 +189,70 @@ class Traffic final : private Listener {
   }
 
   void room(Dir d, Ps at) override {
-    retry(d, at);
+    const State now = state();
+    const bool silent = steady(now);
+    const Known known = {ports_ == Ports::multi && (silent || !shares_), silent, now};
+    retry(d, known, at);
     // A burst that left may have been the head, by which the other queue's reserve goes.
-    if (ports_ == Ports::multi && !hopeless(other(d), refused_by(other(d)))) retry(other(d), at);
+    Refused &others = refused_by(other(d));
+    if (ports_ == Ports::multi && !hopeless(other(d), others, known)) retry(other(d), known, at);
   }
 
+  /// What may be told without sending a packet.
+  struct Known {
+    bool of_others;  ///< which refused packets cannot be accepted
+    bool silent;     ///< and such a packet need not be sent; see steady()
+    State now;
+  };
+
   /// Whether none of these can be accepted.
-  bool hopeless(Dir d, const Refused &r) const {
-    return ports_ == Ports::multi && r.vtime_writes == vtime_writes() &&
+  bool hopeless(Dir d, const Refused &r, const Known &known) const {
+    return known.of_others && r.since == known.now &&
            memory_.refuses_all(d, r.least.bursts, r.least.vtime);
   }
 
-  /// Sends refused packets again. With hundreds of agents nearly all are refused again, so a packet
-  /// is not sent if one was refused and this one cannot be accepted either.
-  void retry(Dir d, Ps at) {
+  /// Sends refused packets again, if one can be accepted: most cannot, and with hundreds of agents
+  /// nearly all.
+  void retry(Dir d, const Known &all, Ps at) {
     Refused &r = refused_by(d);
+    if (r.first == r.waiters.size()) return;
+    const bool known = all.of_others && r.since == all.now &&
+                       memory_.controller().may_refuse_all(d, r.least.bursts);
+    const bool silent = known && all.silent;
+    if (silent && memory_.refuses_all(d, r.least.bursts, r.least.vtime))
+      return memory_.await_room(d);
     const Waiter before = r.least;
-    const bool known = ports_ == Ports::multi && r.vtime_writes == vtime_writes();
     const auto begin = r.waiters.begin() + static_cast<long>(r.first), end = r.waiters.end();
-    auto kept = begin;        // the end of those that are refused again
-    Waiter least = kNone;     // of those
-    Waiter hopeless = kNone;  // one that cannot be accepted now
-    for (auto w = begin; w != end; ++w) {
-      if (kept == begin || !known || !cannot(d, *w, &hopeless)) {
+    auto kept = begin, w = begin;  // kept: the end of those that are refused again
+    Waiter least = kNone;          // of those
+    Waiter hopeless = kNone;       // one that cannot be accepted now
+    bool looked = silent;          // whether it is known that not all are refused
+    bool none = false;             // none of the rest can be accepted
+    for (; w != end && !none; ++w) {
+      if (!known || (kept == begin && !silent) || !cannot(d, *w, &hopeless)) {
         if (send(w->agent, at)) {
           schedule(w->agent);
           hopeless = kNone;
+          looked = false;
           continue;
         }
         *w = waiter(w->agent);
-        if (known && memory_.refuses_all(d, before.bursts, before.vtime)) {
-          least.lower_to(before);
-          r.first =
-              static_cast<std::size_t>(std::move_backward(begin, kept, w) - r.waiters.begin());
-          kept = end;
-          break;
-        }
       }
+      if (known && !looked) none = memory_.refuses_all(d, before.bursts, before.vtime);
+      looked = true;
       least.lower_to(*w);
       if (kept != w) *kept = *w;
       ++kept;
     }
+    if (none) {
+      least.lower_to(before);
+      r.first = static_cast<std::size_t>(std::move_backward(begin, kept, w) - r.waiters.begin());
+      kept = end;
+    }
     r.waiters.erase(kept, end);
+    if (silent && r.first != r.waiters.size()) memory_.await_room(d);
     r.least = least;
-    r.vtime_writes = vtime_writes();
+    r.since = all.now;
   }
 
   /// Whether a waiter's packet would be refused. hopeless: the last of which this is known since a
@@ -198,10 +266,15 @@ class Traffic final : private Listener {
 
   Memory memory_;
   const Ports ports_;
+  const bool shares_;  // admission by shares
   std::vector<Agent> agents_;
   FirstAgent first_;
   std::uint64_t turns_ = 0;
   Refused refused_[2];
+  // See steady().
+  std::vector<std::pair<Pid, VTime>> vtimes_;  // by owner
+  std::uint64_t looked_at_ = kNever;           // writes() then
+  bool steady_ = false;
 };
 
 }  // namespace drfq

@@ -463,11 +463,63 @@ TEST(RefusesAll, RefusesEachPacketAsArriveDoes) {
   EXPECT_GT(refusals, 1000u);
 }
 
-TEST(RefusesAll, CannotTellWithAdmissionByShares) {
+TEST(RefusesAll, TellsBySharesOfActiveOwnersOnly) {
   ControllerOptions o;
   o.admission = AdmissionRule::share;
-  o.read_entries = 1;
-  EXPECT_FALSE(Controller(o).refuses_all(Dir::read, 0, 2, 1));
+  o.read_entries = 4;
+  o.cores = 5;
+  Controller c(o);
+  for (std::uint32_t i = 0; i < o.cores; i++) {
+    c.registers().write(mmio::kPidCore + 8 * i, 2 + i);
+    c.registers().write(mmio::kVtimeCore + 8 * i, 1 + i);
+  }
+  EXPECT_FALSE(c.refuses_all(Dir::read, 0, 5, 1)) << "no owner came";
+  Verdict v;
+  for (std::uint32_t i = 0; i < o.cores; i++) {
+    v = c.arrive({Label::of_core(i), Dir::read, 64, 1, 0});
+    if (i == 0)
+      for (unsigned n = 0; n < 4; n++) c.enqueue(Dir::read, v.attribution, 0, 0, 0, 0);
+  }
+  EXPECT_EQ(v.admission, Admission::full);
+  EXPECT_TRUE(c.refuses_all(Dir::read, 0, 1, 5)) << "a fifth of four entries";
+  EXPECT_FALSE(c.refuses_all(Dir::read, 0, 1, 4)) << "a refusal may double its claim";
+  c.serve({true, false, Dir::read, 0});
+  EXPECT_TRUE(c.refuses_all(Dir::read, 0, 1, 5)) << "the first claims the room that it left";
+  for (unsigned n = 0; n < 3; n++) c.serve({true, false, Dir::read, 0});
+  EXPECT_FALSE(c.refuses_all(Dir::read, 0, 1, 5)) << "an empty queue refuses nothing";
+}
+
+TEST(RefusesAll, RefusesEachPacketOfAnActiveOwnerAsArriveDoesByShares) {
+  std::mt19937 random(1);
+  ControllerOptions o;
+  o.admission = AdmissionRule::share;
+  o.read_entries = 20;
+  o.cores = 40;
+  Controller c(o);
+  const auto came = [&](std::uint32_t core, unsigned bursts, unsigned in_flight) {
+    const Verdict v = c.arrive({Label::of_core(core), Dir::read, 64, bursts, in_flight});
+    if (v.admission == Admission::accepted)
+      for (unsigned i = 0; i < bursts; i++) c.enqueue(Dir::read, v.attribution, 0, 0, 0, 0);
+    return v.admission;
+  };
+  for (std::uint32_t i = 0; i < o.cores; i++) {
+    c.registers().write(mmio::kPidCore + 8 * i, 2 + i);
+    c.registers().write(mmio::kVtimeCore + 8 * i, 1 + i / 4);
+    came(i, 1, 0);
+  }
+  unsigned refusals = 0;
+  for (unsigned step = 0; step < 40000; step++) {
+    const auto core = static_cast<std::uint32_t>(random() % o.cores);
+    const unsigned bursts = 1 + random() % 3, in_flight = random() % 3;
+    const bool all = c.refuses_all(Dir::read, in_flight, bursts, 1 + core / 4);
+    const Admission a = came(core, bursts + static_cast<unsigned>(random() % 2), in_flight);
+    if (all) {
+      refusals++;
+      ASSERT_NE(a, Admission::accepted) << step;
+    }
+    if (random() % 3 == 0 && !c.queue(Dir::read).empty()) c.serve({true, false, Dir::read, 0});
+  }
+  EXPECT_GT(refusals, 1000u);
 }
 
 }  // namespace
