@@ -104,22 +104,18 @@ class Memory {
   }
 
   /// When something happens next; kNever when idle.
-  Ps next_event() const {
-    // Landing data is an event only while a refused read waits for the buffer.
-    const Ps landing = refused_[index(Dir::read)] ? data_.front_time() : kNever;
-    return std::min(std::min(landing, replies_.front_time()),
-                    std::min(acks_.front_time(), decide_at_));
-  }
+  Ps next_event() const { return std::min(next_answer(), decide_at_); }
 
-  /// Runs the next event, which is at a time, alone.
-  void run_next(Ps at) {
+  /// Runs the next event, which is at a time. Where that is a decision, runs those that follow it
+  /// up to and including time to, until another event or a call of the listener.
+  void run_next(Ps at, Ps to) {
     now_ = std::max(now_, at);
-    step();
+    step(to);
   }
 
   /// Runs everything up to and including time to.
   void advance(Ps to) {
-    for (Ps t = next_event(); t <= to && t != kNever; t = next_event()) run_next(t);
+    for (Ps t = next_event(); t <= to && t != kNever; t = next_event()) run_next(t, to);
     if (to > now_) now_ = to;
   }
 
@@ -144,7 +140,14 @@ class Memory {
     return t;
   }
 
-  void step() {
+  /// The next event that is no decision.
+  Ps next_answer() const {
+    // Landing data is an event only while a refused read waits for the buffer.
+    const Ps landing = refused_[index(Dir::read)] ? data_.front_time() : kNever;
+    return std::min(landing, std::min(replies_.front_time(), acks_.front_time()));
+  }
+
+  void step(Ps to) {
     if (refused_[index(Dir::read)] && data_.front_time() <= now_) {
       data_.pop();
       offer_room(Dir::read);
@@ -163,7 +166,9 @@ class Memory {
       if (listener_ != nullptr) listener_->completed(done);
       if (was_full) offer_all();
     } else {
-      decide();
+      called_ = false;
+      for (decide(); !called_ && decide_at_ <= to && decide_at_ < next_answer(); decide())
+        now_ = std::max(now_, decide_at_);
     }
   }
 
@@ -179,6 +184,7 @@ class Memory {
     refused_[1] = refused_[1] && ports_ == Ports::multi && d != Dir::write;
     // So refuses_all() counts no buffer that is free.
     land();
+    called_ = true;
     if (listener_ != nullptr) listener_->room(d, now_);
   }
 
@@ -344,6 +350,7 @@ class Memory {
   Ps now_ = 0;
   Ps decide_at_ = kNever;  ///< the decision that is scheduled
   bool drain_ = false;
+  bool called_ = false;  ///< the listener, since the last event began
   bool refused_[2] = {false, false};
   std::uint32_t holder_ = kNoPort;         ///< port that holds the crossbar
   Ring<std::uint16_t, Queue::kMax> data_;  ///< read bursts on their way

@@ -31,7 +31,13 @@ class Ring {
   T pop() {
     assert(!empty());
     const T value = items_[head_++ % N].value;
-    front_ = empty() ? kNever : items_[head_ % N].at;
+    if (empty()) {
+      // A short line stays in the first items, which the processor's cache holds.
+      head_ = tail_ = 0;
+      front_ = kNever;
+    } else {
+      front_ = items_[head_ % N].at;
+    }
     return value;
   }
 

@@ -71,7 +71,7 @@ class Traffic final : private Listener {
       const Ps at = first_.next(), memory_at = memory_.next_event();
       if (memory_at <= at) {
         if (memory_at > to || memory_at == kNever) break;
-        memory_.run_next(memory_at);
+        memory_.run_next(memory_at, std::min(to, at));
       } else {
         if (at > to) break;
         issue(first_.first(), at);
