@@ -60,7 +60,7 @@ std::string table(const Experiment &e, const Results &r) {
   }
   for (const Expectation &x : e.expectations) {
     const Judgement j = judge(e, r, x);
-    out += j.missed ? "\nMISS: " : "\nheld: ";
+    out += j.missed || j.rows == 0 ? "\nMISS: " : "\nheld: ";
     out += x.column.show();
     if (x.has_least) out += " at least " + number(x.least);
     if (x.has_most) out += " at most " + number(x.most);

@@ -268,7 +268,7 @@ void load_report(const toml::Document &doc, Experiment *e) {
   }
 }
 
-/// Relative columns need a reference that a combination has.
+/// Relative columns need a reference of every combination.
 void check_reference(const toml::Document &doc, const Experiment &e) {
   for (const Column &c : all_columns(e))
     if (c.relative && e.reference.empty())
@@ -279,6 +279,14 @@ void check_reference(const toml::Document &doc, const Experiment &e) {
       found = found || std::find(p.settings.begin(), p.settings.end(), r) != p.settings.end();
     if (!found)
       throw toml::Error(doc.file, 1, "reference: no combination has " + r.first + " = " + r.second);
+  }
+  for (std::size_t i = 0; i < e.points.size() && !e.reference.empty(); i++) {
+    const auto wanted = reference_settings(e, i);
+    const auto matches = [&wanted](const Point &p) { return p.settings == wanted; };
+    if (std::any_of(e.points.begin(), e.points.end(), matches)) continue;
+    std::string all;
+    for (const auto &s : wanted) all += (all.empty() ? "" : ", ") + s.first + " = " + s.second;
+    throw toml::Error(doc.file, 1, "reference: no combination has " + all);
   }
 }
 
@@ -320,6 +328,15 @@ std::vector<Column> all_columns(const Experiment &e) {
   all.push_back(e.plot);
   for (const Expectation &x : e.expectations) all.push_back(x.column);
   return all;
+}
+
+std::vector<std::pair<std::string, std::string>> reference_settings(const Experiment &e,
+                                                                    std::size_t point) {
+  auto settings = e.points[point].settings;
+  for (auto &s : settings)
+    for (const auto &r : e.reference)
+      if (s.first == r.first) s.second = r.second;
+  return settings;
 }
 
 Experiment load_experiment(const std::string &file, const std::string &text) {

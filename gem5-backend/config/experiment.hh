@@ -49,6 +49,10 @@ struct Experiment {
 /// Columns of the table, the plot and the expectations.
 std::vector<Column> all_columns(const Experiment &e);
 
+/// The settings of a point's reference: the point's own but for the reference keys.
+std::vector<std::pair<std::string, std::string>> reference_settings(const Experiment &e,
+                                                                    std::size_t point);
+
 /// Reads text; file is for messages. Throws toml::Error.
 Experiment load_experiment(const std::string &file, const std::string &text);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 namespace drfq {
 namespace {
@@ -27,15 +28,11 @@ double figure(const Figures &f, const std::string &name) {
   return it == f.end() ? std::nan("") : it->second;
 }
 
-/// The point that differs from this one in the reference keys alone.
 std::size_t reference_of(const Experiment &e, std::size_t point) {
-  auto wanted = e.points[point].settings;
-  for (auto &s : wanted)
-    for (const auto &r : e.reference)
-      if (s.first == r.first) s.second = r.second;
+  const auto wanted = reference_settings(e, point);
   for (std::size_t i = 0; i < e.points.size(); i++)
     if (e.points[i].settings == wanted) return i;
-  return point;
+  throw std::logic_error("load_experiment() checks that there is a reference");
 }
 
 bool concerns(const Expectation &x, const Point &p) {

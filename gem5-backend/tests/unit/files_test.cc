@@ -84,6 +84,11 @@ TEST(Experiments, SweepsCombineAndReferencesDivide) {
   EXPECT_TRUE(held(e, r));
   EXPECT_NE(table(e, r).find("| 8 | frfcfs |"), std::string::npos);
   EXPECT_NE(svg(e, r).find("</svg>"), std::string::npos);
+  EXPECT_EQ(table(e, r).find("MISS"), std::string::npos);
+  Experiment none = e;
+  none.expectations[0].when_key = "memory.policy";
+  none.expectations[0].when_value = "typo";
+  EXPECT_NE(table(none, r).find("MISS"), std::string::npos) << "no row is concerned";
 }
 
 TEST(Experiments, MistakesAreFoundBeforeTheRun) {
