@@ -23,10 +23,10 @@ LoopOptions load_loop(const toml::Document &doc) {
   static constexpr const char *names[] = {"memory", "delta", "dovetail", "memoryless"};
   l.charging =
       static_cast<Charging>(r.choice("charging", names, static_cast<std::size_t>(l.charging)));
-  l.update_ns = r.positive("update_us", l.update_ns / 1e3, 1e6) * 1e3;
+  l.update_ns = r.positive("update_us", l.update_ns / 1e3, 1e6, 1e-3) * 1e3;
   l.shift = static_cast<unsigned>(r.whole("shift", l.shift, 0, 40));
-  l.cpus = r.positive("cpus", l.cpus, 4096);
-  l.bytes_per_ns = r.positive("bytes_per_ns", l.bytes_per_ns, 1e4);
+  l.cpus = r.positive("cpus", l.cpus, 4096, 1);
+  l.bytes_per_ns = r.positive("bytes_per_ns", l.bytes_per_ns, 1e4, 1e-6);
   l.delta_ns = r.positive("delta_ms", l.delta_ns / 1e6, 1e6) * 1e6;
   l.cap_ns = r.positive("cap_ms", l.cap_ns / 1e6, 1e6) * 1e6;
   l.wake_ns = r.positive("wake_ms", l.wake_ns / 1e6, 1e6) * 1e6;
@@ -54,11 +54,11 @@ AgentSpec load_agent(const toml::Document &doc, const toml::Table &table, std::s
   o.arrays = static_cast<unsigned>(r.whole("arrays", o.arrays, 1, 64));
   o.write_percent = static_cast<unsigned>(r.whole("write_percent", 0, 0, 100));
   o.block_bytes = r.whole("block_kib", o.block_bytes >> 10, 1, 1u << 20) << 10;
-  o.bytes_per_s = r.whole("bytes_per_s", 0, 0, 1000000000000ull);
+  o.bytes_per_s = r.whole("bytes_per_s", 0, 0, wire::kDemandBytesPerSMax);
   if (r.has("gap_ns")) o.gap = static_cast<Ps>(r.positive("gap_ns", 1, 1e9) * 1e3);
   if (r.has("pause_us")) o.pause = static_cast<Ps>(r.positive("pause_us", 1, 1e6) * 1e6);
   if (r.has("start_us")) o.start = static_cast<Ps>(r.positive("start_us", 1, 1e9) * 1e6);
-  o.period = static_cast<Ps>(r.positive("period_ms", 10, 1e6) * 1e9);
+  o.period = static_cast<Ps>(r.positive("period_ms", 10, 1e6, 1e-6) * 1e9);
   o.enabled = r.flag("enabled", true);
   a.weight = r.positive("weight", 1, kWeightMost);
   a.vtime = r.whole("vtime", 1, 0, ~0ull >> 1);
@@ -100,7 +100,7 @@ Scenario load_scenario(const toml::Document &doc) {
   Reader r(doc.file, doc.find("run"));
   s.warmup_ns = r.positive("warmup_ms", s.warmup_ns / 1e6, 1e6) * 1e6;
   s.duration_ns = r.positive("duration_ms", s.duration_ns / 1e6, 1e6) * 1e6;
-  s.window_ns = r.positive("window_ms", s.window_ns / 1e6, 1e6) * 1e6;
+  s.window_ns = r.positive("window_ms", s.window_ns / 1e6, 1e6, 1e-6) * 1e6;
   if (r.has("daemon_us")) s.daemon_ns = r.positive("daemon_us", 1, 1e6) * 1e3;
   s.daemon_percent = static_cast<unsigned>(r.whole("daemon_percent", 0, 0, 100));
   r.array("seeds");
@@ -111,6 +111,10 @@ Scenario load_scenario(const toml::Document &doc) {
     for (const AgentSpec &other : s.agents)
       if (other.traffic.name == a.traffic.name || other.pid == a.pid)
         throw toml::Error(doc.file, t.line, "two agents have the same name or pid");
+    // A core has one pid, so the second agent's bytes would be the first one's or the reverse.
+    for (const AgentSpec &other : s.agents)
+      if (!a.is_device() && !other.is_device() && other.traffic.label.core == a.traffic.label.core)
+        throw toml::Error(doc.file, t.line, "two agents have the same core");
     if (!a.is_device() && a.traffic.label.core >= s.memory.controller.cores)
       throw toml::Error(doc.file, t.line, "the agent's core is not below [memory] cores");
     s.agents.push_back(a);

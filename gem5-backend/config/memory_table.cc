@@ -94,10 +94,13 @@ MemoryOptions load_memory(const toml::Document &doc) {
   c.prepare = r.flag("prepare", c.prepare);
   c.fill = r.flag("fill", c.fill);
   c.aging = r.whole("aging_ns", c.aging / kPsPerNs, 0, 1000000000) * kPsPerNs;
-  c.drain.high_percent = static_cast<unsigned>(r.whole("drain_high_percent", 85, 1, 99));
-  c.drain.low_percent = static_cast<unsigned>(r.whole("drain_low_percent", 50, 0, 99));
-  c.drain.min_writes = static_cast<unsigned>(r.whole("drain_min_writes", 16, 1, 256));
-  c.drain.min_reads = static_cast<unsigned>(r.whole("drain_min_reads", 16, 1, 256));
+  c.drain.high_percent =
+      static_cast<unsigned>(r.whole("drain_high_percent", c.drain.high_percent, 1, 99));
+  c.drain.low_percent =
+      static_cast<unsigned>(r.whole("drain_low_percent", c.drain.low_percent, 0, 99));
+  c.drain.min_writes =
+      static_cast<unsigned>(r.whole("drain_min_writes", c.drain.min_writes, 1, 256));
+  c.drain.min_reads = static_cast<unsigned>(r.whole("drain_min_reads", c.drain.min_reads, 1, 256));
   r.done();
   const std::string wrong = check(m.timing);
   if (!wrong.empty()) r.fail(table != nullptr ? table->line : 0, "[memory]: " + wrong);

@@ -5,6 +5,7 @@
 #define DRFQ_READER_HH
 
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -46,15 +47,15 @@ class Reader {
     return static_cast<std::uint64_t>(v->integer);
   }
 
-  /// A number above 0 and at most most.
-  double positive(const std::string &key, double otherwise, double most) {
+  /// A number above 0, at least least and at most most.
+  double positive(const std::string &key, double otherwise, double most, double least = 0) {
     const toml::Value *v = find(key);
     if (v == nullptr) return otherwise;
     const bool number =
         v->type == toml::Value::Type::integer || v->type == toml::Value::Type::decimal;
-    if (!number || !(v->decimal > 0) || v->decimal > most)
-      fail(v->line, "'" + key + "' must be a number above 0, at most " +
-                        std::to_string(static_cast<long long>(most)));
+    if (!number || !(v->decimal > 0) || v->decimal < least || v->decimal > most)
+      fail(v->line, "'" + key + "' must be a number above 0, at least " + show(least) +
+                        " and at most " + show(most));
     return v->decimal;
   }
 
@@ -100,6 +101,12 @@ class Reader {
   }
 
  private:
+  static std::string show(double limit) {
+    std::ostringstream out;
+    out << limit;
+    return out.str();
+  }
+
   std::string file_;
   const toml::Table *table_;
   std::set<std::string> asked_;

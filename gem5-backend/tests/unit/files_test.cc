@@ -109,6 +109,10 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
       {"[run]", "[rum]"},
       {"\"frfcfs\"\n", "\"fcfs\"\n"},
       {"[[expect]]", "[expect]"},
+      {"name = \"b\"", "name = \"b\"\ncore = 0"},
+      {"name = \"a\"", "name = \"a\"\nkind = \"phase\"\nperiod_ms = 1e-10"},
+      {"duration_ms = 1", "duration_ms = 1\nwindow_ms = 1e-300"},
+      {"[1, 8]\n[[sweep]]\n", "[1, 8]\n"},
   };
   for (const auto &c : cases) {
     std::string text = kGood;
@@ -118,6 +122,7 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
   EXPECT_NE(error_of("[report]\ncolumns = [\"x\"]\n"), "") << "no agent";
   EXPECT_NE(error_of(kGood + "[memory]\nbanks = 3\n"), "");
   EXPECT_NE(error_of(kGood + "[memory]\ncores = 1\n"), "");
+  EXPECT_NE(error_of(kGood + "[loop]\nupdate_us = 1e-300\n"), "");
 }
 
 TEST(Traces, WhatIsWrittenIsRead) {
