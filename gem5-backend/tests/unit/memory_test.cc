@@ -57,10 +57,10 @@ TEST_P(RandomTraffic, NothingIsLostOrMadeUp) {
     m.listen(&sink);
     m.observe(&sink);
     for (unsigned i = 0; i < 4; i++)
-      m.controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
-    std::uint64_t accepted = 0, bytes[5] = {}, cleared[5] = {};
+      m.controller().registers().write(mmio::kPidCore + 8 * i, i + 2);
+    std::uint64_t accepted = 0, bytes[6] = {}, cleared[6] = {};
     for (int i = 0; i < 20000; i++) {
-      const unsigned core = rng() % 5;  // core 4 does not exist: pid 0
+      const unsigned core = rng() % 5;  // core 4 does not exist: pid 1
       Packet p;
       p.address = (rng() % 4096) * 32;
       p.bytes = rng() % 8 == 0 ? 1 + rng() % 256 : 64;
@@ -68,7 +68,7 @@ TEST_P(RandomTraffic, NothingIsLostOrMadeUp) {
       p.label = Label::of_core(core);
       p.port = core;
       p.cookie = static_cast<std::uint64_t>(i);
-      const unsigned pid = core < 4 ? core + 1 : kSharedPid;
+      const unsigned pid = core < 4 ? core + 2 : kSharedPid;
       if (m.submit(p, m.now() + rng() % 40000) == Admission::accepted) {
         accepted++;
         bytes[pid] += p.bytes;
@@ -77,7 +77,7 @@ TEST_P(RandomTraffic, NothingIsLostOrMadeUp) {
         m.controller().registers().write(mmio::kVtimeCore + 8 * (rng() % 4), rng() % 6);
       if (rng() % 50 == 0) {
         std::uint64_t v = 0;
-        const unsigned read_pid = rng() % 5;
+        const unsigned read_pid = rng() % 6;
         m.controller().registers().read(mmio::kTraffic + 8 * read_pid, &v);
         cleared[read_pid] += v;
       }
@@ -87,7 +87,7 @@ TEST_P(RandomTraffic, NothingIsLostOrMadeUp) {
     EXPECT_EQ(sink.done_.size(), accepted);
     EXPECT_EQ(m.next_event(), kNever) << "something is left behind";
     const Stats &s = m.stats();
-    for (unsigned pid = 0; pid < 5; pid++) {
+    for (unsigned pid = 0; pid < 6; pid++) {
       EXPECT_EQ(s.bytes[0][pid] + s.bytes[1][pid], bytes[pid]);
       EXPECT_EQ(cleared[pid] + m.controller().registers().traffic(pid), bytes[pid])
           << "clear-on-read is not exact";
@@ -115,7 +115,7 @@ TEST(Memory, AMissNeverGoesBeforeALowerVirtualTime) {
   m.listen(&sink);
   m.observe(&sink);
   for (unsigned i = 0; i < 4; i++) {
-    m.controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
+    m.controller().registers().write(mmio::kPidCore + 8 * i, i + 2);
     m.controller().registers().write(mmio::kVtimeCore + 8 * i, 10 + i);
   }
   std::mt19937 rng(3);
