@@ -138,7 +138,7 @@ TEST(Address, EveryBurstHasItsOwnPlace) {
 /// Property: whatever is issued, the data bus carries one burst at a time.
 class BusTest : public ::testing::TestWithParam<const char *> {};
 
-TEST_P(BusTest, NeverCarriesTwoBursts) {
+TEST_P(BusTest, NeverCarriesTwoBurstsAndRestsBetweenRanks) {
   Timing t;
   ASSERT_TRUE(timing_by_name(GetParam(), &t));
   t.ranks = 2;
@@ -146,6 +146,7 @@ TEST_P(BusTest, NeverCarriesTwoBursts) {
   std::mt19937 rng(7);
   Dram dram(t);
   Ps now = 0, bus_free = 0, last_end = 0;
+  unsigned last_rank = 0;
   for (int i = 0; i < 200000; i++) {
     now += rng() % (2 * t.burst);
     dram.refresh(now);
@@ -155,7 +156,10 @@ TEST_P(BusTest, NeverCarriesTwoBursts) {
     const auto b = dram.issue(e, d, bus_free);
     bus_free = b.column + t.burst;
     dram.settle(e.bank, rng() % 2, rng() % 2);
-    ASSERT_GE(b.data_end - t.burst, last_end) << "burst " << i;
+    const unsigned rank = e.bank / t.banks;
+    const Ps pause = i != 0 && rank != last_rank ? t.cs : 0;
+    ASSERT_GE(b.data_end - t.burst, last_end + pause) << "burst " << i;
+    last_rank = rank;
     last_end = b.data_end;
     if (bus_free > now + 100000) now = bus_free - 100000;
   }
