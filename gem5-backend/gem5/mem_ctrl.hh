@@ -42,6 +42,7 @@ class DrfqMemCtrl : public MemCtrl {
 
   Port &getPort(const std::string &if_name, PortID idx = InvalidPortID) override;
   void init() override;
+  void serialize(CheckpointOut &cp) const override;
 
  protected:
   bool recvTimingReq(PacketPtr pkt) override;

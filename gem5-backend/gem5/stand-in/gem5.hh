@@ -153,6 +153,7 @@ class QueuedResponsePort : public ResponsePort {
   virtual AddrRangeList getAddrRanges() const = 0;
 };
 
+using CheckpointOut = std::ostream;
 struct SimObjectParams {
   std::string name;
 };
@@ -172,6 +173,7 @@ class ClockedObject : public SimObject {
  public:
   explicit ClockedObject(const ClockedObjectParams &);
   const ClockedObjectParams &params() const;
+  virtual void serialize(CheckpointOut &) const;
 };
 class System : public SimObject {
  public:
