@@ -242,7 +242,6 @@ bool Service::work(Ps slice, const std::vector<Session *> &sessions) {
   h.op = static_cast<std::uint16_t>(Op::advance);
   h.tag = writer_->advance_tag;
   reply(writer_, h, Status::ok, now());
-  handle(writer_);
   return true;
 }
 
