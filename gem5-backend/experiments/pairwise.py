@@ -16,9 +16,10 @@ it moves more there. Within a level, the error of an agent is its distance from 
 The total is held against FR-FCFS with each agent limited to what it moved under our rules, times the quotient of the
 bandwidth that both had: to the part of FR-FCFS' bandwidth that it is due.
 
-All times of the loop are a 128th of the scheduler's: a register's quantum is 33 us, and an update comes every 7.8 us. A
-run takes at least 40 ms, as many quanta as 5 s, and 4 ms for each weight: what a quantum is of the due of weight 1
-decides how fine a share can be.
+Times of the loop are a 128th of the scheduler's: a register's quantum is 33 us, and an update comes every 7.8 us. The
+slack and the lead of bpf/drfq.h (DRFQ_BUS_SLACK_NS, DRFQ_BUS_LEAD_NS) are the scheduler's. A run takes at least 40 ms,
+as many quanta as 5 s, and 4 ms for each weight: what a quantum is of the due of weight 1 decides how fine a share can
+be.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The kernel side of the co-design: how a process is charged and which value its registers
-// receive. The arithmetic is the scheduler's own, bpf/drfq.h.
+// receive. The arithmetic is the scheduler's own, bpf/drfq.h. Its constants DRFQ_BUS_SLACK_NS and
+// DRFQ_BUS_LEAD_NS hold whatever the loop's times are.
 #ifndef DRFQ_CHARGING_HH
 #define DRFQ_CHARGING_HH
 
@@ -51,6 +52,7 @@ class Charger {
   void charge(Flow *f, const Use &u) {
     if (u.device) {
       drfq_wake(f, &conf_, v_, u.bytes, load_);
+      if (conf_.charging == DRFQ_CHARGE_CONTENDED) bus_v_ = drfq_bus_follow(f, &conf_, bus_v_);
     } else {
       drfq_cap(f, &conf_, v_);
       const std::uint64_t bus_ns = drfq_charge(f, &conf_, u.run_ns, u.bytes, load_);
