@@ -9,7 +9,8 @@ programs in the PATH, for `layered` scx_layered, too. LOADS are OP:WEIGHT (copy:
   solo               no scx_drfq, and each load runs alone for one second after another
   off, observe, on   values of --mba
   killed             as on, but SIGKILL ends the agent
-  hold               --throttle hold, which is told m
+  hold               --throttle hold
+  phases             as on, but the last load is stopped for 3 s of each 6 s
   next               the agent of the mode before, which goes on, and new loads
   static, mba_MBps, kp, layered  no scx_drfq, but what throttles.py does
 
@@ -42,7 +43,8 @@ LAYERS_S = 5
 AT_NICE_0 = ("nice", "-n", "20")
 # What was asked of the agent must not delay the first second that is measured.
 PAUSE_S = 0.5
-AGENT = ("off", "observe", "on", "killed", "hold", "next")
+AGENT = ("off", "observe", "on", "killed", "hold", "phases", "next")
+PHASE_S = 3
 PEERS = ("static", "mba_MBps", "kp", "layered")
 # What makes no monitoring groups by itself. Without them, a core's count has the lines of others that it evicts.
 UNMONITORED = ("eevdf", "off", "hold")
@@ -97,10 +99,13 @@ def record():
     subprocess.run(["report_ground_truth"], check=True)
 
 
-def measure(count, step_s=1):
-    for number in range(count + 1):
-        if number:
-            time.sleep(step_s)
+def measure(count, step_s=1, stopped=None):
+    """Stopped: the process that runs in each other phase alone."""
+    record()
+    for number in range(count):
+        if stopped and number % PHASE_S == 0:
+            os.kill(stopped, signal.SIGSTOP if number // PHASE_S % 2 else signal.SIGCONT)
+        time.sleep(step_s)
         record()
 
 
@@ -170,18 +175,18 @@ def run_peer(mode, load, weights, mark, seconds):
 def start_agent(scx_drfq, mode, name):
     trace = f"{os.environ['DRFQ_VM_OUT']}/trace-{name}.jsonl"
     options = ["--throttle", "hold"] if mode == "hold" else ["--mba", mode]
-    if mode == "killed":
+    if mode in ("killed", "phases"):
         options = ["--mba", "on"]
     # A busy machine takes long to load it.
     return start([*AT_NICE_0, scx_drfq], *options, "--mba-trace", trace, event="auto")
 
 
-def measure_agent(agent, mark, seconds):
+def measure_agent(agent, mark, seconds, stopped):
     """Returns the number of records."""
     used, wrote = cpu_s(agent.pid), stats()["system"]["mba"]["writes"]
     time.sleep(PAUSE_S)
     began = time.monotonic()
-    measure(seconds)
+    measure(seconds, stopped=stopped)
     took = time.monotonic() - began + PAUSE_S
     mba = stats()["system"]["mba"]
     used, wrote = cpu_s(agent.pid) - used, mba["writes"] - wrote
@@ -213,7 +218,7 @@ def run(mode, agent, ops, weights, mark, seconds):
     mark += settle() if agent else 0
     print(mode, mark, ",".join(map(":".join, zip(ops, weights))), flush=True)
     if agent:
-        mark += measure_agent(agent, mark, seconds)
+        mark += measure_agent(agent, mark, seconds, children(load.pid)[-1] if mode == "phases" else None)
     elif mode == "solo":
         mark += run_alone(load)
     elif mode in PEERS:
