@@ -54,8 +54,9 @@ class Reader {
     const bool number =
         v->type == toml::Value::Type::integer || v->type == toml::Value::Type::decimal;
     if (!number || !(v->decimal > 0) || v->decimal < least || v->decimal > most)
-      fail(v->line, "'" + key + "' must be a number above 0, at least " + show(least) +
-                        " and at most " + show(most));
+      fail(v->line, "'" + key + "' must be a number above 0, " +
+                        (least > 0 ? "at least " + show(least) + " and " : "") + "at most " +
+                        show(most));
     return v->decimal;
   }
 

@@ -84,6 +84,7 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let metrics = settings.cli.run.metrics.as_ref();
     let _metrics = metrics.map(metrics::Server::launch).transpose()?;
     let mut links = Links::open(&config, pagemap, say)?;
+    trace.iter().for_each(Trace::begin);
     loop {
         let again = run_once(
             &mut settings,

@@ -167,25 +167,24 @@ struct Phase {
     stop: AtomicBool,
 }
 
-/// Runs `op` on these CPUs for `time`, the first fifth of which does not count. `bytes`: of each
-/// thread's memory. `joined` is called by each thread before it touches its memory.
+/// Runs `op` for `time`, the first fifth of which does not count. `threads`: the CPU of each, and
+/// the bytes of its memory. `joined` is called by each thread before it touches its memory.
 ///
 /// # Errors
 /// A thread cannot run on its CPU, or cannot join.
 pub fn run(
     op: Op,
-    cpus: &[u32],
-    bytes: usize,
+    threads: &[(u32, usize)],
     time: Duration,
     joined: impl Fn() -> io::Result<()> + Sync,
 ) -> io::Result<Moved> {
-    let pinned = cpus.iter().map(|&cpu| Load {
+    let pinned = threads.iter().map(|&(cpu, bytes)| Load {
         work: Work::Memory(op, bytes),
         cpu: Some(cpu),
         nice: 0,
     });
     let (done, counted) = race(&pinned.collect::<Vec<_>>(), time, joined, |_| ())?;
-    let (seconds, threads) = (counted.as_secs_f64(), cpus.len() as f64);
+    let (seconds, threads) = (counted.as_secs_f64(), threads.len() as f64);
     let moved: u64 = done.iter().map(|one| one.bytes).sum();
     let cpu: Duration = done.iter().map(|one| one.cpu).sum();
     Ok(Moved {
@@ -410,7 +409,7 @@ mod tests {
     #[test]
     fn threads_that_cannot_join_end_the_run() {
         let refused = || Err(io::Error::other("no"));
-        let result = run(Op::Read, &[0], 4096, Duration::from_millis(1), refused);
+        let result = run(Op::Read, &[(0, 4096)], Duration::from_millis(1), refused);
         assert_eq!(result.unwrap_err().to_string(), "no");
     }
 }

@@ -11,7 +11,10 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use nix::poll::{PollFd, PollFlags, poll};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, poll},
+};
 
 /// How long a line may take that no thread prints, and the last line of a thread.
 const LAST_LINE: Duration = Duration::from_millis(200);
@@ -76,8 +79,17 @@ impl Drop for Printer {
 /// Writes lines at once, because two processes may write to `output`. They are left out if the
 /// reader does not take them in time, or has gone.
 pub fn write_soon(mut output: impl Write + AsFd, lines: &str) {
-    let mut room = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
-    if poll(&mut room, LAST_LINE.as_millis() as u16) != Ok(0) {
+    let end = Instant::now() + LAST_LINE;
+    let room = loop {
+        let mut room = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
+        let left = end.saturating_duration_since(Instant::now());
+        match poll(&mut room, left.as_millis() as u16) {
+            // A signal came.
+            Err(Errno::EINTR) => {}
+            result => break result,
+        }
+    };
+    if room.is_ok_and(|ready| ready > 0) {
         let _ = output.write_all(lines.as_bytes());
     }
 }

@@ -137,10 +137,9 @@ fn domain(
     out: &mut impl Write,
 ) -> Result<DomainMeasured> {
     let cpus = cpus_of(llc, topology)?;
-    let bytes = bytes_each(&cpus, root);
     let name = format!("domain {llc}");
     let [read_bytes_per_s, write_bytes_per_s, copy_bytes_per_s] =
-        rates(&name, &cpus, bytes, time, out)?;
+        rates(&name, &threads(&cpus, root), time, out)?;
     let whole = beyond_cache(cpus[0], root);
     let latency_ns = loads::latency_ns(cpus[0], whole, time).context("cannot measure latency")?;
     writeln!(out, "{name}: a read of idle memory {latency_ns:.0} ns")?;
@@ -157,11 +156,11 @@ fn domain(
 
 /// Measures the bandwidth of all CPUs together.
 fn all(topology: &Topology, root: &Path, time: Duration, out: &mut impl Write) -> Result<[u64; 3]> {
-    let mut bytes = LEAST;
+    let mut all = Vec::new();
     for llc in 0..topology.nr_llcs {
-        bytes = bytes.max(bytes_each(&cpus_of(llc, topology)?, root));
+        all.extend(threads(&cpus_of(llc, topology)?, root));
     }
-    rates("all domains", &topology.online, bytes, time, out)
+    rates("all domains", &all, time, out)
 }
 
 /// The CPUs of one last-level cache, at least one.
@@ -172,22 +171,22 @@ fn cpus_of(llc: u32, topology: &Topology) -> Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// Memory of each thread, if one runs on each CPU of a last-level cache (bytes).
-fn bytes_each(cpus: &[u32], root: &Path) -> usize {
-    (beyond_cache(cpus[0], root) / cpus.len()).max(LEAST)
+/// A thread on each CPU of a last-level cache, and the bytes of its memory.
+fn threads(cpus: &[u32], root: &Path) -> Vec<(u32, usize)> {
+    let bytes = (beyond_cache(cpus[0], root) / cpus.len()).max(LEAST);
+    cpus.iter().map(|&cpu| (cpu, bytes)).collect()
 }
 
-/// Traffic of each of [`OPS`] on these CPUs (bytes per second). `bytes`: of each thread's memory.
+/// Traffic of each of [`OPS`] by these threads (bytes per second).
 fn rates(
     whose: &str,
-    cpus: &[u32],
-    bytes: usize,
+    threads: &[(u32, usize)],
     time: Duration,
     out: &mut impl Write,
 ) -> Result<[u64; 3]> {
     let mut found = [0; 3];
     for ((op, name), found) in OPS.into_iter().zip(&mut found) {
-        let moved = loads::run(op, cpus, bytes, time, || Ok(()))
+        let moved = loads::run(op, threads, time, || Ok(()))
             .with_context(|| format!("cannot measure {name}"))?;
         let rate = format_bytes_per_s(moved.bytes_per_s);
         writeln!(out, "{whose}: {name} {rate}{}", disturbed(moved))?;
@@ -208,7 +207,7 @@ fn curve(
     let bytes = beyond_cache(cpu, root);
     let measure = |setting: u32| -> Result<f64> {
         throttle.set(setting)?;
-        let moved = loads::run(Op::Copy, &[cpu], bytes, time, || throttle.join());
+        let moved = loads::run(Op::Copy, &[(cpu, bytes)], time, || throttle.join());
         Ok(moved
             .context("cannot measure a throttled copier")?
             .bytes_per_s)

@@ -16,20 +16,26 @@ use serde_json::json;
 pub struct Trace(BufWriter<File>);
 
 impl Trace {
-    /// Creates the file, or empties it. Its directory may be a user's, which the agent cannot
+    /// Opens the file, which [`Self::begin`] empties. Its directory may be a user's, which the agent cannot
     /// write once it has dropped its privileges.
     ///
     /// # Errors
     /// The file cannot be written; in one line.
     pub fn create(path: &Path) -> Result<File, String> {
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
+        options.write(true).create(true).truncate(false).mode(0o600);
         options.open(path).map_err(|error| {
             format!(
                 "nothing is recorded, because {} cannot be written: {error}; check --mba-trace",
                 path.display()
             )
         })
+    }
+
+    /// Empties the file. Call it once nothing else can refuse to start.
+    pub fn begin(file: &File) {
+        // One that cannot be emptied, such as a pipe, has nothing to lose.
+        let _ = file.set_len(0);
     }
 
     /// Records into the file. When the scheduler is loaded again in this process, the record goes
@@ -100,6 +106,8 @@ mod tests {
         let path = directory.path().join("trace");
         fs::write(&path, "an older record").unwrap();
         let file = Trace::create(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "an older record");
+        Trace::begin(&file);
         for line in ["one", "two"] {
             let mut trace = Trace::go_on(&file).unwrap();
             writeln!(trace.0, "{line}").unwrap();
