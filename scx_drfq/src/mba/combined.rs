@@ -12,9 +12,12 @@ use super::{
     throttle::{Counts, Throttle},
 };
 
-/// An entity keeps its group of the scheduler for this many periods after it last needed a pace,
-/// because it does not know at once what it moves without one.
+/// An entity keeps its group of the scheduler for this many periods after it last had the lowest
+/// level. What it moves without a pace is then known when it needs one.
 const KEEP_PERIODS: u32 = 20;
+
+/// A domain with less than this part of an entity's traffic does not count.
+const SMALL: f64 = 0.05;
 
 /// An entity that MBA monitors.
 #[derive(Default)]
@@ -22,7 +25,7 @@ struct Member {
     tids: Vec<u32>,
     /// What it moved in the last period, by domain (bytes per second).
     rates: Vec<f64>,
-    /// Periods since it last needed a pace.
+    /// Periods since it last had the lowest level, or less.
     free_periods: u32,
 }
 
@@ -45,51 +48,61 @@ impl<M: Throttle, S: Scheduler> Combined<M, S> {
         }
     }
 
-    /// The pace of an entity with these settings (% of what it moves at the lowest level). All
-    /// domains have one pace, so each counts by the traffic in it.
-    fn pace(&self, id: GroupId, settings: &[u32]) -> u32 {
-        let part = |&setting: &u32| f64::from(setting.min(self.lowest)) / f64::from(self.lowest);
+    /// The setting of an entity, of those for each domain. Its tasks have one pace for all domains,
+    /// so it is the highest of the domains that the entity uses: it throttles in none too much.
+    fn setting(&self, id: GroupId, settings: &[u32]) -> u32 {
         let rates = self
             .members
             .get(&id)
             .map_or(&[][..], |member| &member.rates);
-        let total: f64 = rates.iter().sum();
-        let kept: f64 = match total > 0.0 {
-            true => settings
-                .iter()
-                .zip(rates)
-                .map(|(s, rate)| part(s) * rate / total)
-                .sum(),
-            false => settings.iter().map(part).fold(0.0, f64::max),
-        };
-        ((f64::from(WHOLE) * kept).round() as u32).clamp(1, WHOLE)
+        let least = SMALL * rates.iter().sum::<f64>();
+        let rate = |index: usize| rates.get(index).copied().unwrap_or(0.0);
+        let used = settings
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| rate(*index) >= least);
+        used.map(|(_, &setting)| setting)
+            .max()
+            .unwrap_or(self.lowest)
+    }
+
+    /// The pace for a setting (% of what the entity moves at the lowest level).
+    fn pace(&self, setting: u32) -> u32 {
+        let part = f64::from(setting.min(self.lowest)) / f64::from(self.lowest);
+        ((f64::from(WHOLE) * part).round() as u32).clamp(1, WHOLE)
     }
 
     /// Sets the paces of a slot.
     fn apply_paces(&mut self, classes: &[Class], slot: usize) {
-        let paced: Vec<Class> = classes
+        let groups = classes
             .iter()
-            .flat_map(|class| class.groups.iter().map(|&id| (id, &class.slots[slot])))
-            .map(|(id, settings)| (id, self.pace(id, settings)))
-            .filter(|&(_, pace)| pace < WHOLE)
-            .map(|(id, pace)| Class {
+            .flat_map(|class| class.groups.iter().map(|&id| (id, &class.slots[slot])));
+        let settings: BTreeMap<GroupId, u32> = groups
+            .map(|(id, settings)| (id, self.setting(id, settings)))
+            .collect();
+        for (&id, member) in &mut self.members {
+            let setting = settings.get(&id).copied();
+            if setting.is_none_or(|setting| setting > self.lowest) {
+                self.paces.unlearn(id);
+                continue;
+            }
+            member.free_periods = 0;
+            // Without a group that is free, the lowest level of MBA has to do.
+            let _ = self.paces.has(id) || self.paces.admit(id, &member.tids);
+        }
+        let paced: Vec<Class> = settings
+            .iter()
+            .map(|(&id, &setting)| Class {
                 groups: vec![id],
-                slots: from_fn(|_| vec![pace]),
+                slots: from_fn(|_| vec![self.pace(setting)]),
             })
             .collect();
-        for id in paced.iter().flat_map(|class| &class.groups) {
-            if let Some(member) = self.members.get_mut(id) {
-                member.free_periods = 0;
-                // Without a group that is free, the lowest level of MBA has to do.
-                let _ = self.paces.has(*id) || self.paces.admit(*id, &member.tids);
-            }
-        }
         self.paces.apply(&paced, slot);
     }
 
     fn end_paces(&mut self) {
         for id in self.paces.ids() {
-            self.paces.forget(id);
+            self.paces.dismiss(id);
         }
     }
 }
@@ -100,7 +113,7 @@ impl<M: Throttle, S: Scheduler> Throttle for Combined<M, S> {
         for (&id, member) in &mut self.members {
             member.free_periods = member.free_periods.saturating_add(1);
             if member.free_periods > KEEP_PERIODS && self.paces.has(id) {
-                self.paces.forget(id);
+                self.paces.dismiss(id);
             }
         }
         // To look at all tasks costs too much for nothing.
@@ -128,7 +141,7 @@ impl<M: Throttle, S: Scheduler> Throttle for Combined<M, S> {
 
     fn forget(&mut self, id: GroupId) {
         self.members.remove(&id);
-        self.paces.forget(id);
+        self.paces.dismiss(id);
         self.mba.forget(id);
     }
 
@@ -149,7 +162,7 @@ impl<M: Throttle, S: Scheduler> Throttle for Combined<M, S> {
         let lost = self.mba.audit();
         for id in &lost {
             self.members.remove(id);
-            self.paces.forget(*id);
+            self.paces.dismiss(*id);
         }
         lost
     }

@@ -192,6 +192,24 @@ impl<S: Scheduler> Paces<S> {
         true
     }
 
+    /// Ends monitoring, and takes the threads out of the group at once: the next entity may get it.
+    pub fn dismiss(&mut self, id: GroupId) {
+        let tids = self.groups.get(&id).map(|group| group.tids.clone());
+        for tid in tids.unwrap_or_default() {
+            if let Err(reason) = self.scheduler.set_group(tid, 0) {
+                self.fail(reason);
+            }
+        }
+        self.forget(id);
+    }
+
+    /// What an entity moves without a pace is to be measured anew.
+    pub fn unlearn(&mut self, id: GroupId) {
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.free = None;
+        }
+    }
+
     /// No period goes on: the next one begins anew.
     pub fn pause(&mut self) {
         self.charged = None;

@@ -206,7 +206,7 @@ fn what_hinders_mba_ends_the_paces_too() {
 }
 
 #[test]
-fn the_traffic_in_a_domain_is_its_weight_in_the_pace() {
+fn the_highest_setting_of_the_domains_in_use_is_the_pace() {
     let kernel = FakeKernel::new(shape(8, 32));
     let info = Info::read(&&kernel, Vendor::Intel).unwrap();
     let actuator = Actuator::open(&kernel, &info, 7, clock).unwrap();
@@ -217,15 +217,18 @@ fn the_traffic_in_a_domain_is_its_weight_in_the_pace() {
     };
     both.members.insert(1, member(&[3.0, 1.0]));
     both.members.insert(2, member(&[0.0, 0.0]));
+    both.members.insert(3, member(&[0.01, 1.0]));
     for (id, settings, expected) in [
         (1, [100, 100], 100),
         (1, [10, 10], 100),
-        (1, [5, 100], 63),
-        (1, [100, 2], 80),
+        (1, [5, 100], 100),
+        (1, [5, 2], 50),
         (2, [5, 2], 50),
         (2, [1, 100], 100),
+        (3, [100, 2], 20),
         (9, [1, 1], 10),
     ] {
-        assert_eq!(both.pace(id, &settings), expected, "{id} {settings:?}");
+        let pace = both.pace(both.setting(id, &settings));
+        assert_eq!(pace, expected, "{id} {settings:?}");
     }
 }
