@@ -71,8 +71,8 @@ int drfq_set_pace(struct drfq_pace_arg *arg)
 
 	if (!pace || arg->index >= DRFQ_PACES)
 		return -EINVAL;
-	pace_set(pace, arg->ns_per_byte_q32);
-	timer_hurry();
+	if (pace_set(pace, arg->ns_per_byte_q32))
+		timer_hurry();
 	return 0;
 }
 

@@ -31,13 +31,12 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
 	bpf_for(i, 1, CGROUP_NODES) {
 		struct cgroup_node *node = cgroup_node_at(i);
 
-		/* The last switch of a task that ended may come after its group's end. */
-		if (!node || node->used || READ_ONCE(node->active))
+		/* The last switch of a task that ended may come after its group's end, and its
+		 * part of the parent ends last. */
+		if (!node || node->used || READ_ONCE(node->active) || READ_ONCE(node->counted))
 			continue;
 		node->used = true;
 		node->weight = init_weight(args);
-		node->counted = 0;
-		node->active = 0;
 		node->parent = cgroup_parent_index(cgrp);
 		quota_init(i);
 		if (bpf_core_field_exists(args->bw_quota_us))

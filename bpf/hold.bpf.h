@@ -145,6 +145,13 @@ static void hold_end(struct task_ctx *t)
 		t->max_held_ns = waited;
 }
 
+/* @t has run, or leaves the scheduler: what its last wake-up noted is over. */
+static __always_inline void wake_end(struct task_ctx *t)
+{
+	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
+	hold_end(t);
+}
+
 /*
  * Moves the held task @p of the iteration @it to its queue, in order of S, because of
  * @cause. Returns whether it was still held.

@@ -378,8 +378,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 		/* A task that is put back without ops.enqueue starts from here. */
 		scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 	ahead_end(slot, p);
-	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
-	hold_end(t);
+	wake_end(t);
 	urgent_end(t);
 	/* The slot keeps its pid until the next packet starts or the CPU becomes
 	 * idle, because a CPU between two packets counts as busy. CPUs often tick
@@ -536,13 +535,12 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 		return;
 	task_leave(t);
 	throttle_finish(t);
-	hold_end(t);
-	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
+	wake_end(t);
 	/* If it runs, it goes on as a task of the other class, without a switch. */
-	if (slot->pid == (u32)p->pid && !(p->flags & PF_EXITING)) {
-		slot_lost(slot);
-		WRITE_ONCE(slot->crowded, queue_has_pinned(scx_bpf_task_cpu(p)));
-	}
+	if (slot->pid != (u32)p->pid || p->flags & PF_EXITING)
+		return;
+	slot_lost(slot);
+	WRITE_ONCE(slot->crowded, queue_has_pinned(scx_bpf_task_cpu(p)));
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)

@@ -64,19 +64,21 @@ static __always_inline u64 pace_until(u32 index)
 }
 
 /* Sets the pace of a group (32.32 fixed point; 0: none). One that begins anew owes nothing.
- * What a group owes lasts as long as its new pace takes for it. */
-static void pace_set(struct drfq_pace *pace, u64 rate)
+ * What a group owes lasts as long as its new pace takes for it. Returns whether the timer
+ * must look at once: the group begins to have a pace, or its tasks may have to wait less. */
+static bool pace_set(struct drfq_pace *pace, u64 rate)
 {
 	u64 old = pace->ns_per_byte_q32, due = READ_ONCE(pace->due_ns), now = scx_bpf_now(), new;
 
 	if (old == rate)
-		return;
+		return false;
 	new = drfq_pace_changed(due, now, old, rate);
 	/* A charge at this moment wins. The next charge corrects what is owed too much. */
 	__sync_val_compare_and_swap(&pace->due_ns, due, new);
 	WRITE_ONCE(pace->ns_per_byte_q32, rate);
 	if (!rate != !old)
 		__sync_fetch_and_add(&limits.nr, rate ? 1 : -1);
+	return !old || rate < old;
 }
 
 /* Returns what a group moved ahead of its pace (bytes): that for which its tasks have yet to

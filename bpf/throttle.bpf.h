@@ -12,6 +12,10 @@
 /* How many tasks a look at the queue examines. */
 #define THROTTLE_LOOKS_MAX 1024
 
+/* After how long a throttled task is looked at again at the latest (ns): its quota may have
+ * grown, or it was killed, while others were before it. */
+#define THROTTLE_AGAIN_NS 1000000000ULL
+
 /* How many this look has examined. The verifier would follow each value of a variable on
  * the stack. */
 static u32 throttle_looks;
@@ -57,11 +61,10 @@ static __always_inline void throttle_finish(struct task_ctx *t)
 		t->throttled_ns += scx_bpf_now() - since;
 }
 
-/* Returns the place in the queue of throttled tasks of one that waits until @until (ns). No task
- * is left out of sight for longer than it may wait. */
+/* Returns the place in the queue of throttled tasks of one that waits until @until (ns). */
 static __always_inline u64 throttle_key(u64 until)
 {
-	return drfq_earlier(until, scx_bpf_now() + RESCUE_LATE_NS);
+	return drfq_earlier(until, scx_bpf_now() + THROTTLE_AGAIN_NS);
 }
 
 /* Returns until when @p, with account @t, must wait for its groups' quotas and its pace
@@ -145,7 +148,8 @@ __noinline int throttle_release(u32 all)
 			break;
 		until = throttle_goes_on(p, t);
 		if (until) {
-			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, throttle_key(until));
+			/* Before those that ran in this period and wait for the next one. */
+			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, throttle_key(until) - 1);
 			scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, DRFQ_DSQ_THROTTLED, 0);
 			continue;
 		}
