@@ -438,9 +438,7 @@ impl<F: ResctrlFs> Groups<F> {
             return Ok(());
         }
         // Removing the group would remove the other program's groups in it.
-        let groups = join(name, "mon_groups");
-        let listed = self.fs.list(&groups);
-        let children = listed.map_err(|source| self.error(format!("list {groups}"), source))?;
+        let children = self.fs.list(&join(name, "mon_groups")).unwrap_or_default();
         for child in children.iter().filter(|child| child.starts_with(PREFIX)) {
             self.remove(&join(&join(name, "mon_groups"), child))?;
         }
