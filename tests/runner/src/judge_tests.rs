@@ -205,12 +205,12 @@ fn a_hold_that_ends_as_v_reaches_s_minus_k_passes() {
         .unwrap();
     assert!(verdict(&measurements, hold.limit()).is_err());
     record.tasks[0].report = json!({ "wakes": [[ms(10), ms(300)]] });
-    // One debt of three is judged: no wake-up follows the others.
+    // One debt is judged: no wake-up follows the others. From six on, half must be judged.
     let late = Debt {
         injected_ns: ms(20),
         ..record.debts[0].clone()
     };
-    for (more, good) in [(1, true), (2, false)] {
+    for (more, good) in [(1, true), (4, true), (5, false)] {
         record.debts.truncate(1);
         record.debts.extend(vec![late.clone(); more]);
         let measurements = hold
