@@ -560,4 +560,6 @@ fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration) -> f6
 }
 
 #[cfg(test)]
+mod modelled;
+#[cfg(test)]
 mod tests;

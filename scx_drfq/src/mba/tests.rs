@@ -9,7 +9,10 @@ use drfq_resctrl::{
     reading::{Event, Reading},
 };
 
-use super::*;
+use super::{
+    modelled::{level, place, shape},
+    *,
+};
 use crate::settings::rules::Target;
 
 thread_local! {
@@ -46,24 +49,6 @@ struct Machine<'a> {
     light: u32,
     moved: BTreeMap<u32, u64>,
     cpu_ns: u64,
-}
-
-pub fn shape(closids: u32, rmids: u32) -> Shape {
-    let mut shape = Shape {
-        closids,
-        rmids,
-        schemata: "    MB:0=100\n    L3:0=7ff\n".into(),
-        domains: vec![0],
-        ..Shape::default()
-    };
-    for (path, text) in &mut shape.files {
-        match path.as_str() {
-            "info/MB/num_closids" => *text = format!("{closids}\n"),
-            "info/L3_MON/num_rmids" => *text = format!("{rmids}\n"),
-            _ => {}
-        }
-    }
-    shape
 }
 
 impl<'a> Machine<'a> {
@@ -104,12 +89,7 @@ impl<'a> Machine<'a> {
 
     /// Each hog wants 0.6 GB/s; the level of its class decides what it gets.
     fn serve(&mut self) -> Vec<f64> {
-        let level = |pid: u32| {
-            let class = self.place(pid).0;
-            let text = self.kernel.read(&format!("{class}/schemata")).unwrap();
-            let value = text.split_once("MB:0=").unwrap().1.lines().next().unwrap();
-            value.trim().parse::<f64>().unwrap() / 100.0
-        };
+        let level = |pid: u32| level(self.kernel, pid);
         let wanted: Vec<f64> = (1..=self.hogs).map(|pid| 0.6e9 * level(pid)).collect();
         let full = wanted.iter().sum::<f64>().max(1e9) / 1e9;
         let got: Vec<f64> = wanted.iter().map(|wanted| wanted / full).collect();
@@ -126,14 +106,8 @@ impl<'a> Machine<'a> {
         got
     }
 
-    /// The class and the MON group of a task.
     fn place(&self, tid: u32) -> (String, String) {
-        let text = self.kernel.task_groups(tid).unwrap();
-        let word = |prefix: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(prefix));
-            line.unwrap_or_default().trim_matches('/').to_owned()
-        };
-        (word("res:"), word("mon:"))
+        place(self.kernel, tid)
     }
 
     fn look(&mut self, now: Instant) {

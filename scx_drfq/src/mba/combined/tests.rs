@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use drfq_policy::drf::{SLOTS, curve::Curve};
 use drfq_resctrl::{
     fake::FakeKernel,
-    fs::ResctrlFs as _,
     info::{Info, Vendor},
     reading::{Event, Reading},
 };
@@ -17,8 +16,8 @@ use crate::{
     mba::{
         Loop, PERIOD, Running, SLOT,
         actuator::{self, Actuator},
+        modelled::{level, place, shape},
         paces::model::{Fake, NOW, NoCgroups, Want, clock},
-        tests::shape,
     },
 };
 
@@ -76,21 +75,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The class and the MON group of a task.
-    fn place(&self, tid: u32) -> (String, String) {
-        let text = self.kernel.task_groups(tid).unwrap();
-        let word = |prefix: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(prefix));
-            line.unwrap_or_default().trim_matches('/').to_owned()
-        };
-        (word("res:"), word("mon:"))
-    }
-
     fn level(&self, tid: u32) -> f64 {
-        let path = format!("{}/schemata", self.place(tid).0);
-        let text = self.kernel.read(&path).unwrap();
-        let value = text.split_once("MB:0=").unwrap().1.lines().next().unwrap();
-        value.trim().parse::<f64>().unwrap() / 100.0
+        level(self.kernel, tid)
     }
 
     /// The tasks move for a slot what their levels and paces leave them.
@@ -101,7 +87,7 @@ impl<'a> Machine<'a> {
         }
         let got = self.fake.serve(SLOT.as_secs_f64());
         for (tid, rate) in (1..).zip(&got) {
-            let (class, mon) = self.place(tid);
+            let (class, mon) = place(self.kernel, tid);
             let Some(rmid) = self.kernel.rmid(&format!("{class}/mon_groups/{mon}")) else {
                 continue;
             };
