@@ -11,6 +11,8 @@
  *
  * A wake-up or a block changes active(g) of the task's group. The parent's sum
  * changes only when a group gets its first active member or loses its last one.
+ * A task that is alone in its group changes the parent's sum only, where it stands
+ * for its group: else each of its wake-ups and blocks would change both.
  * Every charge walks up the levels of the task's group; the root group has none.
  */
 #ifndef DRFQ_CGROUP_BPF_H
@@ -25,7 +27,8 @@ struct cgroup_node {
 	u32 counted; /* this group's part of the parent's active */
 	u32 parent; /* the parent's index; 0 is the root group */
 	u32 used; /* not 0: a cgroup owns this node */
-	s64 active; /* sum of the active members' weights */
+	u32 tasks; /* tasks of this scheduler in this group, without child groups */
+	s64 active; /* sum of the active members' weights, but that of a task that is alone */
 } OWN_LINE;
 
 struct {
@@ -95,6 +98,26 @@ __noinline int cgroup_add_active(u32 index, s64 delta)
 		index = node->parent;
 	}
 	return 0;
+}
+
+/* A task joins group @index (@change: 1) or leaves it (-1). */
+static __always_inline void cgroup_add_tasks(u32 index, s32 change)
+{
+	struct cgroup_node *node = cgroup_node_at(index);
+
+	if (index && node)
+		__sync_fetch_and_add(&node->tasks, change);
+}
+
+/* Returns what counts of an active task with weight @weight in group @index: the node in whose
+ * sum, and how much in the low half. */
+static __always_inline u64 cgroup_counts(u32 index, u32 weight)
+{
+	struct cgroup_node *node = cgroup_node_at(index);
+
+	if (node && READ_ONCE(node->tasks) == 1 && READ_ONCE(node->active) <= 0)
+		return (u64)node->parent << 32 | READ_ONCE(node->weight);
+	return (u64)index << 32 | weight;
 }
 
 /* Returns the effective weight of a task with weight @weight in group @index. */

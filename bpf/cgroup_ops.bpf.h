@@ -31,9 +31,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
 	bpf_for(i, 1, CGROUP_NODES) {
 		struct cgroup_node *node = cgroup_node_at(i);
 
-		/* The last switch of a task that ended may come after its group's end, and its
-		 * part of the parent ends last. */
-		if (!node || node->used || READ_ONCE(node->active) || READ_ONCE(node->counted))
+		/* A task that ended may make its last switch after its group's end. What counted
+		 * of it in the group goes first, then what counted of the group in the parent. */
+		if (!node || node->used || READ_ONCE(node->tasks) || READ_ONCE(node->active) ||
+		    READ_ONCE(node->counted))
 			continue;
 		node->used = true;
 		node->weight = init_weight(args);

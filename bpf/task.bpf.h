@@ -60,21 +60,7 @@ static __always_inline u64 task_take_mc_bytes(struct task_ctx *t)
 	return bytes;
 }
 
-/* Adds the task's weight to its cgroup, unless it counts there already. Returns whether
- * it did. */
-static bool task_activate(struct task_ctx *t)
-{
-	u32 cgroup = t->cgroup, weight = t->weight;
-
-	if (!cgroup || READ_ONCE(t->counted))
-		return false;
-	if (__sync_val_compare_and_swap(&t->counted, 0, (u64)cgroup << 32 | weight))
-		return false;
-	cgroup_add_active(cgroup, weight);
-	return true;
-}
-
-/* Removes the task's weight from its cgroup. Each weight is removed once, from the group
+/* Removes the task's weight from its cgroup. Each weight is removed once, from the sum
  * to which it was added, whoever does so. */
 static void task_deactivate(struct task_ctx *t)
 {
@@ -87,6 +73,24 @@ static void task_deactivate(struct task_ctx *t)
 		cgroup_add_active(counted >> 32, -(s64)(u32)counted);
 }
 
+/* Adds the task's weight to its cgroup, unless it counts there already. Returns whether
+ * it did. A task that became or ceased to be alone in its group counts elsewhere from now on. */
+static bool task_activate(struct task_ctx *t)
+{
+	u64 counts;
+
+	if (!t->cgroup)
+		return false;
+	counts = cgroup_counts(t->cgroup, t->weight);
+	if (READ_ONCE(t->counted) == counts)
+		return false;
+	task_deactivate(t);
+	if (__sync_val_compare_and_swap(&t->counted, 0, counts))
+		return false;
+	cgroup_add_active(counts >> 32, (u32)counts);
+	return true;
+}
+
 /* The kernel changes @p, which may be running: it counts where it now belongs. One that waits
  * passes through ops.enqueue again. */
 static void task_reactivate(const struct task_struct *p, struct task_ctx *t)
@@ -95,9 +99,21 @@ static void task_reactivate(const struct task_struct *p, struct task_ctx *t)
 		task_activate(t);
 }
 
+/* The task belongs to group @cgroup (node index) from now on. */
+static void task_join(struct task_ctx *t, u32 cgroup)
+{
+	if (t->enabled) {
+		cgroup_add_tasks(t->cgroup, -1);
+		cgroup_add_tasks(cgroup, 1);
+	}
+	t->cgroup = cgroup;
+}
+
 /* @t counts no longer, neither in its group nor as urgent. */
 static void task_leave(struct task_ctx *t)
 {
+	if (t->enabled)
+		cgroup_add_tasks(t->cgroup, -1);
 	t->enabled = 0;
 	task_deactivate(t);
 	urgent_end(t);
@@ -123,7 +139,8 @@ static void task_set_weight(struct task_ctx *t, u32 cgroup, u32 weight)
 	bool active = READ_ONCE(t->counted);
 
 	task_deactivate(t);
-	t->cgroup = cgroup;
+	if (t->cgroup != cgroup)
+		task_join(t, cgroup);
 	t->weight = weight;
 	if (active)
 		task_activate(t);
@@ -248,10 +265,14 @@ static u32 task_cgroup_index(struct task_struct *p)
  */
 static void task_enable(struct task_struct *p, struct task_ctx *t)
 {
-	t->enabled = 1;
+	u32 cgroup = task_cgroup_index(p);
+
 	t->exec_ns = p->se.sum_exec_runtime;
 	t->whole_llcs = queue_whole_llcs(p->cpus_ptr);
-	task_set_weight(t, task_cgroup_index(p), task_own_weight(p, t));
+	task_set_weight(t, cgroup, task_own_weight(p, t));
+	if (!t->enabled)
+		cgroup_add_tasks(cgroup, 1);
+	t->enabled = 1;
 	task_reactivate(p, t);
 	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
 	/* A task that runs goes on without ops.enqueue. */

@@ -51,6 +51,63 @@ fn a_renice_of_a_running_task_leaves_it_counted_in_its_group() {
     assert_eq!(sim.kernel().account(1).weight, weight_one() / 2);
 }
 
+/// A task that is alone in its group counts in the outer group in its stead. Tasks join it and
+/// leave it, and its weight changes.
+#[test]
+fn a_task_that_is_or_becomes_alone_has_the_weight_of_its_group() {
+    let one = weight_one();
+    let mut sim = Sim::new(Config::new(4), hogs(&[one; 4]));
+    sim.run_until(5 * MS);
+    let mut groups = None;
+    sim.act(|kernel, now_ns| {
+        let outer = kernel.cgroup_new(None, 100);
+        let (alone, pair) = (
+            kernel.cgroup_new(Some(outer), 100),
+            kernel.cgroup_new(Some(outer), 100),
+        );
+        for (task, group) in [(0, alone), (1, pair), (2, pair), (3, pair)] {
+            kernel.cgroup_move(now_ns, task, group);
+        }
+        groups = Some((alone, pair));
+    });
+    let (alone, pair) = groups.expect("made above");
+    let mut until = 5 * MS;
+    let mut weights = |sim: &mut Sim| {
+        until += 50 * MS;
+        sim.run_until(until);
+        [0, 1, 2, 3].map(|task| sim.kernel().account(task).weight)
+    };
+    let sixth = one / 6;
+    assert_eq!(weights(&mut sim), [one / 2, sixth, sixth, sixth]);
+    sim.act(|kernel, now_ns| kernel.cgroup_move(now_ns, 3, alone));
+    assert_eq!(weights(&mut sim), [one / 4; 4]);
+    sim.act(|kernel, now_ns| kernel.cgroup_move(now_ns, 0, pair));
+    assert_eq!(weights(&mut sim), [sixth, sixth, sixth, one / 2]);
+    sim.act(|kernel, _| kernel.cgroup_set_weight(alone, 300));
+    let twelfth = one / 12;
+    assert_eq!(weights(&mut sim), [twelfth, twelfth, twelfth, one / 4 * 3]);
+}
+
+/// The kernel lets tasks and child groups be in one group if it is threaded.
+#[test]
+fn a_task_beside_a_child_group_is_not_alone() {
+    let one = weight_one();
+    let mut sim = Sim::new(Config::new(4), hogs(&[one; 3]));
+    sim.run_until(5 * MS);
+    sim.act(|kernel, now_ns| {
+        let outer = kernel.cgroup_new(None, 100);
+        let group = kernel.cgroup_new(Some(outer), 100);
+        let other = kernel.cgroup_new(Some(outer), 100);
+        let child = kernel.cgroup_new(Some(group), 100);
+        for (task, to) in [(0, group), (1, child), (2, other)] {
+            kernel.cgroup_move(now_ns, task, to);
+        }
+    });
+    sim.run_until(100 * MS);
+    let weights = [0, 1, 2].map(|task| sim.kernel().account(task).weight);
+    assert_eq!(weights, [one / 4, one / 4, one / 2]);
+}
+
 #[test]
 fn a_group_that_only_sleeping_tasks_left_has_its_whole_weight_again() {
     let run = Step::Run {

@@ -111,13 +111,19 @@ fn no_work_grows_beside(kthreads: usize) {
 }
 
 #[test]
-fn look_ups_do_not_grow_with_the_cgroups() {
+fn no_work_grows_with_the_cgroups() {
     let load = |cgroups| Load {
         cgroups,
         tasks: 300,
         ..Load::new(8, 2)
     };
-    let kinds = [Kind::Calls, Kind::Lookups, Kind::Kfuncs, Kind::ListSteps];
+    let kinds = [
+        Kind::Calls,
+        Kind::Atomics,
+        Kind::Lookups,
+        Kind::Kfuncs,
+        Kind::ListSteps,
+    ];
     let small = measure(&load(10), WINDOW_NS);
     let large = measure(&load(300), WINDOW_NS);
     assert_flat("10 to 300 cgroups", &kinds, &small, &large);
