@@ -28,7 +28,8 @@ struct cgroup_node {
 	u32 parent; /* the parent's index; 0 is the root group */
 	u32 used; /* not 0: a cgroup owns this node */
 	u32 tasks; /* tasks of this scheduler in this group, without child groups */
-	s64 active; /* sum of the active members' weights, but that of a task that is alone */
+	u32 alone; /* weight of the active task that counts in the parent in the group's stead */
+	s64 active; /* sum of the other active members' weights */
 } OWN_LINE;
 
 struct {
@@ -91,11 +92,11 @@ __noinline int cgroup_add_active(u32 index, s64 delta)
 
 		if (!index || !node || !delta)
 			break;
+		index = node->parent;
 		before = __sync_fetch_and_add(&node->active, delta);
 		if (before > 0 && before + delta > 0)
 			break;
 		delta = cgroup_count_part(node);
-		index = node->parent;
 	}
 	return 0;
 }
@@ -110,7 +111,7 @@ static __always_inline void cgroup_add_tasks(u32 index, s32 change)
 }
 
 /* Returns what counts of an active task with weight @weight in group @index: the node in whose
- * sum, and how much in the low half. */
+ * sum, and how much in the low half. It is another node if the task counts in its group's stead. */
 static __always_inline u64 cgroup_counts(u32 index, u32 weight)
 {
 	struct cgroup_node *node = cgroup_node_at(index);
@@ -120,8 +121,22 @@ static __always_inline u64 cgroup_counts(u32 index, u32 weight)
 	return (u64)index << 32 | weight;
 }
 
-/* Returns the effective weight of a task with weight @weight in group @index. */
-__noinline u32 cgroup_effective_weight(u32 index, u32 weight)
+/* A task with weight @weight counts in the stead of group @index from now on; 0: it no longer
+ * does. The weight is for the members that join it before it notices. */
+static __always_inline void cgroup_set_alone(u32 index, u32 weight)
+{
+	struct cgroup_node *node = cgroup_node_at(index);
+
+	if (node)
+		WRITE_ONCE(node->alone, weight);
+}
+
+/*
+ * Returns the effective weight of a task with weight @weight in group @index. @counts: what counts
+ * of the group in its parent, where the task does so in its stead; else 0. The group's weight may
+ * have changed since.
+ */
+__noinline u32 cgroup_effective_weight(u32 index, u32 weight, u32 counts)
 {
 	u64 effective = weight;
 	u32 level;
@@ -132,12 +147,13 @@ __noinline u32 cgroup_effective_weight(u32 index, u32 weight)
 
 		if (!index || !node)
 			break;
-		active = node->active;
+		active = node->active + node->alone;
 		/* active may not include this task yet. */
 		if (active < weight)
 			active = weight;
-		effective = effective * node->weight / active;
-		weight = node->weight;
+		weight = counts ?: node->weight;
+		effective = effective * weight / active;
+		counts = 0;
 		index = node->parent;
 	}
 	return effective < DRFQ_WEIGHT_MIN ? DRFQ_WEIGHT_MIN : effective;
@@ -177,7 +193,8 @@ static u32 cgroup_scale(u32 cpu_weight)
 	return (u64)cpu_weight * DRFQ_WEIGHT_ONE / CGROUP_WEIGHT_DFL;
 }
 
-/* Changes the weight of @cgrp (1/DRFQ_WEIGHT_ONE), and what counts of it above. */
+/* Changes the weight of @cgrp (1/DRFQ_WEIGHT_ONE), and what counts of it above. Where a task
+ * counts in its stead, it follows at its next tick. */
 static void cgroup_change_weight(struct cgroup *cgrp, u32 weight)
 {
 	u32 index = cgroup_index_of(cgrp);

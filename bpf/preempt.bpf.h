@@ -5,10 +5,11 @@
 #ifndef DRFQ_PREEMPT_BPF_H
 #define DRFQ_PREEMPT_BPF_H
 
-/* How many CPUs a wake-up examines for a later packet, besides the task's own CPU: of a task
- * before V, and of one after V. Few packets start long after V, so the latter rarely finds one
- * that is later still, and each CPU that it examines costs the load of a line. */
+/* Among how many CPUs a wake-up looks for a later packet, besides the task's own CPU. */
 #define PREEMPT_PROBES 4
+
+/* With how many of them it compares a task after V. Few packets start long after V, so such a
+ * task rarely finds one that is later still, and each comparison loads a line of another CPU. */
 #define PREEMPT_PROBES_AFTER_V 1
 
 /*
@@ -34,17 +35,17 @@ static bool preempt_cpu(s32 cpu, u64 start)
 static void preempt_for(struct task_struct *p, u64 start)
 {
 	s32 cpu = scx_bpf_task_cpu(p), probe;
-	u32 llc = llc_of_cpu(cpu), others = nr_cpu_ids - 1, probes;
+	u32 llc = llc_of_cpu(cpu), others = nr_cpu_ids - 1, left;
 
 	if (preempt_cpu(cpu, start) || task_is_pinned(p))
 		return;
-	probes = drfq_before(vtime_now(), start) ? PREEMPT_PROBES_AFTER_V : PREEMPT_PROBES;
-	bpf_for(probe, 0, others < probes ? others : probes) {
+	left = drfq_before(vtime_now(), start) ? PREEMPT_PROBES_AFTER_V : PREEMPT_PROBES;
+	bpf_for(probe, 0, others < PREEMPT_PROBES ? others : PREEMPT_PROBES) {
 		if (++cpu >= (s32)nr_cpu_ids)
 			cpu = 0;
 		if (llc_of_cpu(cpu) != llc || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
-		if (preempt_cpu(cpu, start))
+		if (preempt_cpu(cpu, start) || !--left)
 			return;
 	}
 }

@@ -60,6 +60,12 @@ static __always_inline u64 task_take_mc_bytes(struct task_ctx *t)
 	return bytes;
 }
 
+/* Returns whether @t, of which @counted counts, counts in the stead of its group. */
+static __always_inline bool task_counts_as_group(const struct task_ctx *t, u64 counted)
+{
+	return counted && counted >> 32 != t->cgroup;
+}
+
 /* Removes the task's weight from its cgroup. Each weight is removed once, from the sum
  * to which it was added, whoever does so. */
 static void task_deactivate(struct task_ctx *t)
@@ -69,12 +75,16 @@ static void task_deactivate(struct task_ctx *t)
 	if (!counted)
 		return;
 	counted = __sync_lock_test_and_set(&t->counted, 0);
-	if (counted)
-		cgroup_add_active(counted >> 32, -(s64)(u32)counted);
+	if (!counted)
+		return;
+	if (task_counts_as_group(t, counted))
+		cgroup_set_alone(t->cgroup, 0);
+	cgroup_add_active(counted >> 32, -(s64)(u32)counted);
 }
 
 /* Adds the task's weight to its cgroup, unless it counts there already. Returns whether
- * it did. A task that became or ceased to be alone in its group counts elsewhere from now on. */
+ * it did. A task that is no longer alone in its group, or whose group has another weight, counts
+ * anew. */
 static bool task_activate(struct task_ctx *t)
 {
 	u64 counts;
@@ -87,6 +97,8 @@ static bool task_activate(struct task_ctx *t)
 	task_deactivate(t);
 	if (__sync_val_compare_and_swap(&t->counted, 0, counts))
 		return false;
+	if (task_counts_as_group(t, counts))
+		cgroup_set_alone(t->cgroup, t->weight);
 	cgroup_add_active(counts >> 32, (u32)counts);
 	return true;
 }
@@ -112,17 +124,28 @@ static void task_join(struct task_ctx *t, u32 cgroup)
 /* @t counts no longer, neither in its group nor as urgent. */
 static void task_leave(struct task_ctx *t)
 {
-	if (t->enabled)
-		cgroup_add_tasks(t->cgroup, -1);
+	bool enabled = t->enabled;
+
 	t->enabled = 0;
 	task_deactivate(t);
 	urgent_end(t);
+	/* Last: a group without tasks may end, and its node belong to another one. */
+	if (enabled)
+		cgroup_add_tasks(t->cgroup, -1);
 }
 
 /* Brings the effective weight up to date, before a charge. */
 static __always_inline void task_update_weight(struct task_ctx *t)
 {
-	t->flow.weight = t->cgroup ? cgroup_effective_weight(t->cgroup, t->weight) : t->weight;
+	u64 counted;
+
+	if (!t->cgroup) {
+		t->flow.weight = t->weight;
+		return;
+	}
+	counted = READ_ONCE(t->counted);
+	t->flow.weight = cgroup_effective_weight(t->cgroup, t->weight,
+						 task_counts_as_group(t, counted) ? counted : 0);
 }
 
 /* Returns the weight of @p by a rule or else by its nice value (1/DRFQ_WEIGHT_ONE). */

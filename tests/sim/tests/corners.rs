@@ -109,6 +109,68 @@ fn a_task_beside_a_child_group_is_not_alone() {
 }
 
 #[test]
+fn a_task_that_joins_one_that_is_alone_shares_its_group_at_once() {
+    let mut sim = Sim::new(Config::new(4), hogs(&[weight_one(); 2]));
+    let mut group = None;
+    sim.run_until(5 * MS);
+    sim.act(|kernel, now_ns| {
+        let new = kernel.cgroup_new(None, 100);
+        kernel.cgroup_move(now_ns, 0, new);
+        group = Some(new);
+    });
+    sim.run_until(50 * MS);
+    assert_eq!(sim.kernel().account(0).weight, weight_one());
+    sim.act(|kernel, now_ns| {
+        kernel.cgroup_move(now_ns, 1, group.expect("made above"));
+        // Its charge looks at the group.
+        kernel.renice(now_ns, 1, 0);
+    });
+    assert_eq!(sim.kernel().account(1).weight, weight_one() / 2);
+}
+
+/// What a hog gets of a CPU beside sleepers that are alone in their groups of a group of its
+/// weight. The groups have weight `asleep` while their task sleeps, and else `awake`.
+fn share_beside_groups_of_one(asleep: u32, awake: u32) -> f64 {
+    const TASKS: usize = 6;
+    let mut specs = hogs(&[weight_one()]);
+    for _ in 0..TASKS {
+        specs.push(TaskSpec::new("sleeper", Trace::sleeper(MS, 2 * MS)));
+    }
+    let mut sim = Sim::new(Config::new(1), specs);
+    sim.run_until(MS);
+    let mut groups = Vec::new();
+    sim.act(|kernel, now_ns| {
+        let alone = kernel.cgroup_new(None, 100);
+        let many = kernel.cgroup_new(None, 100);
+        kernel.cgroup_move(now_ns, 0, alone);
+        for task in 1..=TASKS {
+            let group = kernel.cgroup_new(Some(many), 100);
+            kernel.cgroup_move(now_ns, task, group);
+            groups.push((task, group));
+        }
+    });
+    for step in 0..50_000 {
+        sim.act(|kernel, _| {
+            for (task, group) in &groups {
+                let sleeps = kernel.place(*task) == Place::Nowhere;
+                kernel.cgroup_set_weight(*group, if sleeps { asleep } else { awake });
+            }
+        });
+        sim.run_until(MS + (step + 1) * MS / 10);
+    }
+    sim.kernel().account(0).charged_ns as f64 / (5.0 * SEC as f64)
+}
+
+/// What counts of a group is what its weight was as its task woke up. So is what it is charged by.
+#[test]
+fn weights_of_groups_that_change_with_each_wake_up_gain_little() {
+    let fair = share_beside_groups_of_one(100, 100);
+    let attacked = share_beside_groups_of_one(1, 10_000);
+    assert!(fair > 0.4, "{fair:.3}");
+    assert!(attacked > 0.9 * fair, "{attacked:.3} of {fair:.3}");
+}
+
+#[test]
 fn a_group_that_only_sleeping_tasks_left_has_its_whole_weight_again() {
     let run = Step::Run {
         ns: 50 * MS,
