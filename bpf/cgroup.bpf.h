@@ -194,7 +194,7 @@ static u32 cgroup_scale(u32 cpu_weight)
 }
 
 /* Changes the weight of @cgrp (1/DRFQ_WEIGHT_ONE), and what counts of it above. Where a task
- * counts in its stead, it follows at its next tick. */
+ * counts in its stead, it follows at its next wake-up, enqueue or tick. */
 static void cgroup_change_weight(struct cgroup *cgrp, u32 weight)
 {
 	u32 index = cgroup_index_of(cgrp);

@@ -21,14 +21,17 @@ static __always_inline u32 init_weight(const struct scx_cgroup_init_args *args)
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
 			     struct scx_cgroup_init_args *args)
 {
-	u32 i, *index;
+	u32 i, *index, nodes = CGROUP_NODES;
 
 	if (!cgrp->level)
 		return 0;
 	index = bpf_cgrp_storage_get(&cgroup_index, cgrp, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!index)
 		return -ENOMEM;
-	bpf_for(i, 1, CGROUP_NODES) {
+	/* Sums and quotas are followed upwards for so many levels. */
+	if (cgrp->level > CGROUP_LEVELS)
+		nodes = 1;
+	bpf_for(i, 1, nodes) {
 		struct cgroup_node *node = cgroup_node_at(i);
 
 		/* A task that ended may make its last switch after its group's end. What counted
@@ -37,6 +40,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
 		    READ_ONCE(node->counted))
 			continue;
 		node->used = true;
+		node->alone = 0;
 		node->weight = init_weight(args);
 		node->parent = cgroup_parent_index(cgrp);
 		quota_init(i);
@@ -45,7 +49,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
 		*index = i;
 		return 0;
 	}
-	/* The table is full: this group's tasks compete as the parent's. */
+	/* Too deep, or the table is full: this group's tasks compete as the parent's. */
 	*index = cgroup_parent_index(cgrp);
 	count(DRFQ_EV_CGROUPS_MERGED);
 	return 0;

@@ -87,18 +87,19 @@ static void task_deactivate(struct task_ctx *t)
  * anew. */
 static bool task_activate(struct task_ctx *t)
 {
+	u32 cgroup = READ_ONCE(t->cgroup);
 	u64 counts;
 
-	if (!t->cgroup)
+	if (!cgroup)
 		return false;
-	counts = cgroup_counts(t->cgroup, t->weight);
+	counts = cgroup_counts(cgroup, t->weight);
 	if (READ_ONCE(t->counted) == counts)
 		return false;
 	task_deactivate(t);
 	if (__sync_val_compare_and_swap(&t->counted, 0, counts))
 		return false;
-	if (task_counts_as_group(t, counts))
-		cgroup_set_alone(t->cgroup, t->weight);
+	if (counts >> 32 != cgroup)
+		cgroup_set_alone(cgroup, t->weight);
 	cgroup_add_active(counts >> 32, (u32)counts);
 	return true;
 }

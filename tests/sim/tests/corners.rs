@@ -128,6 +128,42 @@ fn a_task_that_joins_one_that_is_alone_shares_its_group_at_once() {
     assert_eq!(sim.kernel().account(1).weight, weight_one() / 2);
 }
 
+/// Sums are followed upwards for 16 levels. Deeper groups compete in the last one of these.
+#[test]
+fn tasks_in_deep_groups_leave_no_weight_behind() {
+    let one = weight_one();
+    let mut specs = hogs(&[one; 2]);
+    specs.push(TaskSpec::new("deep", Trace::sleeper(3 * MS, 5 * MS)));
+    specs.push(TaskSpec::new("beside", Trace::sleeper(3 * MS, 7 * MS)));
+    let mut sim = Sim::new(Config::new(4), specs);
+    sim.run_until(MS);
+    let mut second = None;
+    sim.act(|kernel, now_ns| {
+        let mut chain = vec![kernel.cgroup_new(None, 100)];
+        for level in 1..20 {
+            chain.push(kernel.cgroup_new(Some(chain[level - 1]), 100));
+        }
+        let beside = kernel.cgroup_new(Some(chain[9]), 100);
+        kernel.cgroup_move(now_ns, 2, chain[19]);
+        kernel.cgroup_move(now_ns, 3, beside);
+        second = Some(chain[1]);
+    });
+    sim.run_until(SEC);
+    sim.act(|kernel, now_ns| {
+        let root = kernel.cgroup_new(None, 100);
+        for task in [2, 3] {
+            kernel.cgroup_move(now_ns, task, root);
+        }
+        for task in [0, 1] {
+            let group = kernel.cgroup_new(second, 100);
+            kernel.cgroup_move(now_ns, task, group);
+        }
+    });
+    sim.run_until(SEC + 50 * MS);
+    let weights = [0, 1].map(|task| sim.kernel().account(task).weight);
+    assert_eq!(weights, [one / 2, one / 2]);
+}
+
 /// What a hog gets of a CPU beside sleepers that are alone in their groups of a group of its
 /// weight. The groups have weight `asleep` while their task sleeps, and else `awake`.
 fn share_beside_groups_of_one(asleep: u32, awake: u32) -> f64 {
