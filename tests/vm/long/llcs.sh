@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Two last-level caches: weights hold across them, none idles, and sets of CPUs within or across them keep their shares.
-# It has not run through on the oldest kernel yet.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for kernel in oldest newest; do
