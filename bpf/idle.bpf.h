@@ -43,13 +43,15 @@ static bool kick_idle_for_any(u64 dsq)
  *   leaves idleness, or finds nothing to dispatch.
  * - A task is queued while a CPU is about to idle, and sees no idle CPU. So this is
  *   called when a CPU becomes idle.
- * Returns whether a CPU was woken.
+ * The queues are tried in the order of their distance from @cpu. Returns whether a CPU
+ * was woken.
  */
-static __noinline int kick_idle_for_queued(void)
+static __noinline int kick_idle_for_queued(s32 cpu)
 {
-	u32 llc;
+	u32 i, llc;
 
-	bpf_for(llc, 0, nr_llcs) {
+	bpf_for(i, 0, nr_llcs) {
+		llc = llc_near(llc_of_cpu(cpu), i);
 		if (kick_idle_for_any(DRFQ_DSQ_LLC + llc))
 			return 1;
 		if (READ_ONCE(partial_used[llc & (DRFQ_MAX_LLCS - 1)]) &&

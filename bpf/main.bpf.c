@@ -281,7 +281,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	else if (held && !cpus_busy(cpu) && hold_release(true) && queue_take_any(0, cpu))
 		return;
 	else if (head.any)
-		kick_idle_for_queued();
+		kick_idle_for_queued(cpu);
 }
 
 /*
@@ -392,7 +392,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 
 	exchange_end(slot, cpu);
 	if (!idle) {
-		kick_idle_for_queued();
+		kick_idle_for_queued(cpu);
 		return;
 	}
 	slot_clear(slot);
@@ -403,7 +403,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 	 * has woken no CPU. Wake one now. */
 	if (queue_has_pinned(cpu))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	kick_idle_for_queued();
+	kick_idle_for_queued(cpu);
 	if (hold_nonempty())
 		hold_kick_idle(!cpus_busy(-1));
 }

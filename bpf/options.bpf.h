@@ -22,21 +22,28 @@ const volatile u32 weights_mode = DRFQ_WEIGHTS_KERNEL;
 const volatile u32 partial;
 
 /*
- * Number of LLCs, one queue each; number of possible CPUs; the LLC of each CPU.
- * One LLC gives the single queue of the thesis.
+ * Number of LLCs, one queue each; number of possible CPUs; the LLC of each CPU. Here, an
+ * LLC with many CPUs counts as several, so that few CPUs share a queue's lock. One LLC
+ * gives the single queue of the thesis.
  */
 const volatile u32 nr_llcs = 1;
 const volatile u32 nr_cpu_ids = 1;
 const volatile u32 cpu_llc[DRFQ_MAX_CPUS];
+
+/* A row of DRFQ_MAX_LLCS for each LLC: all LLCs, the nearest first, which is itself. */
+const volatile u8 near_llcs[DRFQ_MAX_LLCS * DRFQ_MAX_LLCS];
+
+/*
+ * A row for each LLC: a CPU of it takes the head of another LLC if its S is earlier by
+ * this (ns of virtual time). It is 0 if both are parts of one cache.
+ */
+const volatile u64 steal_margins_ns[DRFQ_MAX_LLCS * DRFQ_MAX_LLCS];
 
 /* Not 0: the CPU is possible, but offline. Affinities need not have it. */
 const volatile u32 cpu_offline[DRFQ_MAX_CPUS];
 
 /* A woken task preempts a packet whose S is later by this (ns of virtual time). */
 const volatile u64 preempt_margin_ns = 1000000;
-
-/* A CPU takes another LLC's head if its S is earlier by this (ns of virtual time). */
-const volatile u64 steal_margin_ns = 1000000;
 
 /* Longest time that delayed wake-up holds a task (wall clock, ns). */
 const volatile u64 hold_max_ns = 300000000;

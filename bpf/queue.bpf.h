@@ -10,7 +10,7 @@
  * and the search is limited. All queues share one V, so their heads can be compared.
  *
  * A CPU prefers its own three queues. Each dispatch compares them with the queues of
- * one other LLC, and takes from there if a head is earlier by steal_margin_ns. With one
+ * one other LLC, and takes from there if a head is earlier by steal_margins_ns. With one
  * LLC and no affinity this is the order of the thesis.
  */
 #ifndef DRFQ_QUEUE_BPF_H
@@ -296,16 +296,23 @@ static void queue_choose_own(s32 cpu, struct queue_pick *pick)
 		queue_look(DRFQ_DSQ_CPU + cpu, cpu, 0, pick);
 }
 
-/* Returns the LLC @i places after @llc, around the end of the list. */
-static __always_inline u32 llc_after(u32 llc, u32 i)
+/* Returns the place of LLC @llc and @i in tables that have a row for each LLC. */
+static __always_inline u32 llc_pair(u32 llc, u32 i)
 {
-	return llc + i < nr_llcs ? llc + i : llc + i - nr_llcs;
+	return (llc * DRFQ_MAX_LLCS + i) & (DRFQ_MAX_LLCS * DRFQ_MAX_LLCS - 1);
+}
+
+/* Returns the LLC that is at place @i among those that are near to @llc. */
+static __always_inline u32 llc_near(u32 llc, u32 i)
+{
+	return near_llcs[llc_pair(llc, i)];
 }
 
 /*
  * Picks the queue that @cpu should take from. The other LLC that is compared is drawn at
  * random. A round robin falls into step with the slices, so that each CPU always
- * compares the same LLC. A CPU without tasks of its own tries all LLCs.
+ * compares the same LLC. A CPU without tasks of its own tries all LLCs, the nearest
+ * first.
  */
 static void queue_choose(s32 cpu, struct queue_pick *pick)
 {
@@ -317,11 +324,11 @@ static void queue_choose(s32 cpu, struct queue_pick *pick)
 	if (pick->dsq) {
 		other = bpf_get_prandom_u32() % nr_llcs;
 		if (other != llc)
-			queue_look_llc(other, cpu, steal_margin_ns, pick);
+			queue_look_llc(other, cpu, steal_margins_ns[llc_pair(llc, other)], pick);
 		return;
 	}
 	bpf_for(i, 1, nr_llcs) {
-		queue_look_llc(llc_after(llc, i), cpu, 0, pick);
+		queue_look_llc(llc_near(llc, i), cpu, 0, pick);
 		if (pick->dsq)
 			return;
 	}
@@ -426,7 +433,7 @@ static bool queue_take_any(u64 first, s32 cpu)
 	if (queue_has_pinned(cpu) && queue_take(DRFQ_DSQ_CPU + cpu, llc))
 		return true;
 	bpf_for(i, 0, nr_llcs) {
-		if (queue_take_llc(llc_after(llc, i), llc))
+		if (queue_take_llc(llc_near(llc, i), llc))
 			return true;
 	}
 	return false;

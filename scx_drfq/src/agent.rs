@@ -392,7 +392,7 @@ fn summary(config: &Config, facts: &Facts) -> String {
     format!(
         "{VERSION}{run}: {}, {}, slice {} us, {}, {} weights; memory traffic: {}{stand_in}, {bandwidth}",
         number(config.nr_cpus, "CPU"),
-        number(config.nr_llcs, "queue"),
+        number(config.queues.count() as u32, "queue"),
         config.slice_ns / 1000,
         name(config.variant),
         name(config.weights),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use drfq_controller_link::target::Target;
-use drfq_sense::perf_event::TrafficSource;
+use drfq_sense::{perf_event::TrafficSource, queues::Queues};
 use serde::Serialize;
 
 use crate::{bandwidth::Bandwidth, capacity::Capacity};
@@ -95,8 +95,8 @@ pub struct Config {
     pub nr_cpus: u32,
     /// One more than the highest CPU number that can ever be online.
     pub nr_cpu_ids: u32,
-    /// Queues, one per last-level cache.
-    pub nr_llcs: u32,
+    /// The queues of runnable tasks.
+    pub queues: Queues,
     /// Longest packet (ns).
     pub slice_ns: u64,
     /// How the virtual times of a task combine. `delta_ns` follows from it.
@@ -115,8 +115,8 @@ pub struct Config {
     pub rescue_ns: u64,
     /// Lead of a woken task over the packet that it preempts (ns, virtual time).
     pub preempt_margin_ns: u64,
-    /// Lead of a task over the head of the local queue for a CPU of another LLC
-    /// to take it (ns, virtual time).
+    /// Lead of a task over the head of the local queue for a CPU of another LLC of
+    /// its node to take it (ns, virtual time).
     pub steal_margin_ns: u64,
     /// When CPU time and memory traffic count against a task.
     pub charging: Charging,
@@ -136,7 +136,7 @@ pub struct Config {
     pub capacity: Capacity,
     /// 1/m, 32.32 fixed point; 0: memory traffic is not charged.
     pub mem_ns_per_byte_q32: u64,
-    /// The queue of each CPU.
+    /// The last-level cache of each CPU.
     pub cpu_llc: Vec<u32>,
     /// CPUs that are online.
     pub online: Vec<u32>,

@@ -12,8 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use drfq_sense::{
-    perf_event::MAX_EVENTS,
-    topology::{MAX_CPUS, MAX_LLCS},
+    perf_event::MAX_EVENTS, queues::MAX_QUEUES, topology::MAX_CPUS,
     traffic_counters::TrafficCounters,
 };
 use drfq_stats::{
@@ -44,7 +43,7 @@ use crate::{
 
 // The libraries repeat these constants of bpf/drfq.h and bpf/intf.h.
 const _: () = assert!(MAX_CPUS == bpf_intf::DRFQ_MAX_CPUS);
-const _: () = assert!(MAX_LLCS == bpf_intf::DRFQ_MAX_LLCS);
+const _: () = assert!(MAX_QUEUES as u32 == bpf_intf::DRFQ_MAX_LLCS);
 const _: () = assert!(MAX_EVENTS == bpf_intf::DRFQ_PMU_EVENTS as usize);
 const _: () = assert!(WEIGHT_ONE == bpf_intf::DRFQ_WEIGHT_ONE);
 const _: () = assert!(DELTA_NONE_NS == bpf_intf::DRFQ_DELTA_NONE_NS);
@@ -383,14 +382,16 @@ fn configure(skel: &mut OpenBpfSkel, config: &Config, counters: &TrafficCounters
         Weights::Thesis => bpf_intf::drfq_weights_DRFQ_WEIGHTS_THESIS,
     };
     rodata.partial = config.partial.into();
-    rodata.nr_llcs = config.nr_llcs;
     rodata.nr_cpu_ids = config.nr_cpu_ids;
-    rodata.cpu_llc[..config.cpu_llc.len()].copy_from_slice(&config.cpu_llc);
+    rodata.nr_llcs = config.queues.count() as u32;
+    rodata.cpu_llc[..config.queues.of_cpu.len()].copy_from_slice(&config.queues.of_cpu);
+    let (near, margins_ns) = config.queues.tables(config.steal_margin_ns);
+    rodata.near_llcs.copy_from_slice(&near);
+    rodata.steal_margins_ns.copy_from_slice(&margins_ns);
     for cpu in 0..config.nr_cpu_ids {
         rodata.cpu_offline[cpu as usize] = (!config.online.contains(&cpu)).into();
     }
     rodata.preempt_margin_ns = config.preempt_margin_ns;
-    rodata.steal_margin_ns = config.steal_margin_ns;
     rodata.hold_max_ns = config.hold_max_ns;
     rodata.rescue_ns = config.rescue_ns;
     rodata.pmu_nr_events = counters.per_cpu() as u32;

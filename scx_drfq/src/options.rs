@@ -10,6 +10,7 @@ use clap::Args;
 use drfq_controller_link::target::Target;
 use drfq_sense::{
     perf_event::{EventChoice, TrafficSource},
+    queues::Queues,
     topology::Topology,
 };
 
@@ -88,9 +89,8 @@ pub struct Options {
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub preempt_margin_us: Option<u64>,
 
-    /// How much earlier in virtual time a task must be for a CPU of another
-    /// last-level cache to take it [microseconds, 0 to 1000000; default: one
-    /// slice / CPUs]
+    /// Lead in virtual time by which a CPU takes a task of another last-level cache;
+    /// more on distant NUMA nodes [microseconds, 0 to 1000000; default: one slice / CPUs]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     pub steal_margin_us: Option<u64>,
 
@@ -103,7 +103,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Weights::Kernel)]
     pub weights: Weights,
 
-    /// One queue for all CPUs instead of one per last-level cache
+    /// One queue for all CPUs instead of one per last-level cache and 16 CPUs
     #[arg(long, conflicts_with = "steal_margin_us")]
     pub single_queue: bool,
 
@@ -191,10 +191,9 @@ impl Options {
         let slices = |n: u64| n * slice_ns;
         let nr_cpus = topology.online.len() as u32;
         let credit = |n: u64| slices(n) * THESIS_CPUS.min(nr_cpus.into()) / u64::from(nr_cpus);
-        let topology = if self.single_queue {
-            &topology.flattened()
-        } else {
-            topology
+        let queues = match self.single_queue {
+            true => Queues::single(topology.cpu_llc.len()),
+            false => topology.queues.clone(),
         };
         let margin_ns = |us: Option<u64>| us.map_or(slice_ns / u64::from(nr_cpus), |us| us * 1000);
         self.check_controllers()?;
@@ -202,7 +201,7 @@ impl Options {
         Ok(Config {
             nr_cpus,
             nr_cpu_ids: topology.nr_cpu_ids(),
-            nr_llcs: topology.nr_llcs,
+            queues,
             slice_ns,
             variant: self.variant,
             delta_ns: self.delta_ns(slice_ns)?,
@@ -330,6 +329,7 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use drfq_sense::queues::{LOCAL, Place};
 
     #[derive(Parser)]
     struct Command {
@@ -337,12 +337,20 @@ mod tests {
         options: Options,
     }
 
-    /// Two LLCs of two CPUs each.
-    fn two_llcs() -> Topology {
+    /// LLCs of `cpus` CPUs each.
+    fn machine(nr_llcs: u32, cpus: u32) -> Topology {
+        let place = |cpu| Place {
+            node: 0,
+            cache: cpu / cpus,
+            core: cpu,
+            cpu,
+        };
+        let places: Vec<Place> = (0..nr_llcs * cpus).map(place).collect();
         Topology {
-            online: vec![0, 1, 2, 3],
-            cpu_llc: vec![0, 0, 1, 1],
-            nr_llcs: 2,
+            online: (0..nr_llcs * cpus).collect(),
+            cpu_llc: places.iter().map(|place| place.cache).collect(),
+            nr_llcs,
+            queues: Queues::divide(&places, places.len(), |_, _| LOCAL),
         }
     }
 
@@ -350,7 +358,7 @@ mod tests {
         let command = Command::try_parse_from(arguments.split_whitespace());
         let options = command.map_err(|error| error.to_string())?.options;
         let capacity = Capacity::find(options.memory_bandwidth, Path::new("/nonexistent"));
-        let resolved = options.resolve(&two_llcs(), &capacity);
+        let resolved = options.resolve(&machine(2, 2), &capacity);
         resolved.map_err(|error| error.to_string())
     }
 
@@ -365,11 +373,8 @@ mod tests {
         assert_eq!(config.hold_max_ns, 300_000_000);
         assert_eq!(config.rescue_ns, 2_000_000_000);
         assert_eq!(config.preempt_margin_ns, 1_000_000);
-        assert_eq!(
-            (config.nr_cpus, config.nr_cpu_ids, config.nr_llcs),
-            (4, 4, 2)
-        );
-        assert_eq!(config.cpu_llc, [0, 0, 1, 1]);
+        assert_eq!((config.nr_cpus, config.nr_cpu_ids), (4, 4));
+        assert_eq!(config.queues.of_cpu, [0, 0, 1, 1]);
         assert_eq!(config.mem_ns_per_byte_q32, 0);
         assert_eq!(config.charging, Charging::Contended);
         assert_eq!(config.bus_credit_ns, 12_000_000);
@@ -378,11 +383,7 @@ mod tests {
 
     #[test]
     fn on_sixteen_cpus_credits_shrink_to_a_quarter() {
-        let topology = Topology {
-            online: (0..16).collect(),
-            cpu_llc: vec![0; 16],
-            nr_llcs: 1,
-        };
+        let topology = machine(1, 16);
         let command = Command::try_parse_from(["scx_drfq"]).unwrap();
         let capacity = Capacity::Unknown(String::new());
         let config = command.options.resolve(&topology, &capacity).unwrap();
@@ -440,9 +441,7 @@ mod tests {
             ),
             ("--no-dma", |c| !c.dma),
             ("--weights thesis", |c| c.weights == Weights::Thesis),
-            ("--single-queue", |c| {
-                c.nr_llcs == 1 && c.cpu_llc == [0, 0, 0, 0]
-            }),
+            ("--single-queue", |c| c.queues.of_cpu == [0; 4]),
             ("--memory-bandwidth 1G", |c| {
                 c.mem_ns_per_byte_q32 == 1 << 32
             }),

@@ -209,7 +209,7 @@ void machine_task_view(struct machine *m, struct task_struct *p, struct schedule
 s32 machine_miscounted_urgent(struct machine *m);
 
 /* The LLC whose queue a task is on; -1: on none. */
-s32 machine_task_queue_llc(const struct machine *m, const struct task_struct *p);
+s32 machine_task_queue(const struct machine *m, const struct task_struct *p);
 /* Where a task is. 0: nowhere. 1: on a run queue's DSQ. 2: on the DSQ of held tasks. 3: on a
  * local DSQ. 4: running. */
 u32 machine_task_place(const struct machine *m, const struct task_struct *p);
@@ -222,6 +222,7 @@ bool machine_cpu_is_idle(const struct machine *m, s32 cpu);
  * that is on no CPU, at a virtual time, on @cpu. The machine is unusable for
  * events after that. */
 void machine_test_place(struct machine *m, struct task_struct *p, u64 dsq_id, u64 vtime);
+u64 machine_test_choice(struct machine *m, s32 cpu);
 void machine_test_run(struct machine *m, struct task_struct *p, s32 cpu, u64 vtime);
 
 /* Two threads change groups at the same time, for @rounds rounds. Returns after how many of

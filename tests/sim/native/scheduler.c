@@ -93,14 +93,17 @@ void scheduler_configure(const struct scheduler_options *options)
 	SET_OPTION(conf, options->conf);
 	SET_OPTION(slice_ns, options->slice_ns);
 	SET_OPTION(preempt_margin_ns, options->preempt_margin_ns);
-	SET_OPTION(steal_margin_ns, options->steal_margin_ns);
 	SET_OPTION(hold_max_ns, options->hold_max_ns);
 	SET_OPTION(rescue_ns, options->rescue_ns);
-	SET_OPTION(nr_llcs, options->nr_llcs);
+	SET_OPTION(nr_llcs, options->nr_queues);
 	SET_OPTION(nr_cpu_ids, options->nr_cpus);
 	for (u32 cpu = 0; cpu < options->nr_cpus; cpu++)
-		cpu_llc[cpu] = options->llc_of_cpu[cpu];
+		cpu_llc[cpu] = options->queue_of_cpu[cpu];
 	count_option(cpu_llc, sizeof(cpu_llc));
+	memcpy((void *)near_llcs, options->near_queues, sizeof(near_llcs));
+	count_option(near_llcs, sizeof(near_llcs));
+	memcpy((void *)steal_margins_ns, options->steal_margins_ns, sizeof(steal_margins_ns));
+	count_option(steal_margins_ns, sizeof(steal_margins_ns));
 	count_option(cpu_offline, sizeof(cpu_offline));
 	SET_OPTION(pmu_nr_events, options->pmu_events);
 	SET_OPTION(bio_traced_flag, NATIVE_BIO_TRACED);
@@ -115,6 +118,19 @@ void scheduler_configure(const struct scheduler_options *options)
 		for (u32 event = 0; event < options->pmu_events; event++)
 			cpus[cpu].counters[event].bytes_q8 = 1 << 8;
 	}
+}
+
+u32 scheduler_queue_of_cpu(s32 cpu)
+{
+	return cpu_llc[cpu];
+}
+
+u64 scheduler_queue_choice(s32 cpu)
+{
+	struct queue_pick pick = {};
+
+	queue_choose(cpu, &pick);
+	return pick.dsq;
 }
 
 void scheduler_set_agent(const struct task_struct *p)

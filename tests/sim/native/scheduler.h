@@ -12,13 +12,15 @@ struct scheduler_options {
 	struct drfq_conf conf;
 	u64 slice_ns;
 	u64 preempt_margin_ns;
-	u64 steal_margin_ns;
 	u64 hold_max_ns;
 	u64 rescue_ns;
 	u64 v_origin_ns;
-	const u32 *llc_of_cpu;
+	const u32 *llc_of_cpu; /* what the kernel sees */
+	const u32 *queue_of_cpu;
+	const u8 *near_queues; /* near_llcs of DRFQ_MAX_LLCS squared */
+	const u64 *steal_margins_ns; /* likewise */
 	u32 nr_cpus;
-	u32 nr_llcs;
+	u32 nr_queues;
 	u32 pmu_events; /* traffic counters of a CPU, up to DRFQ_PMU_EVENTS */
 	bool drives_controller;
 };
@@ -35,6 +37,10 @@ struct scheduler_task {
 	u32 held; /* DRFQ_TASK_HELD is set */
 };
 
+/* The number of the CPU's queue. */
+u32 scheduler_queue_of_cpu(s32 cpu);
+/* The DSQ that the CPU would take from; 0: none. */
+u64 scheduler_queue_choice(s32 cpu);
 /* Whether the scheduler's own code is at this address, for calls that come from it. */
 bool scheduler_has_code_at(const void *address);
 /* The CPU whose slot is at this address; -1: none. */

@@ -114,14 +114,14 @@ s32 machine_miscounted_urgent(struct machine *m)
 	return -1;
 }
 
-s32 machine_task_queue_llc(const struct machine *m, const struct task_struct *p)
+s32 machine_task_queue(const struct machine *m, const struct task_struct *p)
 {
 	u64 id = p->scx.dsq ? p->scx.dsq->id : 0;
 
 	if (id < DRFQ_DSQ_LLC || p->scx.dsq->cpu >= 0)
 		return -1;
 	if (id >= DRFQ_DSQ_CPU)
-		return (s32)m->llc_of_cpu[id - DRFQ_DSQ_CPU];
+		return (s32)scheduler_queue_of_cpu((s32)(id - DRFQ_DSQ_CPU));
 	return (s32)(id & (DRFQ_MAX_LLCS - 1));
 }
 
@@ -165,6 +165,12 @@ void machine_test_place(struct machine *m, struct task_struct *p, u64 dsq_id, u6
 	dsq_remove(p);
 	p->scx.dsq_vtime = vtime;
 	dsq_add(m, dsq_find(m, dsq_id), p, 0, true);
+}
+
+u64 machine_test_choice(struct machine *m, s32 cpu)
+{
+	machine_use(m, m->now_ns, cpu);
+	return scheduler_queue_choice(cpu);
 }
 
 void machine_test_run(struct machine *m, struct task_struct *p, s32 cpu, u64 vtime)

@@ -99,12 +99,12 @@ impl Sim {
     /// A task waits where a CPU that it may use looks.
     pub(crate) fn check_queue(&mut self, task: TaskId) {
         let allowed = self.tasks[task].allowed;
-        let Some(llc) = self.kernel.queue_llc(task) else {
+        let Some(queue) = self.kernel.queue_of(task) else {
             return;
         };
-        if !(0..self.cpus.len()).any(|c| allowed.has(c) && self.config.llc_of_cpu[c] == llc) {
+        if !(0..self.cpus.len()).any(|c| allowed.has(c) && self.kernel.queue_of_cpu(c) == queue) {
             self.violation(&format!(
-                "task {task} waits for LLC {llc}, which it may not use"
+                "task {task} waits on queue {queue}, which it may not use"
             ));
         }
     }

@@ -4,14 +4,17 @@
 use crate::cpuset::CpuSet;
 use crate::ffi::{self, Charging, Conf};
 use crate::{MS, SEC, US};
+use drfq_sense::queues::{LOCAL, Place, Queues};
 
 /// The constants of a run. Durations are ns of wall clock, unless they are called virtual time.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The algorithm's constants, as the loader passes them to BPF.
     pub conf: Conf,
-    /// The LLC of each CPU, and so its queue. The length is the number of CPUs.
+    /// The LLC of each CPU. The length is the number of CPUs.
     pub llc_of_cpu: Vec<usize>,
+    /// NUMA nodes, among which the LLCs are spread evenly.
+    pub nr_nodes: usize,
     /// Whether CPUs 2n and 2n + 1 are threads of one core.
     pub smt: bool,
     /// Longest time that a packet runs before its CPU looks at the queue.
@@ -24,7 +27,7 @@ pub struct Config {
     pub exact_slices: bool,
     /// A woken task preempts a packet whose S is later by this virtual time.
     pub preempt_margin_ns: u64,
-    /// A CPU takes another LLC's head if its S is earlier by this virtual time.
+    /// A CPU takes the head of another LLC of its node if its S is earlier by this virtual time.
     pub steal_margin_ns: u64,
     /// Longest time that delayed wake-up holds a task.
     pub hold_max_ns: u64,
@@ -77,6 +80,7 @@ impl Config {
                 bus_credit_ns: 3 * slice_ns,
             },
             llc_of_cpu: vec![0; nr_cpus],
+            nr_nodes: 1,
             smt: false,
             slice_ns,
             tick_ns: 4 * MS,
@@ -96,7 +100,7 @@ impl Config {
         }
     }
 
-    /// Splits the CPUs evenly among `nr_llcs` LLCs, each with its own queue.
+    /// Splits the CPUs evenly among `nr_llcs` LLCs.
     ///
     /// # Panics
     /// If there are fewer CPUs than LLCs, or no LLC.
@@ -155,6 +159,19 @@ impl Config {
     /// The number of CPUs.
     pub fn nr_cpus(&self) -> usize {
         self.llc_of_cpu.len()
+    }
+
+    /// The queues that the agent makes for this machine. Different nodes have distance 20.
+    pub fn queues(&self) -> Queues {
+        let place = |(cpu, &llc): (usize, &usize)| Place {
+            node: (llc * self.nr_nodes / self.nr_llcs()) as u32,
+            cache: llc as u32,
+            core: if self.smt { cpu / 2 } else { cpu } as u32,
+            cpu: cpu as u32,
+        };
+        let places: Vec<Place> = self.llc_of_cpu.iter().enumerate().map(place).collect();
+        let distance = |a, b| if a == b { LOCAL } else { 2 * LOCAL };
+        Queues::divide(&places, self.nr_cpus(), distance)
     }
 
     /// The number of LLCs.

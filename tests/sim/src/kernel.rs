@@ -17,6 +17,9 @@ use crate::ffi::Conf;
 /// No timer is due.
 pub const NEVER: u64 = u64::MAX;
 
+/// The queue of the first LLC (enum drfq_dsq).
+const DRFQ_DSQ_LLC: u64 = 0x100;
+
 const MASK_WORDS: usize = 1024 / 64;
 
 #[repr(C)]
@@ -24,13 +27,15 @@ struct Options {
     conf: Conf,
     slice_ns: u64,
     preempt_margin_ns: u64,
-    steal_margin_ns: u64,
     hold_max_ns: u64,
     rescue_ns: u64,
     v_origin_ns: u64,
     llc_of_cpu: *const u32,
+    queue_of_cpu: *const u32,
+    near_queues: *const u8,
+    steal_margins_ns: *const u64,
     nr_cpus: u32,
-    nr_llcs: u32,
+    nr_queues: u32,
     pmu_events: u32,
     drives_controller: bool,
 }
@@ -91,7 +96,9 @@ unsafe extern "C" {
     fn machine_task_number(p: *const Task) -> u32;
     fn machine_task_cpu_ns(p: *const Task) -> u64;
     fn machine_adopt_running(m: *mut Machine, now_ns: u64, p: *mut Task, cpu: i32);
-    fn machine_task_queue_llc(m: *const Machine, p: *const Task) -> i32;
+    fn machine_task_queue(m: *const Machine, p: *const Task) -> i32;
+    fn scheduler_queue_of_cpu(cpu: i32) -> u32;
+    fn machine_test_choice(m: *mut Machine, cpu: i32) -> u64;
     fn machine_wake_new(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn machine_wake(m: *mut Machine, now_ns: u64, p: *mut Task, waker_cpu: i32, sync: bool);
     fn machine_block(m: *mut Machine, now_ns: u64, cpu: i32);
@@ -214,17 +221,21 @@ impl Kernel {
     /// If the scheduler refuses to load.
     pub fn new(config: &Config) -> Self {
         let llc_of_cpu: Vec<u32> = config.llc_of_cpu.iter().map(|llc| *llc as u32).collect();
+        let queues = config.queues();
+        let (near, margins_ns) = queues.tables(config.steal_margin_ns);
         let options = Options {
             conf: config.conf,
             slice_ns: config.slice_ns,
             preempt_margin_ns: config.preempt_margin_ns,
-            steal_margin_ns: config.steal_margin_ns,
             hold_max_ns: config.hold_max_ns,
             rescue_ns: config.rescue_ns,
             v_origin_ns: config.v_origin_ns,
             llc_of_cpu: llc_of_cpu.as_ptr(),
+            queue_of_cpu: queues.of_cpu.as_ptr(),
+            near_queues: near.as_ptr(),
+            steal_margins_ns: margins_ns.as_ptr(),
             nr_cpus: config.nr_cpus() as u32,
-            nr_llcs: config.nr_llcs() as u32,
+            nr_queues: queues.count() as u32,
             pmu_events: config.pmu_events,
             drives_controller: config.controller_update_ns.is_some(),
         };
@@ -332,11 +343,17 @@ impl Kernel {
         self.with(|m| unsafe { machine_adopt_running(m, now_ns, p, cpu as i32) });
     }
 
-    /// The LLC on whose queue the task is.
-    pub fn queue_llc(&self, task: TaskId) -> Option<usize> {
+    /// The number of the CPU's queue.
+    pub fn queue_of_cpu(&self, cpu: usize) -> usize {
+        // SAFETY: the scheduler is loaded.
+        self.with(|_| unsafe { scheduler_queue_of_cpu(cpu as i32) }) as usize
+    }
+
+    /// The queue on which the task is; a CPU's queue counts as that of its neighbours.
+    pub fn queue_of(&self, task: TaskId) -> Option<usize> {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
-        usize::try_from(self.with(|m| unsafe { machine_task_queue_llc(m, p) })).ok()
+        usize::try_from(self.with(|m| unsafe { machine_task_queue(m, p) })).ok()
     }
 
     /// `wake_up_new_task()`.
@@ -575,12 +592,18 @@ impl Kernel {
         self.with(|m| unsafe { machine_cpu_is_idle(m, cpu as i32) })
     }
 
-    /// For a test of one callback: puts a task on the queue of an LLC at a virtual time.
-    pub fn test_queue(&mut self, task: TaskId, llc: usize, vtime_ns: u64) {
-        const DRFQ_DSQ_LLC: u64 = 0x100;
+    /// For a test of one rule: the number of the queue from which `cpu` would take a task now.
+    pub fn test_choice(&mut self, cpu: usize) -> Option<usize> {
+        // SAFETY: the machine lives.
+        let dsq = self.with(|m| unsafe { machine_test_choice(m, cpu as i32) });
+        (dsq != 0).then(|| (dsq - DRFQ_DSQ_LLC) as usize)
+    }
+
+    /// For a test of one callback: puts a task on the queue of that number at a virtual time.
+    pub fn test_queue(&mut self, task: TaskId, queue: usize, vtime_ns: u64) {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
-        self.with(|m| unsafe { machine_test_place(m, p, DRFQ_DSQ_LLC + llc as u64, vtime_ns) });
+        self.with(|m| unsafe { machine_test_place(m, p, DRFQ_DSQ_LLC + queue as u64, vtime_ns) });
     }
 
     /// For a test of one callback: a packet of the task starts at a virtual time on `cpu`.

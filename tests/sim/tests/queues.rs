@@ -5,7 +5,8 @@ mod common;
 
 use common::{cpus_used, run};
 use drfq_sim::ffi::weight_one;
-use drfq_sim::{Config, CpuSet, MS, Report, Step, TaskSpec, Trace};
+use drfq_sim::kernel::{Place, TaskId};
+use drfq_sim::{Config, CpuSet, MS, Report, SEC, Sim, Step, TaskSpec, Trace};
 
 /// Hogs of these weights (1/100) that may run on `allowed`.
 fn hogs_on(allowed: CpuSet, weights: &[u32]) -> Vec<TaskSpec> {
@@ -150,4 +151,64 @@ fn a_task_that_is_pinned_and_unpinned_keeps_running() {
         assert!(task.max_wait_ns < 500 * MS, "{} ns", task.max_wait_ns);
     }
     assert!(used.iter().all(|got| *got > 0.2), "{used:?}");
+}
+
+/// A machine of two nodes with two LLCs of two CPUs each, and three of its tasks that wait.
+fn two_nodes() -> (Sim, Vec<TaskId>, u64) {
+    let mut config = Config::new(8).llcs(4);
+    config.nr_nodes = 2;
+    let margin_ns = config.steal_margin_ns;
+    let mut sim = Sim::new(config, hogs_on(CpuSet::ALL, &[100; 11]));
+    sim.run_until(30 * MS);
+    let kernel = sim.kernel();
+    let waits = |t: &TaskId| kernel.place(*t) == Place::Queued;
+    let waiting: Vec<TaskId> = (0..11).filter(waits).collect();
+    assert_eq!(waiting.len(), 3);
+    (sim, waiting, margin_ns)
+}
+
+#[test]
+fn a_cpu_without_tasks_takes_from_the_nearest_llc() {
+    let (mut sim, waiting, _) = two_nodes();
+    let kernel = sim.kernel();
+    let v = kernel.v_ns();
+    kernel.test_queue(waiting[0], 0, v + 10 * MS);
+    kernel.test_queue(waiting[1], 2, v);
+    kernel.test_queue(waiting[2], 2, v);
+    // The neighbour in the node, though the other node's head is earlier.
+    for (cpu, queue) in [(2, 0), (3, 0), (6, 2)] {
+        assert_eq!(kernel.test_choice(cpu), Some(queue), "CPU {cpu}");
+    }
+}
+
+#[test]
+fn a_head_far_away_needs_a_larger_lead() {
+    let (mut sim, waiting, margin_ns) = two_nodes();
+    let kernel = sim.kernel();
+    let v = kernel.v_ns();
+    // CPU 2 belongs to LLC 1; LLC 0 is in its node, LLC 2 is not.
+    for (other, margin_ns) in [(0, margin_ns), (2, 2 * margin_ns)] {
+        kernel.test_queue(waiting[1], other, v);
+        kernel.test_queue(waiting[2], 3, v + SEC);
+        for (lead_ns, expected) in [(margin_ns, false), (margin_ns + 1, true)] {
+            kernel.test_queue(waiting[0], 1, v + lead_ns);
+            // The LLC that is compared is drawn.
+            let taken = (0..100).any(|_| kernel.test_choice(2) == Some(other));
+            assert_eq!(taken, expected, "LLC {other}, lead {lead_ns} ns");
+        }
+    }
+}
+
+/// Parts of a large cache are queues of their own, whose heads are compared without a margin.
+#[test]
+fn a_cache_of_many_cpus_keeps_weights_across_its_queues() {
+    let config = Config::new(48);
+    assert_eq!(config.queues().count(), 3);
+    let weights: Vec<u32> = (0..96).map(|i| 50 + 50 * (i % 4)).collect();
+    let used = cpus_used(&run(config, hogs_on(CpuSet::ALL, &weights), 60));
+    let sum: u32 = weights.iter().sum();
+    for (got, weight) in used.iter().zip(weights) {
+        let fair = 48.0 * f64::from(weight) / f64::from(sum);
+        assert!((got / fair - 1.0).abs() < 0.01, "{got} of {fair}");
+    }
 }

@@ -6,6 +6,7 @@ mod counter;
 pub mod cpu_model;
 pub mod dmi;
 pub mod perf_event;
+pub mod queues;
 pub mod sched_ext;
 pub mod silent_counters;
 pub mod topology;

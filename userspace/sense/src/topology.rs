@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPUs and the last-level caches that they share, from sysfs.
+//! CPUs, and the last-level caches and NUMA nodes that they share, from sysfs.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::queues::{LOCAL, Place, Queues};
+
 /// CPUs that the tables of the BPF program have room for (DRFQ_MAX_CPUS).
 pub const MAX_CPUS: u32 = 1024;
-
-/// Queues that the BPF program has room for (DRFQ_MAX_LLCS).
-pub const MAX_LLCS: u32 = 64;
 
 /// No list names a CPU from here on. Linux has far fewer.
 const LIST_MAX: u32 = 1 << 16;
 
 const CPU_DIR: &str = "sys/devices/system/cpu";
+const NODE_DIR: &str = "sys/devices/system/node";
 
 /// The CPUs of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,8 @@ pub struct Topology {
     pub cpu_llc: Vec<u32>,
     /// Last-level caches of the CPUs that are online, at least 1.
     pub nr_llcs: u32,
+    /// How the CPUs that are online share queues of runnable tasks.
+    pub queues: Queues,
 }
 
 impl Topology {
@@ -52,17 +54,28 @@ impl Topology {
 
         let mut cpu_llc = vec![0; *last as usize + 1];
         let mut caches = BTreeMap::new();
+        let mut places = Vec::new();
         for &cpu in &online {
+            let of_cpu = dir.join(format!("cpu{cpu}"));
             // Two CPUs have the same cache if the same CPUs share it.
-            let cache = shared_cpus(&dir.join(format!("cpu{cpu}/cache")));
+            let cache = shared_cpus(&of_cpu.join("cache"));
             let next = caches.len() as u32;
-            // Caches beyond the last queue share queues.
-            cpu_llc[cpu as usize] = *caches.entry(cache).or_insert(next) % MAX_LLCS;
+            let cache = *caches.entry(cache).or_insert(next);
+            cpu_llc[cpu as usize] = cache;
+            let (node, core) = (node_of(&of_cpu), core_of(&of_cpu).unwrap_or(cpu));
+            places.push(Place {
+                node,
+                cache,
+                core,
+                cpu,
+            });
         }
+        let distances = Distances::read(&root.join(NODE_DIR));
         Ok(Self {
+            queues: Queues::divide(&places, cpu_llc.len(), |a, b| distances.between(a, b)),
             online,
             cpu_llc,
-            nr_llcs: (caches.len() as u32).min(MAX_LLCS),
+            nr_llcs: caches.len() as u32,
         })
     }
 
@@ -70,15 +83,52 @@ impl Topology {
     pub fn nr_cpu_ids(&self) -> u32 {
         self.cpu_llc.len() as u32
     }
+}
 
-    /// The same CPUs as if all shared one cache.
-    pub fn flattened(&self) -> Self {
+/// Distances of NUMA nodes, as the firmware tells them.
+struct Distances {
+    nodes: Vec<u32>,
+    rows: Vec<Vec<u8>>,
+}
+
+impl Distances {
+    /// Reads them from sysfs. What it does not tell is [`LOCAL`].
+    fn read(dir: &Path) -> Self {
+        let nodes = read_cpu_list(&dir.join("online")).unwrap_or_default();
+        let row = |node: &u32| {
+            let text = fs::read_to_string(dir.join(format!("node{node}/distance")));
+            let words = text.unwrap_or_default();
+            let number = |word: &str| word.parse().unwrap_or(LOCAL);
+            words.split_whitespace().map(number).collect()
+        };
         Self {
-            online: self.online.clone(),
-            cpu_llc: vec![0; self.cpu_llc.len()],
-            nr_llcs: 1,
+            rows: nodes.iter().map(row).collect(),
+            nodes,
         }
     }
+
+    fn between(&self, from: u32, to: u32) -> u8 {
+        let place = |node| self.nodes.iter().position(|&other| other == node);
+        let told = place(from).zip(place(to));
+        let distance = told.and_then(|(from, to)| self.rows[from].get(to));
+        distance.copied().unwrap_or(LOCAL)
+    }
+}
+
+/// The NUMA node of the CPU whose directory is `dir`; 0 without nodes.
+fn node_of(dir: &Path) -> u32 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("node")?.parse().ok();
+    entries
+        .filter_map(|entry| number(entry.file_name()))
+        .next()
+        .unwrap_or(0)
+}
+
+/// The first thread of the CPU's core.
+fn core_of(dir: &Path) -> Option<u32> {
+    let threads = read_cpu_list(&dir.join("topology/thread_siblings_list")).ok()?;
+    threads.first().copied()
 }
 
 /// The CPUs that share the last cache under `dir`. Without a cache, as in many
@@ -175,8 +225,7 @@ mod tests {
         assert_eq!(topology.online, [0, 1, 2, 3]);
         assert_eq!(topology.cpu_llc, [0, 0, 1, 1, 0, 0, 0, 0]);
         assert_eq!((topology.nr_llcs, topology.nr_cpu_ids()), (2, 8));
-        assert_eq!(topology.flattened().cpu_llc, [0; 8]);
-        assert_eq!(topology.flattened().nr_llcs, 1);
+        assert_eq!(topology.queues.of_cpu, [0, 0, 1, 1, 0, 0, 0, 0]);
     }
 
     #[test]
@@ -203,13 +252,38 @@ mod tests {
     }
 
     #[test]
-    fn more_caches_than_queues_share_queues() {
-        let shared: Vec<_> = (0..70).map(|cpu| cpu.to_string()).collect();
-        let caches: Vec<_> = shared.iter().map(|cpus| vec![(3, cpus.as_str())]).collect();
-        let caches: Vec<_> = caches.iter().map(Vec::as_slice).collect();
-        let topology = Topology::read(sysfs("0-69", "0-69", &caches).path()).unwrap();
-        assert_eq!(topology.nr_llcs, 64);
-        assert_eq!(topology.cpu_llc[63..66], [63, 0, 1]);
+    fn queues_of_other_nodes_are_far() {
+        let low: &[(u32, &str)] = &[(3, "0-1")];
+        let high: &[(u32, &str)] = &[(3, "2-3")];
+        let root = sysfs("0-3\n", "0-3\n", &[low, low, high, high]);
+        let nodes = root.path().join(NODE_DIR);
+        for (node, distances) in [(0, "10 32\n"), (2, "32 10\n")] {
+            let dir = nodes.join(format!("node{node}"));
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("distance"), distances).unwrap();
+        }
+        fs::write(nodes.join("online"), "0,2\n").unwrap();
+        for (cpu, node) in [(0, 0), (1, 0), (2, 2), (3, 2)] {
+            fs::create_dir_all(root.path().join(format!("{CPU_DIR}/cpu{cpu}/node{node}"))).unwrap();
+        }
+        let queues = Topology::read(root.path()).unwrap().queues;
+        assert_eq!((queues.distance(0, 0), queues.distance(0, 1)), (0, 32));
+    }
+
+    #[test]
+    fn threads_of_a_core_share_a_queue() {
+        let root = sysfs("0-31\n", "0-31\n", &[]);
+        for cpu in 0..32 {
+            let dir = root.path().join(format!("{CPU_DIR}/cpu{cpu}/topology"));
+            fs::create_dir_all(&dir).unwrap();
+            let core = cpu % 16;
+            let threads = format!("{core},{}\n", core + 16);
+            fs::write(dir.join("thread_siblings_list"), threads).unwrap();
+        }
+        let queues = Topology::read(root.path()).unwrap().queues;
+        assert_eq!(queues.count(), 2);
+        assert_eq!((queues.of_cpu[7], queues.of_cpu[23]), (0, 0));
+        assert_eq!((queues.of_cpu[8], queues.of_cpu[24]), (1, 1));
     }
 
     #[test]

@@ -509,6 +509,7 @@ mod tests {
             online: vec![0],
             cpu_llc: vec![0],
             nr_llcs: 1,
+            queues: crate::queues::Queues::single(1),
         };
         let source = TrafficSource {
             event: EventChoice::None,

@@ -20,6 +20,7 @@
 #define __VMLINUX_H__
 typedef uint64_t u64;
 typedef int64_t s64;
+typedef uint8_t u8;
 typedef uint32_t u32;
 typedef int32_t s32;
 
