@@ -182,9 +182,10 @@ static __always_inline void wake_end(struct task_ctx *t)
 
 /*
  * Called by ops.dispatch: moves the first held tasks that may be released to their
- * queues. @all_idle: no other CPU is busy. Returns whether any task was moved.
+ * queues. @all_idle: no other CPU is busy. Returns how many tasks were moved. A global
+ * function, like those of flow.bpf.h.
  */
-static bool hold_release(bool all_idle)
+__noinline int hold_release(bool all_idle)
 {
 	struct task_struct *p;
 	u32 moved = 0;
@@ -204,7 +205,7 @@ static bool hold_release(bool all_idle)
 		/* This task runs next, so the machine is no longer idle. */
 		all_idle = false;
 	}
-	return moved;
+	return (int)moved;
 }
 
 /*

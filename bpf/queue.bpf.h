@@ -312,26 +312,27 @@ static __always_inline u32 llc_near(u32 llc, u32 i)
  * Picks the queue that @cpu should take from. The other LLC that is compared is drawn at
  * random. A round robin falls into step with the slices, so that each CPU always
  * compares the same LLC. A CPU without tasks of its own tries all LLCs, the nearest
- * first.
+ * first. A global function, like those of flow.bpf.h. Returns 0.
  */
-static void queue_choose(s32 cpu, struct queue_pick *pick)
+__noinline int queue_choose(s32 cpu, struct queue_pick *pick __arg_nonnull)
 {
 	u32 i, other, llc = llc_of_cpu(cpu);
 
 	queue_choose_own(cpu, pick);
 	if (nr_llcs < 2)
-		return;
+		return 0;
 	if (pick->dsq) {
 		other = bpf_get_prandom_u32() % nr_llcs;
 		if (other != llc)
 			queue_look_llc(other, cpu, steal_margins_ns[llc_pair(llc, other)], pick);
-		return;
+		return 0;
 	}
 	bpf_for(i, 1, nr_llcs) {
 		queue_look_llc(llc_near(llc, i), cpu, 0, pick);
 		if (pick->dsq)
-			return;
+			break;
 	}
+	return 0;
 }
 
 /* Moves the first task of @dsq that may run on this CPU, which belongs to @llc, to its
@@ -388,10 +389,10 @@ static __always_inline bool queue_task_stays(const struct task_struct *p, s32 cp
  * Moves the first task of @dsq that may run on @cpu to its local DSQ, if its key is
  * before @limit (ns). Unlike queue_take(), this does not take the next task if another
  * CPU has taken the head since it was looked at. CPUs often tick together, and the
- * next task may be far later than the task that runs. Returns whether a task was
- * moved.
+ * next task may be far later than the task that runs. A global function, like those of
+ * flow.bpf.h. Returns whether a task was moved.
  */
-static bool queue_take_before(u64 dsq, s32 cpu, u64 limit)
+__noinline int queue_take_before(u64 dsq, s32 cpu, u64 limit)
 {
 	struct task_struct *p;
 	u32 looks = 0;
@@ -423,8 +424,9 @@ static bool queue_take_llc(u32 from, u32 llc)
 }
 
 /* Takes a task for @cpu from the first queue that has one: @first (0: none), the own
- * ones, those of all LLCs. */
-static bool queue_take_any(u64 first, s32 cpu)
+ * ones, those of all LLCs. A global function, like those of flow.bpf.h. Returns whether a
+ * task was moved. */
+__noinline int queue_take_any(u64 first, s32 cpu)
 {
 	u32 i, llc = llc_of_cpu(cpu);
 

@@ -378,20 +378,13 @@ static __always_inline u32 rescue_overdue(struct drfq_cpu *slot, s32 cpu, u64 wa
 	return pid;
 }
 
-/* Called by ops.dispatch of @cpu: takes a task that waited for too long, if there is one
- * and the budget allows it, or if it is overdue. Returns whether it did. */
-static bool rescue(s32 cpu)
+/* rescue(), where a task has waited for @wait jiffies, too long. A global function, like
+ * those of flow.bpf.h. */
+__noinline int rescue_waiting(s32 cpu, u64 wait)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
-	u64 wait;
-	u32 pid;
+	u32 pid = rescue_choose(slot, cpu);
 
-	if (!READ_ONCE(rescue_jiffies))
-		return false;
-	wait = longest_wait(cpu);
-	if (wait < rescue_jiffies)
-		return false;
-	pid = rescue_choose(slot, cpu);
 	if (pid && rescue_task(cpu, pid, DRFQ_AHEAD_RESCUED))
 		return true;
 	/* The watchdog is nearer than a stall. */
@@ -400,6 +393,18 @@ static bool rescue(s32 cpu)
 		return true;
 	pid = rescue_overdue(slot, cpu, wait);
 	return pid && rescue_task(cpu, pid, DRFQ_AHEAD_WITHOUT_BUDGET);
+}
+
+/* Called by ops.dispatch of @cpu: takes a task that waited for too long, if there is one
+ * and the budget allows it, or if it is overdue. Returns whether it did. */
+static __always_inline bool rescue(s32 cpu)
+{
+	u64 wait;
+
+	if (!READ_ONCE(rescue_jiffies))
+		return false;
+	wait = longest_wait(cpu);
+	return wait >= rescue_jiffies && rescue_waiting(cpu, wait);
 }
 
 #endif /* DRFQ_RESCUE_BPF_H */
