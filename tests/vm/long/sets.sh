@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # Sets 2 to 11 of the thesis with real programs on the machine disk: under EEVDF, with fio limited to its fair share,
-# and under scx_drfq with and without a controller that it drives. $DRFQ_SETS has the sets (default: all),
-# $DRFQ_BOOTS the boots, and $DRFQ_RULES the rules of scx_drfq. With --resume, boots that have run are not repeated.
+# and under scx_drfq with and without a controller that it drives. The controller has the thesis' rules in the boot
+# "controller", and those that docs/results/controller-design.md recommends in the boot "share". $DRFQ_SETS has the sets
+# (default: all), $DRFQ_BOOTS the boots, and $DRFQ_RULES the rules of scx_drfq. With --resume, boots that have run are
+# not repeated.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for program in mbw fio /usr/games/sjeng; do
 	command -v "$program" > /dev/null || fail "$program is missing; run tools/setup"
 done
 read -ra sets <<< "${DRFQ_SETS:-2 3 4 5 6 7 8 9 10 11}"
-read -ra boots <<< "${DRFQ_BOOTS:-eevdf limited eevdf-1 controller commodity}"
+read -ra boots <<< "${DRFQ_BOOTS:-eevdf limited eevdf-1 controller share commodity}"
 
 # Boots a machine, and runs sets there: boot NAME PLAN SED SET ...
 boot() {
@@ -39,6 +41,10 @@ for name in "${boots[@]}"; do
 			boot limited limited '' "${limits[@]}"
 			;;
 		controller) boot controller controller 's/^policy = .*/policy = "lvtf"/' "${sets[@]}" ;;
+		share)
+			DRFQ_RULES=${DRFQ_RULES:-default} boot share controller \
+				's/^policy = .*/policy = "lvtf"\nadmission = "share"\nprepare = true\nfill = true/' "${sets[@]}"
+			;;
 		commodity) boot commodity commodity '' "${sets[@]}" ;;
 		*) fail "DRFQ_BOOTS: unknown boot $name" ;;
 	esac
