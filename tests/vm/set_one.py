@@ -3,8 +3,9 @@
 set_one.py VARIANT LOG TRUTH [ROWS COMMIT DATE]
 
 The error of a window is the largest one of an mbw's traffic, relative to weighted max-min of what all mbw moved in it.
-No mbw takes more than one moves alone. What is charged is compared over all windows of a case. Exit status 1 if the
-median of a case misses its goal, or a charge is more than CHARGE_PCT off.
+No mbw takes more than one moves alone. What is charged is compared over all windows of a case, and so is what the
+controller counted for the same task: with the truth, and with each other. Exit status 1 if the median of a case misses
+its goal, a charge is more than CHARGE_PCT off, or it and the controller's count are more than COUNT_PCT apart.
 """
 
 import json
@@ -30,6 +31,8 @@ BESIDE = {
 
 # What an mbw may be charged too much or too little. Copied labels are late.
 CHARGE_PCT = {"labels at each switch": 1.5, "labels copied": 4}
+# How far what the PMU counts and what the controller counts may be apart. Copied labels are late.
+COUNT_PCT = {"labels at each switch": 1, "labels copied": 4}
 
 
 def read_lines(path):
@@ -61,10 +64,43 @@ def errors(weights, windows, demand):
     return out
 
 
-def charge_errors(run, windows):
-    """How far what each mbw was charged is off, %."""
-    true = [sum(counts) for counts in zip(*(counts for _, counts in windows))]
-    return [100 * (charge / bytes_ - 1) for charge, bytes_ in zip(run["charged"], true)]
+def percent_off(measured, reference):
+    return [100 * (one / other - 1) for one, other in zip(measured, reference)]
+
+
+class Counts:
+    """How far what was counted of each mbw is off, in all cases (%)."""
+
+    # What is compared: the name in the log, or in a row.
+    CHARGE, COUNTED, APART = "error of the charge", "error of the controller's count", "charge against that count"
+
+    def __init__(self):
+        self.percent = {self.CHARGE: [], self.COUNTED: [], self.APART: []}
+
+    def add(self, run, windows):
+        """Takes in a case and prints it."""
+        true = [sum(counts) for counts in zip(*(counts for _, counts in windows))]
+        found = {
+            self.CHARGE: percent_off(run["charged"], true),
+            self.COUNTED: percent_off(run["controller"], true),
+            self.APART: percent_off(run["charged"], run["controller"]),
+        }
+        for what, errors_ in found.items():
+            print(f"  {what}:", *(f"{error:+.2f} %" for error in errors_))
+            self.percent[what] += errors_
+
+    def rows(self, **about):
+        units = {self.APART: "% apart"}
+        for what, found in self.percent.items():
+            unit = units.get(what, "% of what it moved")
+            yield median_row(found, **about, case="all", what=what, unit=unit, expected="0")
+
+    def missed(self, variant):
+        for what, most in ((self.CHARGE, CHARGE_PCT[variant]), (self.APART, COUNT_PCT[variant])):
+            found = self.percent[what]
+            print(f"{what}: {min(found):+.2f} to {max(found):+.2f} %")
+            if max(map(abs, found)) > most:
+                yield f"{what}: more than {most} %"
 
 
 def main():
@@ -72,22 +108,22 @@ def main():
     runs = [json.loads(line) for line in read_lines(log) if line.startswith('{"case"')]
     lines = [json.loads(line) for line in read_lines(truth)]
     commit, date = publish[1:] or ("", "")
-    rows, charges, demand, missed = [], [], None, []
+    rows, counts, demand, missed = [], Counts(), None, []
     for run in runs:
         windows = [(line, moved(line, run["rmids"])) for line in lines[1 : run["windows"] + 1]]
         lines = lines[run["windows"] + 1 :]
-        rates = [[count / line["interval_ns"] for count in counts] for line, counts in windows]
-        charges += charge_errors(run, windows)
+        rates = [[bytes_ / line["interval_ns"] for bytes_ in window] for line, window in windows]
         if run["case"] == "alone":
             demand = max(rate[0] for rate in rates)
             print(f"alone: {demand:.4f} bytes/ns")
+            counts.add(run, windows)
             continue
         ratio, _, beside = run["case"].partition("+")
         off = errors(run["weights"], windows, demand)
         total = sum(map(sum, rates)) / len(rates)
         print(f"{run['case']}: worst error {statistics.median(off):.2f} % (to {max(off):.2f}), total {total:.4f}")
         print("  bytes/ns:", *(f"{sum(rate) / len(rates):.4f}" for rate in zip(*rates)))
-        print("  charges off by", *(f"{error:+.2f} %" for error in charge_errors(run, windows)))
+        counts.add(run, windows)
         verdict = "ok" if statistics.median(off) <= goal(run["weights"]) else "failed"
         if verdict == "failed" and not may_miss(run["weights"]):
             missed.append(f"{run['case']}: {statistics.median(off):.2f} % instead of {goal(run['weights'])} %")
@@ -98,13 +134,10 @@ def main():
         # The error is relative to what all moved, so it does not show if that is little.
         totals = [1e3 * sum(rate) for rate in rates]
         rows.append(median_row(totals, **about, what=f"{ratio}: total of all mbw", unit="MB/s"))
-    print(f"charges are {min(charges):+.2f} to {max(charges):+.2f} % off")
-    about = {"series": "set-one", "case": "all", "what": "error of the charge", "variant": variant}
-    rows.append(median_row(charges, **about, unit="% of what it moved", expected="0", commit=commit, date=date))
+    rows += counts.rows(series="set-one", variant=variant, commit=commit, date=date)
     if publish:
         write_rows(Path(publish[0]), rows)
-    if max(map(abs, charges)) > CHARGE_PCT[variant]:
-        missed.append(f"a charge is more than {CHARGE_PCT[variant]} % off")
+    missed += counts.missed(variant)
     sys.exit("\n".join(missed) or None)
 
 

@@ -60,10 +60,11 @@ def start_in(cgroup, weight, command):
     return subprocess.Popen((*join_first, *command), stdout=subprocess.DEVNULL)
 
 
-def charged(pids):
-    """What each process was charged so far (bytes)."""
-    found = {task["pid"]: task["bytes"] for task in stats()["tasks"]}
-    return [found.get(pid, 0) for pid in pids]
+def counted(pids):
+    """What each process was charged so far, and what the controller counted for it (bytes), in one answer."""
+    tasks = {task["pid"]: task for task in stats()["tasks"]}
+    found = [tasks.get(pid, {"bytes": 0, "controller_bytes": 0}) for pid in pids]
+    return [[task[name] for task in found] for name in ("bytes", "controller_bytes")]
 
 
 def record():
@@ -71,14 +72,15 @@ def record():
 
 
 def measure(windows, pids):
-    """Returns what each process was charged in all windows."""
+    """Returns what each process was charged in all windows, and what the controller counted."""
     # The same order at both ends, for an answer takes time.
     record()
-    before = charged(pids)
+    before = counted(pids)
     for _ in range(windows):
         time.sleep(WINDOW_S)
         record()
-    return [after - then for then, after in zip(before, charged(pids))]
+    after = counted(pids)
+    return [[now - then for then, now in zip(*both)] for both in zip(before, after)]
 
 
 def run(case, windows, others):
@@ -93,10 +95,11 @@ def run(case, windows, others):
         join(f"mbw{i}", process.pid)
     noise = [subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True) for command in others[name]]
     pids = [process.pid for process in load]
-    wait("all mbw copy", lambda: all(charged(pids)))
+    wait("all mbw copy", lambda: all(map(all, counted(pids))))
     time.sleep(WARM_UP_S)
-    result = {"case": case, "weights": weights, "rmids": rmids, "windows": windows, "charged": measure(windows, pids)}
-    print(json.dumps(result), flush=True)
+    charged, controller = measure(windows, pids)
+    result = {"case": case, "weights": weights, "rmids": rmids, "windows": windows}
+    print(json.dumps(result | {"charged": charged, "controller": controller}), flush=True)
     for process in noise:
         os.killpg(process.pid, signal.SIGKILL)
     for process in load:
