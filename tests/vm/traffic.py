@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Compares what the scheduler charged, as tests/vm/guest/traffic.py printed it, with the machine's own count.
 
-    tests/vm/traffic.py LOG TRUTH [--within PERCENT] [--equal PERCENT] [--except OP]
+    tests/vm/traffic.py LOG TRUTH [--within PERCENT] [--turns PERCENT] [--equal PERCENT] [--except OP]
 
 The machine counts what each monitoring id read and wrote; a machine without ids counts that for each core. Prints a
 line for each task, and the dominant share of mbw and of the tasks beside it. Fails if the charge of a stream or of mbw
-is off by more than the first PERCENT, if mbw's share is off by more than the second, or if a counter was read in vain.
-OP of a stream is not judged.
+is off by more than the first PERCENT, that of streams that take turns on a CPU by more than the second, mbw's share by
+more than the third, or if a counter was read in vain. OP of a stream is not judged.
 """
 
 import argparse
@@ -31,16 +31,18 @@ def moved(line: dict, name: str, rmid: int | None) -> int:
 
 def judge(row: dict, line: dict, args: argparse.Namespace) -> list[str]:
     """Prints what one load did. Returns what is off."""
-    failures = []
+    failures, turns = [], row.get("turns", {})
+    within = args.turns if turns else args.within
     true = {name: moved(line, name, rmid) for name, rmid in row["rmids"].items()}
     for name, bytes_ in true.items():
         charged = row["tasks"][name]["charged_bytes"]
         error = 100 * (charged / bytes_ - 1) if bytes_ else math.inf
         rate = bytes_ / line["interval_ns"] * 1e3
-        print(f"{row['load']}: {name} moved {rate:.1f} MB/s, its charge is off by {error:+.2f} %")
+        turn = f" in turns of {row['tasks'][name]['cpu_ns'] / turns[name] / 1e6:.2f} ms" if turns else ""
+        print(f"{row['load']}: {name} moved {rate:.1f} MB/s{turn}, its charge is off by {error:+.2f} %")
         judged = "@" in name or name == "mbw"
-        if judged and abs(error) > args.within and name.split("@")[0] not in args.excepted:
-            failures.append(f"{name} was charged {error:+.2f} % too much, not within {args.within} %")
+        if judged and abs(error) > within and name.split("@")[0] not in args.excepted:
+            failures.append(f"{name} was charged {error:+.2f} % too much, not within {within} %")
     if "mbw" in true:
         failures += judge_shares(row, line, true, args)
     return failures
@@ -67,6 +69,7 @@ def main() -> int:
     parser.add_argument("log", type=pathlib.Path)
     parser.add_argument("truth", type=pathlib.Path)
     parser.add_argument("--within", type=float, default=math.inf)
+    parser.add_argument("--turns", type=float, default=math.inf)
     parser.add_argument("--equal", type=float, default=math.inf)
     parser.add_argument("--except", dest="excepted", action="append", default=[])
     args = parser.parse_args()

@@ -2,7 +2,7 @@
 // Runs memory streams on chosen CPUs at the same time, one process each (mbw runs a single one).
 // Prints one line of JSON per stream with the bytes that it moved.
 //
-//   stream [-s SECONDS] [-k KIB] [-w PASSES] [-m MB/S] [-r] [-t] OP@CPU[@RESCTRL GROUP] ...
+//   stream [-s SECONDS] [-k KIB] [-w PASSES] [-m MB/S] [-a US] [-r] [-t] OP@CPU[@RESCTRL GROUP] ...
 //
 //   OP  copy, read, write, nt (writes with non-temporal stores), chase (each read waits for the one
 //       before), or spin (no memory)
@@ -11,6 +11,7 @@
 //   -w  warm-up passes before the time starts (default 1)
 //   -m  the most that each stream moves in a second of its time, 10^6 bytes as it counts them
 //       (default: no limit). It waits after every 4 KiB, without a read or write.
+//   -a  the streams take turns of so many microseconds: one moves memory, the others sleep
 //   -r  small pages, touched in random order. Their place among the DRAM's banks is then an average
 //       over many pages, as on a system that has run for a while.
 //   -t  the first stream writes ground truth when its time starts and ends
@@ -33,13 +34,15 @@
 
 #include "plugin_call.h"
 
-// The clock is read after this many words, and more often where a rate is kept, so that the traffic
-// is even.
+// The clock is read after this many words, and more often where a rate is kept or turns are taken,
+// so that the traffic is even.
 enum { MEBI = 1 << 20, WORDS_PER_STEP = 4096, WORDS_PER_PACED_STEP = 512, WORDS_PER_LINE = 8 };
 
 struct options {
   double seconds;
   double bytes_per_s;  // 0: no limit
+  double turn;         // seconds; 0: no turns
+  int streams;
   size_t bytes;
   unsigned warm_up;
   int scattered, ground_truth;
@@ -50,6 +53,10 @@ struct start {
   atomic_int ready;
   atomic_int go;
 };
+
+// Two streams that have a turn after each other share a pipe. A byte in it is the turn.
+enum { STREAMS_MAX = 64 };
+static int turns[STREAMS_MAX][2];
 
 static void die(const char *what) {
   fprintf(stderr, "stream: %s: %s\n", what, strerror(errno));
@@ -181,9 +188,29 @@ static void pin(int cpu) {
   if (sched_setaffinity(0, sizeof set, &set) != 0) die("sched_setaffinity");
 }
 
-// Runs one stream. It spins until the start, so that all streams begin together. A sleeping CPU
-// would wake later, by a time that depends on the host's load.
-static void run(const struct options *o, const char *op, int cpu, const char *group,
+// Makes the pipes. The first stream has the first turn.
+static void make_turns(int streams) {
+  if (streams > STREAMS_MAX) {
+    fprintf(stderr, "stream: -a: at most %d streams take turns\n", STREAMS_MAX);
+    exit(2);
+  }
+  for (int i = 0; i < streams; i++)
+    if (pipe(turns[i]) != 0) die("pipe");
+  if (streams > 0 && write(turns[0][1], "", 1) != 1) die("turn");
+}
+
+static void take_turn(int number) {
+  char turn;
+  if (read(turns[number][0], &turn, 1) != 1) die("turn");
+}
+
+static void give_turn(int number) {
+  if (write(turns[number][1], "", 1) != 1) die("turn");
+}
+
+// Runs the stream of a number, from 0. It spins until the start, so that all streams begin
+// together. A sleeping CPU would wake later, by a time that depends on the host's load.
+static void run(const struct options *o, int number, const char *op, int cpu, const char *group,
                 struct start *start) {
   // The stream ends with its parent; otherwise it could spin for ever.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) die("prctl");
@@ -191,7 +218,7 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
   if (group != NULL) join(group);
   const size_t bytes = strcmp(op, "copy") == 0 ? o->bytes / 2 : o->bytes;
   const size_t words = bytes / sizeof(uint64_t),
-               most = o->bytes_per_s > 0 ? WORDS_PER_PACED_STEP : WORDS_PER_STEP,
+               most = o->bytes_per_s > 0 || o->turn > 0 ? WORDS_PER_PACED_STEP : WORDS_PER_STEP,
                step = words < most ? words : most;
   uint64_t seed = (uint64_t)cpu + 1, *random = o->scattered ? &seed : NULL;
   uint64_t *a = memory(bytes, random), *b = memory(bytes, random), moved = 0;
@@ -200,14 +227,21 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
   atomic_fetch_add(&start->ready, 1);
   while (!atomic_load(&start->go)) __builtin_ia32_pause();
   if (o->ground_truth) request_ground_truth();
+  if (o->turn > 0) take_turn(number);
   const double begin = now();
-  double end = begin;
+  double end = begin, turn_end = begin + o->turn;
   for (size_t i = 0; end - begin < o->seconds; end = now()) {
     moved += work(op, a, b, i, step);
     i = i + 2 * step <= words ? i + step : 0;
     while (o->bytes_per_s > 0 && (now() - begin) * o->bytes_per_s < (double)moved)
       __builtin_ia32_pause();
+    if (o->turn > 0 && now() >= turn_end) {
+      give_turn((number + 1) % o->streams);
+      take_turn(number);
+      turn_end = now() + o->turn;
+    }
   }
+  if (o->turn > 0) give_turn((number + 1) % o->streams);
   if (o->ground_truth) request_ground_truth();
   printf("{\"op\":\"%s\",\"cpu\":%d,\"bytes\":%llu,\"seconds\":%.9f,\"bytes_per_ns\":%.6f}\n", op,
          cpu, (unsigned long long)moved, end - begin, (double)moved / (end - begin) / 1e9);
@@ -216,7 +250,7 @@ static void run(const struct options *o, const char *op, int cpu, const char *gr
 
 int main(int argc, char **argv) {
   struct options o = {.seconds = 0.2, .bytes = 16 * MEBI, .warm_up = 1};
-  for (int c; (c = getopt(argc, argv, "s:k:w:m:rt")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "s:k:w:m:a:rt")) != -1;) {
     if (c == 's')
       o.seconds = atof(optarg);
     else if (c == 'k')
@@ -225,6 +259,8 @@ int main(int argc, char **argv) {
       o.warm_up = (unsigned)atoi(optarg);
     else if (c == 'm')
       o.bytes_per_s = 1e6 * atof(optarg);
+    else if (c == 'a')
+      o.turn = 1e-6 * atof(optarg);
     else if (c == 'r')
       o.scattered = 1;
     else if (c == 't')
@@ -235,6 +271,8 @@ int main(int argc, char **argv) {
   struct start *start =
       mmap(NULL, sizeof *start, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED) die("memory");
+  o.streams = argc - optind;
+  if (o.turn > 0) make_turns(o.streams);
   for (int i = optind; i < argc; i++) {
     char *at = strchr(argv[i], '@');
     if (at != NULL) *at++ = 0;
@@ -251,7 +289,7 @@ int main(int argc, char **argv) {
       o.ground_truth = 0;
       continue;
     }
-    run(&o, argv[i], atoi(at), group, start);
+    run(&o, i - optind, argv[i], atoi(at), group, start);
     return 0;
   }
   for (int status; atomic_load(&start->ready) < argc - optind; usleep(1000))

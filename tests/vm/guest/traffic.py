@@ -3,7 +3,8 @@
 
 traffic.py SCX_DRFQ EVENTS SECONDS STREAMS|mbw|sjeng ..., as root in the modelled machine, its guest programs in PATH.
 EVENTS is a value of --perf-event. STREAMS are words of `stream` such as read@0,copy@1; each stream has a monitoring
-group, whose id names it in the ground truth. `mbw` is one mbw beside four spinners, `sjeng` one beside four sjeng that
+group, whose id names it in the ground truth. Streams of the same CPU take turns of 1 ms, so all words then name that
+CPU. `mbw` is one mbw beside four spinners, `sjeng` one beside four sjeng that
 analyse the opening position, with m of the machine thesis.
 Each window is one line of ground truth, and one line of JSON here.
 """
@@ -21,6 +22,7 @@ from scheduler import PATIENCE_S, children, spin, start, stats, wait
 # khugepaged holds the lock of mbw's memory while it waits for a CPU at nice 19, for up to seconds beside spinners.
 HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 OTHERS = 4
+TURN_US = 1000
 M_BYTES_PER_S = 266_666_667
 # What runs beside mbw, by load.
 BESIDE = {"mbw": "spinner", "sjeng": "sjeng"}
@@ -30,6 +32,12 @@ def cpu_ns(pid):
     """CPU time as the kernel counts it."""
     with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
         return int(file.read().split()[0])
+
+
+def waits(pid):
+    """How often it has given up its CPU to wait."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return int(file.read().split("\nvoluntary_ctxt_switches:")[1].split()[0])
 
 
 def look(pids):
@@ -55,20 +63,23 @@ def window(names, seconds):
 def streams(words, seconds):
     ids = {word: monitoring_group(word) for word in words}
     places = [f"{word}@{RESCTRL}/mon_groups/{word}" if ids[word] is not None else word for word in words]
-    load = subprocess.Popen(["stream", "-r", "-s", "1000", *places], stdout=subprocess.DEVNULL, start_new_session=True)
-    by_cpu = {int(word.split("@")[1]): word for word in words}
+    cpus = [int(word.split("@")[1]) for word in words]
+    turns = ["-a", str(TURN_US)] if len(set(cpus)) < len(cpus) else []
+    command = ["stream", "-r", "-s", "1000", *turns, *places]
+    load = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
 
     def found():
-        """The streams are pinned; their parent is not."""
-        pids = children(load.pid)
-        places = {pid: os.sched_getaffinity(pid) for pid in pids}
-        names = {pid: by_cpu[min(cpus)] for pid, cpus in places.items() if len(cpus) == 1}
-        return names if len(names) == len(words) else None
+        """The streams are pinned, and started in the order of their words; their parent is not pinned."""
+        pids = [pid for pid in sorted(children(load.pid)) if len(os.sched_getaffinity(pid)) == 1]
+        return dict(zip(pids, words)) if len(pids) == len(words) else None
 
     names = wait("the streams run", found)
     # The shared cache must be full of what they write.
     wait("all have run", lambda: all(cpu_ns(pid) > 1_500_000_000 for pid in names))
+    before = {name: waits(pid) for pid, name in names.items()}
     row = window(names, seconds) | {"rmids": ids}
+    if turns:
+        row["turns"] = {name: waits(pid) - before[name] for pid, name in names.items()}
     os.killpg(load.pid, signal.SIGKILL)
     load.wait()
     return row
