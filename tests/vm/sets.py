@@ -173,6 +173,32 @@ def timed_rows(sets, directory, provenance, missed):
     return out
 
 
+def rated_rows(sets, directory, provenance, missed):
+    """What readers of the disk keep of their rate alone under EEVDF."""
+    alone, out = {}, []
+    for boot, title in BOOTS.items():
+        for (number, rule, weights), looks in runs(directory, boot):
+            description = sets[number]
+            if "least_pct" not in description:
+                continue
+            rates = [1e3 * moved(truth)[1] / truth["interval_ns"] for _, truth in looks[1:]]
+            name = f"{title}{RULES[rule]}" + ("" if weights[1] else ", alone")
+            if boot == "eevdf" and not weights[1]:
+                alone[number] = statistics.median(rates)
+            kept = [100 * rate / alone[number] for rate in rates]
+            verdict = "held" if statistics.median(kept) >= description["least_pct"] else "missed"
+            about = {"case": f"{number}: {description['title']}", "variant": name, **provenance}
+            print(
+                f"set {number}, {name}: {statistics.median(rates):.2f} MB/s, {statistics.median(kept):.2f} % {verdict}"
+            )
+            out.append(median_row(rates, **about, what="rate", unit="MB/s"))
+            what = "rate against alone under EEVDF"
+            out.append(median_row(kept, **about, what=what, unit="%", expected="100", verdict=verdict))
+            if verdict == "missed" and rule in JUDGED:
+                missed.append(f"set {number}, {name}: less than {description['least_pct']} %")
+    return out
+
+
 def judge_error(key, weights, error, description):
     """What an error of shares misses, in a list."""
     ratio = f"{weights[0]}:{weights[1]}"
@@ -188,7 +214,7 @@ def share_rows(sets, directory, provenance, missed):
     for boot, title in BOOTS.items():
         for (number, rule, weights), looks in runs(directory, boot):
             description = sets[number]
-            if description["foreground"] in TIMED:
+            if description["foreground"] in TIMED or "least_pct" in description:
                 continue
             about = {"case": f"{number}: {description['title']}", "variant": f"{title}{RULES[rule]}", **provenance}
             if 0 in weights:
@@ -232,7 +258,9 @@ def main():
     rows_file, commit, date = words
     provenance = {"series": "sets", "commit": commit, "date": date}
     missed = []
-    rows = share_rows(sets, directory, provenance, missed) + timed_rows(sets, directory, provenance, missed)
+    rows = []
+    for find in (share_rows, timed_rows, rated_rows):
+        rows += find(sets, directory, provenance, missed)
     write_rows(Path(rows_file), rows)
     for one in missed:
         print(f"FAILED: {one}")

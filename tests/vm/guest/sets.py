@@ -52,16 +52,19 @@ FIXED_WORK = {
     "fdtd": ["drfq-load", "--json", "-", "fdtd", "--steps", "8"],
     "mcf": ["network_simplex"],
 }
+FIO = [
+    *("fio", "--eta=never", "--name=reader", f"--filename={DISK}", "--size=32M", "--direct=1", "--ioengine=libaio"),
+    *("--time_based", "--runtime=100000", "--thread"),
+]
 # What runs until it is killed.
 ENDLESS = {
     "mbw": ["mbw", "-q", "-t0", "-n", "100000", "4"],
     "sjeng": ["/usr/games/sjeng"],
+    "spinner": ["sh", "-c", "while :; do :; done"],
     # Like the thesis', but on the disk itself: no file system is on it. Threads, so that one process has all its time.
     # Its main thread would use CPU time for an estimate each second, which counts as its share, too.
-    "fio": [
-        *("fio", "--eta=never", "--name=reader", f"--filename={DISK}", "--rw=read", "--bs=1M", "--size=32M"),
-        *("--direct=1", "--ioengine=libaio", "--iodepth=2", "--time_based", "--runtime=100000", "--thread"),
-    ],
+    "fio": [*FIO, "--rw=read", "--bs=1M", "--iodepth=2"],
+    "fio-random": [*FIO, "--rw=randread", "--bs=4k", "--iodepth=32"],
 }
 # These processes stay on one CPU where no other wants it: a migration would add to their traffic.
 CPUS = {"mbw": "1", "fio": "2"}
@@ -100,7 +103,7 @@ class Load:
 
     def runs(self):
         """Whether its initialisation is over."""
-        if self.name == "fio":
+        if self.name.startswith("fio"):
             return read_bytes(self.process.pid) > 4 * MIB
         return cpu_ns(self.process.pid) > 1_000_000_000
 
@@ -125,7 +128,7 @@ def look(row, loads):
 def run_set(row, description, weights, fio_options):
     """One run: the background processes first."""
     name, behind = description["foreground"], description.get("background", [])
-    pinned = name not in FIXED_WORK and "sjeng" not in behind
+    pinned = name not in FIXED_WORK and not {"sjeng", "spinner"} & {*behind}
     loads = []
     for other in behind if weights[1] else []:
         options = fio_options if other == "fio" else ()
@@ -152,6 +155,12 @@ def run_set(row, description, weights, fio_options):
 
 def runs(plan, description):
     """(rule, weights) of each run."""
+    if "least_pct" in description:
+        # Against its rate alone under the kernel's scheduler.
+        yield from (
+            [("", [1, 0]), ("", [1, 1])] if plan == "eevdf" else ((rule, [1, 1]) for rule in ("default", *THESIS))
+        )
+        return
     own = plan in ("commodity", "controller")
     shared = "hold" if plan == "commodity" else "default"
     # What each process moves alone tells what it can take of its part.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Sets 2 to 11 of the thesis with real programs on the machine disk: under EEVDF, with fio limited to its fair share,
+# Sets 2 to 11 of the thesis, and two where nothing is contended, with real programs on the machine disk: under EEVDF, with fio limited to its fair share,
 # and under scx_drfq with and without a controller that it drives. The controller has the thesis' rules in the boot
 # "controller", and those that docs/results/controller-design.md recommends in the boot "share". $DRFQ_SETS has the sets
 # (default: all), $DRFQ_BOOTS the boots, and $DRFQ_RULES the rules of scx_drfq. With --resume, boots that have run are
@@ -9,7 +9,7 @@
 for program in mbw fio /usr/games/sjeng; do
 	command -v "$program" > /dev/null || fail "$program is missing; run tools/setup"
 done
-read -ra sets <<< "${DRFQ_SETS:-2 3 4 5 6 7 8 9 10 11}"
+read -ra sets <<< "${DRFQ_SETS:-2 3 4 5 6 7 8 9 10 11 uncontended random-reads}"
 read -ra boots <<< "${DRFQ_BOOTS:-eevdf limited eevdf-1 controller share commodity}"
 
 # Boots a machine, and runs sets there: boot NAME PLAN SED SET ...
@@ -29,7 +29,7 @@ boot() {
 # The sets that have a fixed amount of work.
 timed=()
 for number in "${sets[@]}"; do
-	((number < 6)) || timed+=("$number")
+	[[ ! $number =~ ^([6-9]|1[01])$ ]] || timed+=("$number")
 done
 for name in "${boots[@]}"; do
 	case $name in
