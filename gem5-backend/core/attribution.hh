@@ -40,6 +40,12 @@ class LowestLately {
     return lowest == kNone ? 0 : lowest;
   }
 
+  /// The state (state.hh).
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    f(self.now_, self.before_, self.left_);
+  }
+
  private:
   static constexpr VTime kNone = ~VTime{0};
   static constexpr unsigned kPackets = 256;

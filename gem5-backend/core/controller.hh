@@ -203,12 +203,30 @@ class Controller {
     return left;
   }
 
+  /// The state while both queues are empty (state.hh); std::logic_error while they are not.
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    if (!self.queues_[0].empty() || !self.queues_[1].empty())
+      throw std::logic_error("a controller's state has no queue, so both must be empty");
+    f.same(static_cast<unsigned>(self.options_.policy), "policy");
+    f.same(self.queues_[0].capacity(), "read entries");
+    f.same(self.queues_[1].capacity(), "write entries");
+    f.same(self.shares_, "admission");
+    f(self.regs_, self.owners_, self.owed_, self.dir_, self.run_, self.decided_, self.next_seq_,
+      self.lately_, self.overdue_after_);
+  }
+
  private:
   /// Bursts that are served as FR-FCFS does, so that a refused packet finds the room that owners
   /// behind it hold. Until then the queue counts as one that has this packet.
   struct Owed {
     unsigned bursts = 0;
     VTime vtime = 0;  ///< of the refused packet
+
+    template <class Self, class F>
+    static void parts(Self &self, F &f) {
+      f(self.bursts, self.vtime);
+    }
   };
 
   void owe(const Arrival &a, const Attribution &by) {

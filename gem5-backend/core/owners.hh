@@ -116,6 +116,13 @@ class Owners {
     return through(end - 1, d).unused - o.use[index(d)].unused();
   }
 
+  /// The state (state.hh).
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    f(self.active_, self.bursts_);
+    if constexpr (F::kReads) self.place_all();
+  }
+
  private:
   using Place = std::uint16_t;
   static constexpr Place kNowhere = 0xffff;
@@ -131,6 +138,11 @@ class Owners {
       const unsigned claim = std::min(part, std::max(want, before));
       return claim > held ? claim - held : 0;
     }
+
+    template <class Self, class F>
+    static void parts(Self &self, F &f) {
+      f(self.held, self.want, self.before, self.part);
+    }
   };
   struct Owner {
     VTime vtime = 0;
@@ -138,6 +150,11 @@ class Owners {
     unsigned epochs = 0;  ///< for which it stays active
     unsigned rank = 0;    ///< how many owners have no higher virtual time, itself included
     Use use[2];
+
+    template <class Self, class F>
+    static void parts(Self &self, F &f) {
+      f(self.vtime, self.pid, self.epochs, self.rank, self.use);
+    }
   };
   struct Sum {
     unsigned held = 0;
@@ -195,6 +212,17 @@ class Owners {
   void put(std::size_t at, const Owner &o) {
     active_[at] = o;
     place_[o.pid] = static_cast<Place>(at);
+  }
+
+  /// Finds again what follows from the active owners.
+  void place_all() {
+    std::fill(place_.begin(), place_.end(), kNowhere);
+    for (Sums &s : sums_) s.held = 0;
+    for (std::size_t i = 0; i < active_.size(); i++) {
+      place_.at(active_[i].pid) = static_cast<Place>(i);
+      for (Dir d : kDirs) sums_[index(d)].held += active_[i].use[index(d)].held;
+    }
+    rank_all();
   }
 
   void rank_all() {

@@ -95,6 +95,14 @@ class RegisterFile {
   /// How often a core's pid was written.
   std::uint64_t pid_writes() const { return pid_writes_; }
 
+  /// The state (state.hh).
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    f.same(self.cores_, "cores");
+    f(self.traffic_, self.vtime_pid_, self.vtime_core_, self.known_pid_, self.known_core_,
+      self.pid_core_, self.vtime_writes_, self.pid_writes_);
+  }
+
  private:
   static bool slot(std::uint64_t offset, std::uint64_t base, std::size_t n, std::size_t *i) {
     if (offset < base || offset - base >= n * 8) return false;

@@ -22,6 +22,13 @@ struct Use {
   bool device = false;       ///< the bytes are a device's
 };
 
+/// The parts of a flow's state (core/state.hh).
+template <class AnyFlow, class F>
+void flow_parts(AnyFlow &flow, F &f) {
+  f(flow.cpu_vt, flow.mem_vt, flow.debt_vt, flow.bus_vt, flow.cpu_frac, flow.mem_frac,
+    flow.bus_frac, flow.weight);
+}
+
 /// V and B, with the scheduler's constants for one loop.
 class Charger {
  public:
@@ -70,6 +77,12 @@ class Charger {
   /// 4.5.3: the value that a register receives.
   std::uint64_t register_value(const Flow &f) const {
     return drfq_register_vtime(&f, &conf_) >> shift_;
+  }
+
+  /// The state (core/state.hh).
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    f(self.v_, self.bus_v_);
   }
 
  private:

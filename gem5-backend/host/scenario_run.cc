@@ -11,36 +11,51 @@ namespace {
 
 Ps to_ps(double ns) { return static_cast<Ps>(std::llround(ns * 1e3)); }
 
-class Run {
+}  // namespace
+
+class ScenarioRun::Run {
  public:
-  Run(const Scenario &s, Host &host, Observer *observer)
+  Run(const Scenario &s, Host &host, Observer *observer, bool starts)
       : s_(s),
         observer_(observer),
         host_(host),
+        windows_(static_cast<unsigned>(std::max(1.0, std::floor(s.duration_ns / s.window_ns)))),
         random_(s.seed * 7919 + 1),
-        charger_(s.loop, running(s)) {
+        charger_(s.loop, running(s)),
+        end_ns_(s.warmup_ns) {
     for (std::size_t i = 0; i < s.agents.size(); i++) {
       const AgentSpec &a = s.agents[i];
       AgentOptions o = a.traffic;
       o.seed = s.seed == 0 ? 0 : s.seed * 1000 + i;
       host_.add(o);
       flows_.push_back(charger_.flow(a.weight));
+      if (!starts) continue;
       if (!a.is_device()) write(mmio::kPidCore + 8 * o.label.core, a.pid);
       write_vtime(i, looped(a) ? charger_.register_value(flows_.back()) : a.vtime);
     }
   }
 
-  Figures figures() {
-    go(s_.warmup_ns);
-    host_.clear_stats();
-    const double windows = std::max(1.0, std::floor(s_.duration_ns / s_.window_ns));
-    std::vector<double> shares;
-    for (double w = 0; w < windows; w++) {
-      const double first = bytes(0), all = total();
-      go(s_.duration_ns / windows);
-      if (total() > all) shares.push_back((bytes(0) - first) / (total() - all));
-    }
-    return collect(shares);
+  bool step() {
+    while (now_ns_ + 0.5 >= end_ns_)
+      if (!next_part()) return false;
+    const double interval = std::min(s_.loop.update_ns, end_ns_ - now_ns_);
+    const std::vector<double> lost = preempt(interval);
+    now_ns_ += interval;
+    host_.run_until(to_ps(now_ns_));
+    if (s_.loop.enabled) update(interval, lost);
+    return true;
+  }
+
+  double now_ns() const { return now_ns_; }
+  Figures figures() const { return collect(); }
+
+  /// The state (core/state.hh).
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    f.same(self.flows_.size(), "number of agents");
+    for (auto &flow : self.flows_) flow_parts(flow, f);
+    f(self.random_, self.charger_, self.now_ns_, self.end_ns_, self.part_, self.first_, self.all_,
+      self.shares_);
   }
 
  private:
@@ -74,16 +89,18 @@ class Run {
     if (observer_ != nullptr) observer_->wrote(host_.now(), offset, value);
   }
 
-  /// Simulates ns more, with an update of the registers after each interval.
-  void go(double ns) {
-    const double end = now_ns_ + ns;
-    while (now_ns_ + 0.5 < end) {
-      const double step = std::min(s_.loop.update_ns, end - now_ns_);
-      const std::vector<double> lost = preempt(step);
-      now_ns_ += step;
-      host_.run_until(to_ps(now_ns_));
-      if (s_.loop.enabled) update(step, lost);
-    }
+  /// Goes from the warm-up to the first window, or from one window to the next. False at the end.
+  bool next_part() {
+    if (part_ > windows_) return false;
+    if (part_ == 0)
+      host_.clear_stats();
+    else if (total() > all_)
+      shares_.push_back((bytes(0) - first_) / (total() - all_));
+    if (++part_ > windows_) return false;
+    first_ = bytes(0);
+    all_ = total();
+    end_ns_ = now_ns_ + s_.duration_ns / windows_;
+    return true;
   }
 
   /// A daemon runs first on the cores it hits; returns the time each agent lost.
@@ -122,7 +139,7 @@ class Run {
     }
   }
 
-  Figures collect(const std::vector<double> &shares) const {
+  Figures collect() const {
     Figures f;
     const double all = total();
     f["total.bytes_per_ns"] = all / s_.duration_ns;
@@ -140,10 +157,10 @@ class Run {
           100 * (bytes(0) / bytes(1) / (s_.agents[0].weight / s_.agents[1].weight) - 1);
     f["share_error_percent"] = share_error(all);
     double mean = 0, squares = 0;
-    for (double x : shares) mean += x / static_cast<double>(shares.size());
-    for (double x : shares) squares += (x - mean) * (x - mean);
+    for (double x : shares_) mean += x / static_cast<double>(shares_.size());
+    for (double x : shares_) squares += (x - mean) * (x - mean);
     f["share_stdev_percent"] =
-        shares.empty() ? 0 : 100 * std::sqrt(squares / static_cast<double>(shares.size()));
+        shares_.empty() ? 0 : 100 * std::sqrt(squares / static_cast<double>(shares_.size()));
     collect_memory(&f);
     return f;
   }
@@ -189,13 +206,31 @@ class Run {
   const Scenario &s_;
   Observer *observer_;
   Host &host_;
+  const unsigned windows_;
   Random random_;
   Charger charger_;
   std::vector<Flow> flows_;
   double now_ns_ = 0;
+  double end_ns_;               // of the part
+  unsigned part_ = 0;           // 0: the warm-up; then the windows
+  double first_ = 0, all_ = 0;  // bytes of the first agent and of all when the part began
+  std::vector<double> shares_;  // of the first agent in each window
 };
 
-}  // namespace
+ScenarioRun::ScenarioRun(const Scenario &s, Host &host, Observer *observer, const StateWords *saved)
+    : run_(std::make_unique<Run>(s, host, observer, saved == nullptr)) {
+  if (saved != nullptr) load_state(run_.get(), *saved);
+}
+
+ScenarioRun::~ScenarioRun() = default;
+
+bool ScenarioRun::step() { return run_->step(); }
+
+double ScenarioRun::now_ns() const { return run_->now_ns(); }
+
+Figures ScenarioRun::figures() const { return run_->figures(); }
+
+StateWords ScenarioRun::save() const { return save_state(*run_); }
 
 Figures run(const Scenario &s, Observer *observer) {
   ModelHost host(s.memory);
@@ -204,7 +239,10 @@ Figures run(const Scenario &s, Observer *observer) {
 }
 
 Figures run_on(const Scenario &s, Host &host, Observer *observer) {
-  return Run(s, host, observer).figures();
+  ScenarioRun run(s, host, observer);
+  while (run.step()) {
+  }
+  return run.figures();
 }
 
 }  // namespace drfq

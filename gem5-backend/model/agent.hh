@@ -6,6 +6,7 @@
 #define DRFQ_AGENT_HH
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "generator.hh"
 #include "memory.hh"
@@ -18,6 +19,11 @@ class Agent {
     std::uint64_t bytes[2] = {0, 0};  ///< accepted, by direction
     Histogram latency;                ///< reads: from the first try to the data
     std::uint64_t bytes_total() const { return bytes[0] + bytes[1]; }
+
+    template <class Self, class F>
+    static void parts(Self &self, F &f) {
+      f(self.bytes, self.latency);
+    }
   };
 
   /// number: its port, in its packets.
@@ -79,6 +85,16 @@ class Agent {
   void completed(Dir dir, Ps first_try, Ps at) {
     outstanding_--;
     if (dir == Dir::read) counters_.latency.add(at - first_try);
+  }
+
+  /// Whether every packet that it made was accepted and is done.
+  bool idle() const { return !waiting_ && outstanding_ == 0; }
+
+  /// The state while it is idle (core/state.hh); std::logic_error while it is not.
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    if (!self.idle()) throw std::logic_error("an agent's state has no packet, so it must be idle");
+    f(self.generator_, self.counters_, self.paused_, self.next_allowed_);
   }
 
  private:

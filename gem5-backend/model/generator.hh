@@ -99,6 +99,12 @@ class Generator {
     }
   }
 
+  /// The state (core/state.hh).
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    f(self.random_, self.position_, self.step_, self.sent_, self.write_debt_, self.walked_);
+  }
+
  private:
   std::uint64_t line(unsigned array, std::uint64_t i) const {
     const std::uint64_t within = mask_ != 0 ? i & mask_ : i % array_lines_;

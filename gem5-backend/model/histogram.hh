@@ -40,6 +40,12 @@ class Histogram {
 
   void clear() { *this = Histogram(); }
 
+  /// The state (core/state.hh).
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    f(self.counts_, self.max_);
+  }
+
  private:
   static constexpr unsigned kSub = 16;
 

@@ -24,6 +24,12 @@ class Random {
     return n <= 1 ? 0 : (n < (1ull << 32) ? ((next() >> 32) * n) >> 32 : next() % n);
   }
 
+  /// The state (core/state.hh).
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    f(self.state_);
+  }
+
  private:
   std::uint64_t state_;
 };

@@ -30,6 +30,13 @@ struct Stats {
     *this = Stats();
     since = now;
   }
+
+  /// The state (core/state.hh).
+  template <class Self, class F>
+  static void parts(Self &self, F &f) {
+    f(self.since, self.packets, self.bursts, self.row_hits, self.turnarounds, self.forwarded,
+      self.merged, self.aged, self.refused, self.wait, self.bytes);
+  }
 };
 
 }  // namespace drfq
