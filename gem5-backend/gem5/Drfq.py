@@ -58,7 +58,7 @@ class DrfqHost(SimObject):
     type = "DrfqHost"
     cxx_header = "gem5/host.hh"
     cxx_class = "gem5::DrfqHost"
-    cxx_exports = [PyBindMethod("experiment"), PyBindMethod("serve")]
+    cxx_exports = [PyBindMethod("experiment"), PyBindMethod("proceed"), PyBindMethod("serve")]
 
     controller = Param.DrfqMemCtrl("The controller")
     agents = VectorParam.DrfqAgent([], "Agents that experiments and demands may use")

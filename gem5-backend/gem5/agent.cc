@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "gem5/agent.hh"
 
+#include "gem5/checkpoint.hh"
 #include "mem/packet.hh"
 #include "mem/request.hh"
 #include "sim/system.hh"
@@ -40,6 +41,8 @@ Port &DrfqAgent::getPort(const std::string &if_name, PortID idx) {
 void DrfqAgent::configure(const ::drfq::AgentOptions &o) {
   options = o;
   agent.replace(o, std::max<Tick>(curTick(), o.start));
+  if (!restored.empty()) drfqLoad(&agent, restored, name());
+  restored.clear();
   schedule();
 }
 
@@ -49,7 +52,8 @@ void DrfqAgent::pause(bool on) {
 }
 
 void DrfqAgent::schedule() {
-  const ::drfq::Ps at = agent.next_issue(curTick());
+  const bool running = drainState() == DrainState::Running;
+  const ::drfq::Ps at = running ? agent.next_issue(curTick()) : ::drfq::kNever;
   if (issueEvent.scheduled()) deschedule(issueEvent);
   if (at != ::drfq::kNever) EventManager::schedule(issueEvent, at);
 }
@@ -98,7 +102,25 @@ bool DrfqAgent::receive(PacketPtr pkt) {
   delete first_try;
   delete pkt;
   schedule();
+  if (drainState() == DrainState::Draining && agent.idle()) signalDrainDone();
   return true;
+}
+
+DrainState DrfqAgent::drain() {
+  schedule();
+  return agent.idle() ? DrainState::Drained : DrainState::Draining;
+}
+
+void DrfqAgent::drainResume() { schedule(); }
+
+void DrfqAgent::serialize(CheckpointOut &cp) const {
+  ClockedObject::serialize(cp);
+  drfqOut(cp, "agent", ::drfq::save_state(agent));
+}
+
+void DrfqAgent::unserialize(CheckpointIn &cp) {
+  ClockedObject::unserialize(cp);
+  restored = drfqIn(cp, "agent");
 }
 
 }  // namespace gem5

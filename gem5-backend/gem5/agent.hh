@@ -2,6 +2,7 @@
 #ifndef DRFQ_GEM5_AGENT_HH
 #define DRFQ_GEM5_AGENT_HH
 
+#include "core/state.hh"
 #include "mem/port.hh"
 #include "model/agent.hh"
 #include "params/DrfqAgent.hh"
@@ -22,6 +23,13 @@ class DrfqAgent : public ClockedObject {
   bool idle() const { return !issueEvent.scheduled(); }
 
   Port &getPort(const std::string &if_name, PortID idx = InvalidPortID) override;
+
+  /** Sends nothing new. Drained when every packet is done. */
+  DrainState drain() override;
+  void drainResume() override;
+  void serialize(CheckpointOut &cp) const override;
+  /** What it reads takes effect at configure(), which restores the options. */
+  void unserialize(CheckpointIn &cp) override;
 
  private:
   class AgentPort : public RequestPort {
@@ -48,6 +56,7 @@ class DrfqAgent : public ClockedObject {
   const std::uint64_t memoryBytes;
   ::drfq::AgentOptions options;
   ::drfq::Agent agent;
+  ::drfq::StateWords restored;  // until configure()
   EventFunctionWrapper issueEvent;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/logging.hh"
 #include "config/experiment.hh"
+#include "gem5/checkpoint.hh"
 #include "host/scenario_run.hh"
 #include "host/server.hh"
 #include "sim/core.hh"
@@ -29,27 +30,83 @@ class WriteLog final : public ::drfq::Observer {
   memory::DrfqMemCtrl &controller;
 };
 
+/** A hash (FNV-1a). */
+std::uint64_t identify(const std::string &text, unsigned point, std::uint64_t seed) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (char c : text + "\n" + std::to_string(point) + " " + std::to_string(seed))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
 }  // namespace
+
+/** An experiment under way. */
+struct DrfqHost::Running {
+  std::uint64_t identity;  // of the file, the combination and the seed
+  ::drfq::Scenario scenario;
+  WriteLog log;
+  std::unique_ptr<::drfq::ScenarioRun> run;
+};
 
 DrfqHost::DrfqHost(const DrfqHostParams &p)
     : SimObject(p), controller(*p.controller), agents(p.agents) {}
 
-std::string DrfqHost::experiment(const std::string &file, unsigned point, std::uint64_t seed) {
+DrfqHost::~DrfqHost() = default;
+
+std::string DrfqHost::experiment(const std::string &file, unsigned point, std::uint64_t seed,
+                                 double until_ns) {
   try {
-    const ::drfq::Experiment e = ::drfq::load_experiment(file, ::drfq::read_file(file));
-    ::drfq::Scenario s = e.points.at(point).scenario;
+    const std::string text = ::drfq::read_file(file);
+    const ::drfq::Experiment e = ::drfq::load_experiment(file, text);
+    const std::uint64_t identity = identify(text, point, seed);
+    if (!restored.empty() && restoredIdentity != identity)
+      return "error: the checkpoint is of another experiment, combination or seed";
+    running.reset(
+        new Running{identity, e.points.at(point).scenario, WriteLog(controller), nullptr});
+    ::drfq::Scenario &s = running->scenario;
     s.seed = seed;
     if (s.agents.size() > agents.size())
       return "error: the scenario has more agents than the configuration";
-    WriteLog log(controller);
-    std::ostringstream out;
-    out.precision(17);
-    for (const auto &f : ::drfq::run_on(s, *this, &log))
-      out << "figure " << f.first << " " << f.second << "\n";
-    return out.str();
+    // Not make_unique(), which may not see the private base.
+    running->run.reset(
+        new ::drfq::ScenarioRun(s, *this, &running->log, restored.empty() ? nullptr : &restored));
+    return advance(until_ns);
   } catch (const std::exception &e) {
     return std::string("error: ") + e.what();
   }
+}
+
+std::string DrfqHost::proceed() {
+  try {
+    return advance(0);
+  } catch (const std::exception &e) {
+    return std::string("error: ") + e.what();
+  }
+}
+
+std::string DrfqHost::advance(double until_ns) {
+  while (running->run->step())
+    if (until_ns > 0 && running->run->now_ns() + 0.5 >= until_ns) return "";
+  if (until_ns > 0)
+    return "error: the run is over before the checkpoint, which is at " +
+           std::to_string(static_cast<std::uint64_t>(until_ns)) + " ns";
+  std::ostringstream out;
+  out.precision(17);
+  for (const auto &f : running->run->figures())
+    out << "figure " << f.first << " " << f.second << "\n";
+  return out.str();
+}
+
+void DrfqHost::serialize(CheckpointOut &cp) const {
+  // A server's clients hold the state of their traffic, so there is none to save.
+  fatal_if(running == nullptr, "%s: a checkpoint needs an experiment", name());
+  drfqOut(cp, "experiment", {running->identity});
+  drfqOut(cp, "run", running->run->save());
+}
+
+void DrfqHost::unserialize(CheckpointIn &cp) {
+  restoredIdentity = drfqIn(cp, "experiment").at(0);
+  restored = drfqIn(cp, "run");
 }
 
 std::string DrfqHost::serve(const std::string &socket, double rate) {

@@ -2,6 +2,7 @@
 #ifndef DRFQ_GEM5_HOST_HH
 #define DRFQ_GEM5_HOST_HH
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,21 @@ namespace gem5 {
 class DrfqHost : public SimObject, private ::drfq::Host {
  public:
   explicit DrfqHost(const DrfqHostParams &p);
+  ~DrfqHost() override;
 
   /**
-   * Runs one combination of an experiment file from its start. Lines
-   * "figure NAME VALUE"; or one line "error: REASON".
+   * Runs one combination of an experiment file from its start, or from the checkpoint that gem5
+   * restored. Ends with "" at the first update of the registers from until_ns on; 0: never. Else
+   * the lines "figure NAME VALUE", or one line "error: REASON".
    */
-  std::string experiment(const std::string &file, unsigned point, std::uint64_t seed);
+  std::string experiment(const std::string &file, unsigned point, std::uint64_t seed,
+                         double until_ns);
+
+  /** Goes on to the end after experiment() has returned "". */
+  std::string proceed();
+
+  void serialize(CheckpointOut &cp) const override;
+  void unserialize(CheckpointIn &cp) override;
 
   /** Serves until a signal; "" or "error: REASON". rate: 0: lock-step, else free-running. */
   std::string serve(const std::string &socket, double rate);
@@ -44,9 +54,16 @@ class DrfqHost : public SimObject, private ::drfq::Host {
   void pause(std::size_t i, bool on) override;
   const ::drfq::Traffic::Counters &counters(std::size_t i) const override;
 
+  struct Running;
+
+  std::string advance(double until_ns);
+
   memory::DrfqMemCtrl &controller;
   std::vector<DrfqAgent *> agents;
   std::size_t used = 0;
+  std::unique_ptr<Running> running;
+  ::drfq::StateWords restored;  // of the run
+  std::uint64_t restoredIdentity = 0;
 };
 
 }  // namespace gem5

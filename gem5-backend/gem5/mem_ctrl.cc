@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gem5/checkpoint.hh"
 #include "gem5/label.hh"
 #include "mem/packet_queue.hh"
 #include "sim/core.hh"
@@ -141,11 +142,6 @@ void DrfqMemCtrl::init() {
   fatal_if(!port.isConnected() && agents.empty(), "%s: nothing is connected", name());
   if (port.isConnected()) port.sendRangeChange();
   for (const auto &a : agents) a->sendRangeChange();
-}
-
-void DrfqMemCtrl::serialize(CheckpointOut &) const {
-  // A restored controller would attribute nothing, without a message.
-  fatal_if(true, "%s: a checkpoint does not hold the registers", name());
 }
 
 bool DrfqMemCtrl::busy() const {
@@ -325,6 +321,68 @@ void DrfqMemCtrl::offerRoom(Dir dir) {
   std::vector<PortID> retry;
   retry.swap(waiting);
   for (PortID number : retry) portOf(number).sendRetryReq();
+}
+
+bool DrfqMemCtrl::allIntfDrained() const {
+  bool closed = MemCtrl::allIntfDrained();
+  for (const auto &rank : device->*exposed(Ranks{}))
+    closed = closed && rank->numBanksActive == 0 && rank->outstandingEvents == 0;
+  return closed;
+}
+
+::drfq::StateWords DrfqMemCtrl::dramState() const {
+  ::drfq::StateWriter state;
+  const Tick next = nextReqEvent.scheduled() ? nextReqEvent.when() : 0;
+  state(device->nextBurstAt, device->nextReqTime, device->readsThisTime, device->writesThisTime,
+        device->busState, device->busStateNext, next);
+  for (const auto &rank : device->*exposed(Ranks{})) {
+    state(rank->refreshEvent.when(), rank->actTicks);
+    for (const auto &bank : rank->banks)
+      state(bank.rdAllowedAt, bank.wrAllowedAt, bank.preAllowedAt, bank.actAllowedAt);
+  }
+  return state.words();
+}
+
+void DrfqMemCtrl::restoreDram(const ::drfq::StateWords &words) {
+  ::drfq::StateReader state(words);
+  Tick next = 0;
+  state(device->nextBurstAt, device->nextReqTime, device->readsThisTime, device->writesThisTime,
+        device->busState, device->busStateNext, next);
+  if (next != 0) schedule(nextReqEvent, next);
+  for (const auto &rank : device->*exposed(Ranks{})) {
+    Tick refresh = 0;
+    state(refresh, rank->actTicks);
+    reschedule(rank->refreshEvent, refresh);
+    for (auto &bank : rank->banks)
+      state(bank.rdAllowedAt, bank.wrAllowedAt, bank.preAllowedAt, bank.actAllowedAt);
+  }
+  state.end();
+}
+
+void DrfqMemCtrl::drainResume() {
+  MemCtrl::drainResume();
+  // Not before, because gem5 gives the DRAM its first refresh at its startup().
+  if (!restoredDram.empty()) restoreDram(restoredDram);
+  restoredDram.clear();
+}
+
+void DrfqMemCtrl::serialize(CheckpointOut &cp) const {
+  MemCtrl::serialize(cp);
+  drfqOut(cp, "core", ::drfq::save_state(core));
+  drfqOut(cp, "served", ::drfq::save_state(record));
+  drfqOut(cp, "dram", dramState());
+  drfqOut(cp, "refused", {refused[0], refused[1]});
+}
+
+void DrfqMemCtrl::unserialize(CheckpointIn &cp) {
+  MemCtrl::unserialize(cp);
+  fatal_if(log != nullptr, "%s: a log of decisions starts with the run, so none in a restored one",
+           name());
+  drfqLoad(&core, drfqIn(cp, "core"), name());
+  drfqLoad(&record, drfqIn(cp, "served"), name());
+  restoredDram = drfqIn(cp, "dram");
+  const ::drfq::StateWords both = drfqIn(cp, "refused");
+  for (unsigned i = 0; i < 2; i++) refused[i] = both.at(i) != 0;
 }
 
 }  // namespace memory

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/controller.hh"
+#include "core/state.hh"
 #include "mem/dram_interface.hh"
 #include "mem/mem_ctrl.hh"
 #include "mem/qport.hh"
@@ -42,7 +43,11 @@ class DrfqMemCtrl : public MemCtrl {
 
   Port &getPort(const std::string &if_name, PortID idx = InvalidPortID) override;
   void init() override;
+  /** gem5's ranks are drained and, beyond what gem5 asks for, all banks are closed. */
+  bool allIntfDrained() const override;
+  void drainResume() override;
   void serialize(CheckpointOut &cp) const override;
+  void unserialize(CheckpointIn &cp) override;
 
  protected:
   bool recvTimingReq(PacketPtr pkt) override;
@@ -83,6 +88,9 @@ class DrfqMemCtrl : public MemCtrl {
               const ::drfq::Attribution &attribution);
   unsigned placeOf(const MemPacket *mem_pkt, ::drfq::Dir dir) const;
   ::drfq::BankState bankState(const View &view) const;
+  /** The timing of the drained DRAM, which gem5 does not save. */
+  ::drfq::StateWords dramState() const;
+  void restoreDram(const ::drfq::StateWords &words);
   /** Packets of a direction may be admitted again. */
   void offerRoom(::drfq::Dir dir);
 
@@ -99,7 +107,8 @@ class DrfqMemCtrl : public MemCtrl {
   std::unordered_map<const MemPacket *, std::uint16_t> handles;
   std::vector<std::unique_ptr<AgentPort>> agents;
   bool refused[2] = {false, false};
-  std::vector<PortID> waiting;  // refused, oldest first
+  std::vector<PortID> waiting;      // refused, oldest first
+  ::drfq::StateWords restoredDram;  // until drainResume()
   std::ofstream logFile;
   std::unique_ptr<::drfq::DecisionWriter> log;
 };

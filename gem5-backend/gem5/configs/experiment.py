@@ -7,6 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import m5
 import system
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -19,6 +20,13 @@ parser.add_argument(
 parser.add_argument("--prefetch", action="store_true", help="with a stride prefetcher in the second level")
 parser.add_argument("--log", default="", help="write the decisions to this file (host/DECISIONS.md)")
 parser.add_argument("--decisions", type=int, default=100000, help="at most so many (%(default)s)")
+parser.add_argument(
+    "--checkpoint-at",
+    nargs=2,
+    metavar=("NS", "DIR"),
+    help="drain and write a checkpoint at the first update of the registers from NS on, then go on",
+)
+parser.add_argument("--restore", metavar="DIR", help="start from the checkpoint that such a run wrote")
 parser.add_argument("what", choices=["experiment"])
 parser.add_argument("file")
 parser.add_argument("point", type=int)
@@ -27,8 +35,26 @@ parser.add_argument("agents", type=int)
 parser.add_argument("memory", type=json.loads)
 args = parser.parse_args()
 
-root = system.build(args.memory, args.agents, args.caches, args.prefetch, args.log, args.decisions)
-figures = root.system.host.experiment(args.file, args.point, args.seed)
+
+def folder(base):
+    """The checkpoint of this combination."""
+    return os.path.join(base, f"{args.point}-{args.seed}")
+
+
+if (args.checkpoint_at or args.restore) and args.caches != "none":
+    sys.exit("gem5: error: gem5's caches lose their lines in a checkpoint, so it takes no --caches")
+restore = folder(args.restore) if args.restore else None
+if restore and not os.path.isdir(restore):
+    sys.exit(f"gem5: error: there is no checkpoint {restore}; --checkpoint-at writes it, for the same combination")
+root = system.build(args.memory, args.agents, args.caches, args.prefetch, args.log, args.decisions, restore)
+host = root.system.host
+until = float(args.checkpoint_at[0]) if args.checkpoint_at else 0.0
+figures = host.experiment(args.file, args.point, args.seed, until)
+if figures == "":
+    m5.checkpoint(folder(args.checkpoint_at[1]))
+    # gem5 resumes at its simulate() only, which the host does not call.
+    m5.simulate(0)
+    figures = host.proceed()
 if figures.startswith("error: "):
     sys.exit(figures)
 print(figures, end="")

@@ -132,8 +132,8 @@ def connect(system, memory):
     system.membus.mem_side_ports = system.controller.port
 
 
-def build(memory, agents, caches="none", prefetch=False, log="", decisions=100000):
-    """The root, instantiated and started; its host is root.system.host."""
+def build(memory, agents, caches="none", prefetch=False, log="", decisions=100000, restore=None):
+    """The root, instantiated and started; its host is root.system.host. restore: the folder of a checkpoint."""
     system = System(mem_mode="timing", cache_line_size=64)
     system.clk_domain = SrcClockDomain(clock="1GHz", voltage_domain=VoltageDomain())
     system.controller = controller(memory, log, decisions)
@@ -146,7 +146,7 @@ def build(memory, agents, caches="none", prefetch=False, log="", decisions=10000
         connect_cached(system, caches == "labelled", prefetch)
     system.host = DrfqHost(controller=system.controller, agents=system.agents)
     root = Root(full_system=False, system=system)
-    m5.instantiate()
+    m5.instantiate(restore)
     # Starts the objects; the host simulates from here on.
     m5.simulate(0)
     return root

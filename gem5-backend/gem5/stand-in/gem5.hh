@@ -109,11 +109,13 @@ class EventFunctionWrapper {
  public:
   EventFunctionWrapper(const std::function<void()> &, const std::string &);
   bool scheduled() const;
+  Tick when() const;
 };
 class EventManager {
  public:
   void schedule(EventFunctionWrapper &, Tick);
   void deschedule(EventFunctionWrapper &);
+  void reschedule(EventFunctionWrapper &, Tick, bool = false);
 };
 
 class Port {
@@ -154,6 +156,13 @@ class QueuedResponsePort : public ResponsePort {
 };
 
 using CheckpointOut = std::ostream;
+class CheckpointIn;
+template <class T>
+void arrayParamOut(CheckpointOut &, const std::string &, const T &);
+template <class T>
+void arrayParamIn(CheckpointIn &, const std::string &, T &);
+
+enum class DrainState { Running, Draining, Drained, Resuming };
 struct SimObjectParams {
   std::string name;
 };
@@ -161,10 +170,18 @@ class SimObject : public EventManager {
  public:
   explicit SimObject(const SimObjectParams &);
   virtual ~SimObject();
+  virtual void serialize(CheckpointOut &) const;
+  virtual void unserialize(CheckpointIn &);
+  virtual DrainState drain();
+  virtual void drainResume();
+  DrainState drainState() const;
   std::string name() const;
   const SimObjectParams &params() const;
   virtual Port &getPort(const std::string &, PortID = InvalidPortID);
   virtual void init();
+
+ protected:
+  void signalDrainDone() const;
 };
 struct ClockedObjectParams : public SimObjectParams {
   virtual ~ClockedObjectParams() = default;
@@ -173,7 +190,8 @@ class ClockedObject : public SimObject {
  public:
   explicit ClockedObject(const ClockedObjectParams &);
   const ClockedObjectParams &params() const;
-  virtual void serialize(CheckpointOut &) const;
+  void serialize(CheckpointOut &) const override;
+  void unserialize(CheckpointIn &) override;
 };
 class System : public SimObject {
  public:
@@ -287,7 +305,8 @@ class MemInterface : public ClockedObject {
 
  public:
   std::uint32_t readBufferSize, writeBufferSize;
-  Tick nextBurstAt;
+  Tick nextBurstAt, nextReqTime;
+  std::uint32_t readsThisTime, writesThisTime;
   qos::MemCtrl::BusState busState, busStateNext;
   std::uint32_t bytesPerBurst() const;
   void access(PacketPtr);
@@ -298,6 +317,10 @@ class DRAMInterface : public MemInterface {
   class Rank {
    public:
     std::vector<Bank> banks;
+    unsigned numBanksActive;
+    std::uint8_t outstandingEvents;
+    std::deque<Tick> actTicks;
+    EventFunctionWrapper refreshEvent;
   };
   std::vector<Rank *> ranks;
 
@@ -314,6 +337,7 @@ class MemCtrl : public qos::MemCtrl {
     AddrRangeList getAddrRanges() const override;
   };
   MemoryPort port;
+  EventFunctionWrapper nextReqEvent;
   MemInterface *dram;
   std::vector<MemPacketQueue> readQueue, writeQueue;
   std::deque<MemPacket *> respQueue;
@@ -334,6 +358,8 @@ class MemCtrl : public qos::MemCtrl {
 
  public:
   explicit MemCtrl(const MemCtrlParams &);
+  virtual bool allIntfDrained() const;
+  void drainResume() override;
 };
 
 class DrfqMemCtrl;

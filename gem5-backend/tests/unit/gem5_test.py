@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What of gem5/ needs no gem5: the command's arguments. usage: gem5_test.py"""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+GEM5 = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "gem5")
+
+
+class Arguments(unittest.TestCase):
+    def refused(self, *args):
+        """The message of gem5/run, which ends before it needs a gem5 or a build."""
+        environment = {k: v for k, v in os.environ.items() if k != "DRFQ_GEM5"}
+        run = subprocess.run(
+            [os.path.join(GEM5, "run"), "none", *args],
+            env=environment, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        self.assertEqual(run.returncode, 2, run.stderr)
+        return run.stderr
+
+    def test_a_checkpoint_needs_a_time_and_a_directory(self):
+        self.assertIn("needs a time and a directory", self.refused("--checkpoint-at", "5000"))
+        self.assertIn("takes a time in ns above 0", self.refused("--checkpoint-at", "5ms", "d", "weighted"))
+
+    def test_a_restore_needs_a_directory_that_exists(self):
+        self.assertIn("there is no directory", self.refused("--restore", "/nonexistent", "weighted"))
+
+    def test_a_checkpoint_takes_no_caches_no_server_and_no_log_when_restored(self):
+        with tempfile.TemporaryDirectory() as d:
+            at = ("--checkpoint-at", "1000000", d)
+            self.assertIn("takes no --caches", self.refused(*at, "--caches", "plain", "weighted"))
+            self.assertIn("not for --serve", self.refused(*at, "--serve", "s"))
+            self.assertIn("takes no --log", self.refused("--restore", d, "--log", "l", "weighted"))
+
+    def test_without_gem5_the_variable_is_named(self):
+        self.assertIn("DRFQ_GEM5 is not set", self.refused("weighted"))
+
+
+if __name__ == "__main__":
+    unittest.main()
