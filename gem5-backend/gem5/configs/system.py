@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Builds the simulated machine: one memory channel as `drfq-mc memory` describes it, and its agents."""
 
+import os
+import sys
+
 import _m5.core
 import m5
 from m5.objects import *
 from m5.util import fatal
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import supported
+
+refused = supported.problem(getattr(_m5.core, "gem5Version", None))
+if refused:
+    fatal("%s", refused)
 try:
     from m5.objects import DrfqMemCtrl
 except ImportError:

@@ -1,13 +1,35 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""What of gem5/ needs no gem5: the command's arguments. usage: gem5_test.py"""
+"""What of gem5/ needs no gem5: the version guard and the command's arguments. usage: gem5_test.py"""
 
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 
 GEM5 = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "gem5")
+sys.path.insert(0, GEM5)
+import supported  # noqa: E402
+
+
+class Version(unittest.TestCase):
+    def test_the_version_is_read_from_gem5s_source(self):
+        self.assertEqual(supported.version_of('const char *gem5Version = "24.0.0.1";'), "24.0.0.1")
+        self.assertIsNone(supported.version_of("int x;"))
+
+    def test_every_release_of_the_series_is_taken(self):
+        for version in ("24.0", "24.0.0.0", "24.0.0.1"):
+            self.assertIsNone(supported.problem(version, {}))
+
+    def test_another_version_is_refused_with_what_to_do(self):
+        for version in ("23.1.0.0", "24.1.0.0", "24.01", "[DEVELOP-FOR-24.1]", None):
+            message = supported.problem(version, {})
+            self.assertIn("gem5 v24.0.0.1", message)
+            self.assertIn("DRFQ_GEM5_ANY_VERSION=1", message)
+
+    def test_the_variable_lets_any_version_pass(self):
+        self.assertIsNone(supported.problem("25.0", {"DRFQ_GEM5_ANY_VERSION": "1"}))
 
 
 class Arguments(unittest.TestCase):
