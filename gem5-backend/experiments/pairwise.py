@@ -120,13 +120,13 @@ def agents_of(row):
     return text
 
 
-def run(command, text):
-    """The table that drfq-mc prints, as lists of cells without the settings."""
+def run(command, text, options=()):
+    """The table that drfq-mc prints, as lists of cells without the settings. options: of its `run`."""
     with tempfile.TemporaryDirectory() as d:
         path = os.path.join(d, "row.toml")
         with open(path, "w", encoding="ascii") as f:
             f.write(text)
-        out = subprocess.run([*command, "run", path], check=True, capture_output=True, text=True).stdout
+        out = subprocess.run([*command, "run", *options, path], check=True, capture_output=True, text=True).stdout
     lines = [line.strip("| ").split(" | ") for line in out.splitlines() if line.startswith("| ")]
     return [float(c) for c in lines[1]]
 

@@ -8,6 +8,7 @@ import unittest
 MC, EXPERIMENTS = sys.argv[1:3]
 sys.path.insert(0, EXPERIMENTS)
 import pairwise  # noqa: E402
+import pairwise_gem5  # noqa: E402
 
 
 def error(rates, weights, strict):
@@ -56,6 +57,25 @@ class Model(unittest.TestCase):
 
     def test_fr_fcfs_ignores_the_weights_and_is_found_unfair(self):
         self.assertGreater(self.error_of("frfcfs"), 0.5)
+
+
+class OnGem5(unittest.TestCase):
+    def test_rows_without_a_difference_between_agents_are_symmetric(self):
+        alike = {**ROW, "weight": 1}
+        self.assertTrue(pairwise_gem5.is_symmetric(alike))
+        self.assertFalse(pairwise_gem5.is_symmetric(ROW))
+        self.assertFalse(pairwise_gem5.is_symmetric({**alike, "device": True}))
+
+    def test_the_model_is_compared_by_means_of_draws(self):
+        model, gem5 = [[1, 3], [3, 5]], [[2, 2], [2, 6]]
+        self.assertEqual(pairwise_gem5.compare(model, gem5), (6, 6, 0, 0))
+        self.assertAlmostEqual(pairwise_gem5.compare([[1.1, 3]], [[1, 4]])[3], -25)
+
+    def test_a_row_runs_without_fill_for_the_time_that_was_asked(self):
+        text = pairwise_gem5.text_of(ROW, 1, 2)
+        self.assertIn("fill = false\n", text)
+        self.assertIn("duration_ms = 2\n", text)
+        self.assertEqual(len(pairwise_gem5.rates_of(MC, text, ROW["agents"])), ROW["agents"])
 
 
 if __name__ == "__main__":
