@@ -4,6 +4,7 @@
 #ifndef DRFQ_REGISTERS_HH
 #define DRFQ_REGISTERS_HH
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -94,6 +95,29 @@ class RegisterFile {
   std::uint64_t vtime_writes() const { return vtime_writes_; }
   /// How often a core's pid was written.
   std::uint64_t pid_writes() const { return pid_writes_; }
+
+  /// Whether a register holds bytes, so that those of several channels add up.
+  static bool counts(std::uint64_t offset) {
+    std::size_t i = 0;
+    return slot(offset, mmio::kTraffic, kPids, &i) || slot(offset, mmio::kTrafficPeek, kPids, &i);
+  }
+
+  /// Takes over what was written to another of as many cores.
+  void follow(const RegisterFile &other) {
+    vtime_pid_ = other.vtime_pid_;
+    vtime_core_ = other.vtime_core_;
+    known_pid_ = other.known_pid_;
+    known_core_ = other.known_core_;
+    pid_core_ = other.pid_core_;
+    vtime_writes_ = other.vtime_writes_;
+    pid_writes_ = other.pid_writes_;
+  }
+
+  /// Takes the bytes that another has counted.
+  void take_traffic(RegisterFile *other) {
+    for (std::size_t i = 0; i < traffic_.size(); i++) traffic_[i] += other->traffic_[i];
+    std::fill(other->traffic_.begin(), other->traffic_.end(), 0);
+  }
 
   /// The state (state.hh).
   template <class Self, class F>

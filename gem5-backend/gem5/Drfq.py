@@ -37,7 +37,7 @@ class DrfqRegisters(BasicPioDevice):
     cxx_header = "gem5/register_device.hh"
     cxx_class = "gem5::DrfqRegisters"
 
-    controller = Param.DrfqMemCtrl("The controller that has the registers")
+    controllers = VectorParam.DrfqMemCtrl("The controllers, one for each channel, that have the registers")
 
 
 class DrfqAgent(ClockedObject):
@@ -60,7 +60,7 @@ class DrfqHost(SimObject):
     cxx_class = "gem5::DrfqHost"
     cxx_exports = [PyBindMethod("experiment"), PyBindMethod("proceed"), PyBindMethod("serve")]
 
-    controller = Param.DrfqMemCtrl("The controller")
+    controllers = VectorParam.DrfqMemCtrl("The controllers, one for each channel")
     agents = VectorParam.DrfqAgent([], "Agents that experiments and demands may use")
 
 

@@ -17,17 +17,17 @@ namespace gem5 {
 
 namespace {
 
-/** Passes register writes to the controller's log. */
+/** Passes register writes to the logs of all channels. */
 class WriteLog final : public ::drfq::Observer {
  public:
-  explicit WriteLog(memory::DrfqMemCtrl &c) : controller(c) {}
+  explicit WriteLog(const std::vector<memory::DrfqMemCtrl *> &c) : channels(c) {}
 
   void wrote(::drfq::Ps, std::uint64_t offset, std::uint64_t value) override {
-    controller.wroteRegister(offset, value);
+    for (auto *c : channels) c->wroteRegister(offset, value);
   }
 
  private:
-  memory::DrfqMemCtrl &controller;
+  const std::vector<memory::DrfqMemCtrl *> &channels;
 };
 
 /** A hash (FNV-1a). */
@@ -49,7 +49,9 @@ struct DrfqHost::Running {
 };
 
 DrfqHost::DrfqHost(const DrfqHostParams &p)
-    : SimObject(p), controller(*p.controller), agents(p.agents) {}
+    : SimObject(p), channels(p.controllers), agents(p.agents) {
+  fatal_if(channels.empty(), "%s: it needs a controller", name());
+}
 
 DrfqHost::~DrfqHost() = default;
 
@@ -61,8 +63,7 @@ std::string DrfqHost::experiment(const std::string &file, unsigned point, std::u
     const std::uint64_t identity = identify(text, point, seed);
     if (!restored.empty() && restoredIdentity != identity)
       return "error: the checkpoint is of another experiment, combination or seed";
-    running.reset(
-        new Running{identity, e.points.at(point).scenario, WriteLog(controller), nullptr});
+    running.reset(new Running{identity, e.points.at(point).scenario, WriteLog(channels), nullptr});
     ::drfq::Scenario &s = running->scenario;
     s.seed = seed;
     if (s.agents.size() > agents.size())
@@ -124,16 +125,22 @@ std::string DrfqHost::serve(const std::string &socket, double rate) {
   }
 }
 
-::drfq::RegisterFile &DrfqHost::registers() { return controller.controller().registers(); }
+::drfq::RegisterFile &DrfqHost::registers() { return first().controller().registers(); }
 
-const ::drfq::Stats &DrfqHost::stats() const { return controller.served(); }
+const ::drfq::Stats &DrfqHost::stats() const {
+  if (channels.size() == 1) return first().served();
+  sum = first().served();
+  for (std::size_t i = 1; i < channels.size(); i++) sum.add(channels[i]->served());
+  return sum;
+}
 
-::drfq::Policy DrfqHost::policy() const { return controller.controller().options().policy; }
+::drfq::Policy DrfqHost::policy() const { return first().controller().options().policy; }
 
 ::drfq::Ps DrfqHost::now() const { return curTick(); }
 
 ::drfq::Ps DrfqHost::next_event() const {
-  bool idle = !controller.busy();
+  bool idle = true;
+  for (const auto *c : channels) idle = idle && !c->busy();
   for (const DrfqAgent *a : agents) idle = idle && a->idle();
   // gem5's refreshes never end, so only traffic counts as an event.
   return idle ? ::drfq::kNever : curTick();
@@ -142,14 +149,18 @@ const ::drfq::Stats &DrfqHost::stats() const { return controller.served(); }
 void DrfqHost::run_until(::drfq::Ps to) {
   // gem5 would log a line at every simulate(), and there are thousands.
   Logger::setLevel(Logger::WARN);
+  for (auto *c : channels)
+    if (c != &first()) c->controller().registers().follow(registers());
   while (curTick() < to) {
     const GlobalSimLoopExitEvent *exit = simulate(to - curTick());
     if (curTick() < to) throw std::runtime_error("gem5 stopped: " + exit->getCause());
   }
+  for (auto *c : channels)
+    if (c != &first()) registers().take_traffic(&c->controller().registers());
 }
 
 void DrfqHost::clear_stats() {
-  controller.clearServed();
+  for (auto *c : channels) c->clearServed();
   for (DrfqAgent *a : agents) a->clearCounters();
 }
 

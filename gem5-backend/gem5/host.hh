@@ -58,7 +58,11 @@ class DrfqHost : public SimObject, private ::drfq::Host {
 
   std::string advance(double until_ns);
 
-  memory::DrfqMemCtrl &controller;
+  /** Its registers are those that experiments and clients use. */
+  memory::DrfqMemCtrl &first() const { return *channels[0]; }
+
+  const std::vector<memory::DrfqMemCtrl *> channels;
+  mutable ::drfq::Stats sum;  // of several channels
   std::vector<DrfqAgent *> agents;
   std::size_t used = 0;
   std::unique_ptr<Running> running;

@@ -6,13 +6,12 @@
 namespace gem5 {
 
 DrfqRegisters::DrfqRegisters(const DrfqRegistersParams &p)
-    : BasicPioDevice(p, ::drfq::mmio::kBytes), controller(*p.controller) {}
+    : BasicPioDevice(p, ::drfq::mmio::kBytes), channels(p.controllers, p.name) {}
 
 Tick DrfqRegisters::read(PacketPtr pkt) {
   std::uint64_t value = 0;
   ::drfq::Access access = ::drfq::Access::bad_address;
-  if (pkt->getSize() == sizeof value)
-    access = controller.readRegister(pkt->getAddr() - pioAddr, &value);
+  if (pkt->getSize() == sizeof value) access = channels.read(pkt->getAddr() - pioAddr, &value);
   if (access == ::drfq::Access::ok) pkt->setLE(value);
   return answer(pkt, access);
 }
@@ -20,7 +19,7 @@ Tick DrfqRegisters::read(PacketPtr pkt) {
 Tick DrfqRegisters::write(PacketPtr pkt) {
   ::drfq::Access access = ::drfq::Access::bad_address;
   if (pkt->getSize() == sizeof(std::uint64_t)) {
-    access = controller.writeRegister(pkt->getAddr() - pioAddr, pkt->getLE<std::uint64_t>());
+    access = channels.write(pkt->getAddr() - pioAddr, pkt->getLE<std::uint64_t>());
   }
   return answer(pkt, access);
 }

@@ -3,7 +3,7 @@
 #define DRFQ_GEM5_REGISTER_DEVICE_HH
 
 #include "dev/io_device.hh"
-#include "gem5/mem_ctrl.hh"
+#include "gem5/channels.hh"
 #include "params/DrfqRegisters.hh"
 
 namespace gem5 {
@@ -22,7 +22,7 @@ class DrfqRegisters : public BasicPioDevice {
  private:
   Tick answer(PacketPtr pkt, ::drfq::Access access);
 
-  memory::DrfqMemCtrl &controller;
+  DrfqChannels channels;
 };
 
 }  // namespace gem5

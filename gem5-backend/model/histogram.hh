@@ -40,6 +40,11 @@ class Histogram {
 
   void clear() { *this = Histogram(); }
 
+  void add_all(const Histogram &other) {
+    for (unsigned i = 0; i < counts_.size(); i++) counts_[i] += other.counts_[i];
+    if (other.max_ > max_) max_ = other.max_;
+  }
+
   /// The state (core/state.hh).
   template <class Self, class F>
   static void parts(Self &self, F &f) {

@@ -31,6 +31,22 @@ struct Stats {
     since = now;
   }
 
+  /// Adds what another channel counted.
+  void add(const Stats &other) {
+    for (unsigned d = 0; d < 2; d++) {
+      packets[d] += other.packets[d];
+      bursts[d] += other.bursts[d];
+      row_hits[d] += other.row_hits[d];
+      for (unsigned i = 0; i < 4; i++) refused[d][i] += other.refused[d][i];
+      wait[d].add_all(other.wait[d]);
+      for (std::size_t i = 0; i < bytes[d].size(); i++) bytes[d][i] += other.bytes[d][i];
+    }
+    turnarounds += other.turnarounds;
+    forwarded += other.forwarded;
+    merged += other.merged;
+    aged += other.aged;
+  }
+
   /// The state (core/state.hh).
   template <class Self, class F>
   static void parts(Self &self, F &f) {

@@ -18,6 +18,9 @@ parser.add_argument(
     help="put caches before the memory: gem5's own, or those that keep the labels",
 )
 parser.add_argument("--prefetch", action="store_true", help="with a stride prefetcher in the second level")
+parser.add_argument(
+    "--channels", type=int, choices=system.CHANNELS, default=1, help="controllers, between which lines alternate"
+)
 parser.add_argument("--log", default="", help="write the decisions to this file (host/DECISIONS.md)")
 parser.add_argument("--decisions", type=int, default=100000, help="at most so many (%(default)s)")
 parser.add_argument(
@@ -46,7 +49,9 @@ if (args.checkpoint_at or args.restore) and args.caches != "none":
 restore = folder(args.restore) if args.restore else None
 if restore and not os.path.isdir(restore):
     sys.exit(f"gem5: error: there is no checkpoint {restore}; --checkpoint-at writes it, for the same combination")
-root = system.build(args.memory, args.agents, args.caches, args.prefetch, args.log, args.decisions, restore)
+root = system.build(
+    args.memory, args.agents, args.caches, args.prefetch, args.log, args.decisions, restore, args.channels
+)
 host = root.system.host
 until = float(args.checkpoint_at[0]) if args.checkpoint_at else 0.0
 figures = host.experiment(args.file, args.point, args.seed, until)

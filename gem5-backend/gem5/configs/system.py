@@ -41,9 +41,21 @@ TIMES = {
 TIMES_OF_GROUPS = {"tRRD_L": "tRRD_L", "tWTR_L": "tWTR_L", "tCCD_L": "tCCD_L", "tCCD_L_WR": "tCCD_L_WR"}
 PAGES = {"open": "open", "open-adaptive": "open_adaptive", "closed": "close"}
 BUS_BITS = 32
+LINE_BITS = 6  # a line of 64 bytes is in one channel
+CHANNELS = [1, 2, 4, 8, 16]
 
 
-def dram(memory):
+def channel_range(size, channels, number):
+    """The addresses of one channel. Successive lines are in successive channels."""
+    if channels == 1:
+        return AddrRange(size)
+    bits = channels.bit_length() - 1
+    return AddrRange(
+        start=0, size=size * channels, intlvHighBit=LINE_BITS + bits - 1, intlvBits=bits, intlvMatch=number
+    )
+
+
+def dram(memory, channels, number):
     """gem5's DRAM with the timing of the description. Power figures are LPDDR2's and mean nothing."""
     if memory["map"] != "row-bank-column":
         fatal("gem5 has no address map '%s'; give the experiment map = \"row-bank-column\"", memory["map"])
@@ -66,16 +78,16 @@ def dram(memory):
     interface.write_buffer_size = memory["write_entries"]
     size = memory["rows"] * memory["banks"] * memory["row_bytes"]
     interface.device_size = f"{size}B"
-    interface.range = AddrRange(size * memory["ranks"])
+    interface.range = channel_range(size * memory["ranks"], channels, number)
     interface.null = True
     return interface
 
 
-def controller(memory, log, decisions):
+def controller(memory, log, decisions, channels=1, number=0):
     if memory["fill"]:
         raise SystemExit("gem5: 'fill' is a rule of the model's; gem5's DRAM does not tell what fits")
     return DrfqMemCtrl(
-        dram=dram(memory),
+        dram=dram(memory, channels, number),
         frfcfs=memory["policy"] == "frfcfs",
         cores=memory["cores"],
         share=memory["admission"] == "share",
@@ -122,38 +134,53 @@ def connect_cached(system, labelled, prefetch):
     system.l2.cpu_side = system.l2bus.mem_side_ports
     system.l2.mem_side = system.membus.cpu_side_ports
     system.system_port = system.membus.cpu_side_ports
-    system.membus.mem_side_ports = system.controller.port
+    for c in system.controllers:
+        system.membus.mem_side_ports = c.port
+
+
+def crossbar():
+    """A crossbar that takes no time."""
+    return NoncoherentXBar(width=64, frontend_latency=0, forward_latency=0, response_latency=0, header_latency=0)
 
 
 def connect(system, memory):
-    """A port for each agent, or a crossbar in front of one."""
+    """A port for each agent at each controller, or a crossbar in front of one port."""
     if memory["ports"] == "multi":
-        for agent in system.agents:
-            agent.port = system.controller.agents
-        system.system_port = system.controller.agents
+        system.system_port = system.controllers[0].agents
+        if len(system.controllers) == 1:
+            for agent in system.agents:
+                agent.port = system.controllers[0].agents
+            return
+        # An agent's crossbar finds the channel. A refused packet holds up its own agent only.
+        system.finders = [crossbar() for _ in system.agents]
+        for agent, finder in zip(system.agents, system.finders):
+            agent.port = finder.cpu_side_ports
+            for c in system.controllers:
+                finder.mem_side_ports = c.agents
         return
-    system.membus = NoncoherentXBar(
-        width=64, frontend_latency=0, forward_latency=0, response_latency=0, header_latency=0
-    )
+    system.membus = crossbar()
     for agent in system.agents:
         agent.port = system.membus.cpu_side_ports
     system.system_port = system.membus.cpu_side_ports
-    system.membus.mem_side_ports = system.controller.port
+    for c in system.controllers:
+        system.membus.mem_side_ports = c.port
 
 
-def build(memory, agents, caches="none", prefetch=False, log="", decisions=100000, restore=None):
+def build(memory, agents, caches="none", prefetch=False, log="", decisions=100000, restore=None, channels=1):
     """The root, instantiated and started; its host is root.system.host. restore: the folder of a checkpoint."""
     system = System(mem_mode="timing", cache_line_size=64)
     system.clk_domain = SrcClockDomain(clock="1GHz", voltage_domain=VoltageDomain())
-    system.controller = controller(memory, log, decisions)
-    system.mem_ranges = [system.controller.dram.range]
-    memory_bytes = int(system.mem_ranges[0].size())
+    if log and channels > 1:
+        raise SystemExit("gem5: a log holds the decisions of one channel, so it takes no several")
+    system.controllers = [controller(memory, log, decisions, channels, number) for number in range(channels)]
+    memory_bytes = memory["rows"] * memory["banks"] * memory["row_bytes"] * memory["ranks"] * channels
+    system.mem_ranges = [AddrRange(memory_bytes)]
     system.agents = [DrfqAgent(memory_bytes=memory_bytes) for _ in range(agents)]
     if caches == "none":
         connect(system, memory)
     else:
         connect_cached(system, caches == "labelled", prefetch)
-    system.host = DrfqHost(controller=system.controller, agents=system.agents)
+    system.host = DrfqHost(controllers=system.controllers, agents=system.agents)
     root = Root(full_system=False, system=system)
     m5.instantiate(restore)
     # Starts the objects; the host simulates from here on.

@@ -377,7 +377,7 @@ struct DrfqMemCtrlParams : public MemCtrlParams {
   int port_agents_connection_count;
 };
 struct DrfqRegistersParams : public BasicPioDeviceParams {
-  memory::DrfqMemCtrl *controller;
+  std::vector<memory::DrfqMemCtrl *> controllers;
 };
 struct DrfqAgentParams : public ClockedObjectParams {
   System *system;
@@ -385,7 +385,7 @@ struct DrfqAgentParams : public ClockedObjectParams {
 };
 class DrfqAgent;
 struct DrfqHostParams : public SimObjectParams {
-  memory::DrfqMemCtrl *controller;
+  std::vector<memory::DrfqMemCtrl *> controllers;
   std::vector<DrfqAgent *> agents;
 };
 struct DrfqCacheParams : public CacheParams {};

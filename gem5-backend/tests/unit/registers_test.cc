@@ -141,5 +141,29 @@ TEST(Attribution, IdsOutsideTheRegistersShareOne) {
   EXPECT_EQ(attribute(r, Label::of_substream(kPids), 3).vtime, 9u);
 }
 
+TEST(SeveralChannels, WhatIsWrittenToOneGoesToTheOthersAndBytesAddUp) {
+  RegisterFile first(4), other(4);
+  EXPECT_EQ(first.write(mmio::kVtimePid + 8 * 5, 7), Access::ok);
+  EXPECT_EQ(first.write(mmio::kPidCore + 8 * 2, 5), Access::ok);
+  first.count(5, 100);
+  other.count(5, 30);
+  other.follow(first);
+  EXPECT_EQ(other.vtime_pid(5), 7u);
+  EXPECT_TRUE(other.knows_pid(5));
+  EXPECT_FALSE(other.knows_pid(6));
+  EXPECT_EQ(other.pid_core(2), 5u);
+  EXPECT_EQ(other.traffic(5), 30u);
+  first.take_traffic(&other);
+  EXPECT_EQ(first.traffic(5), 130u);
+  EXPECT_EQ(other.traffic(5), 0u);
+}
+
+TEST(SeveralChannels, OnlyTheTrafficRegistersCount) {
+  EXPECT_TRUE(RegisterFile::counts(mmio::kTraffic));
+  EXPECT_TRUE(RegisterFile::counts(mmio::kTrafficPeek + 8 * (kPids - 1)));
+  EXPECT_FALSE(RegisterFile::counts(mmio::kVtimePid));
+  EXPECT_FALSE(RegisterFile::counts(mmio::kId));
+}
+
 }  // namespace
 }  // namespace drfq
