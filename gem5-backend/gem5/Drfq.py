@@ -5,6 +5,7 @@ from m5.objects.Cache import Cache
 from m5.objects.ClockedObject import ClockedObject
 from m5.objects.Device import BasicPioDevice
 from m5.objects.MemCtrl import MemCtrl
+from m5.objects.PciDevice import PciDevice, PciMemBar
 from m5.objects.Prefetcher import StridePrefetcher, TaggedPrefetcher
 from m5.params import *
 from m5.proxy import *
@@ -38,6 +39,21 @@ class DrfqRegisters(BasicPioDevice):
     cxx_class = "gem5::DrfqRegisters"
 
     controllers = VectorParam.DrfqMemCtrl("The controllers, one for each channel, that have the registers")
+
+
+class DrfqPciRegisters(PciDevice):
+    """The registers as the PCI function that `scx_drfq --controller mmio:auto` finds (interface/registers.toml)."""
+
+    type = "DrfqPciRegisters"
+    cxx_header = "gem5/pci_registers.hh"
+    cxx_class = "gem5::DrfqPciRegisters"
+
+    controllers = VectorParam.DrfqMemCtrl("The controllers, one for each channel, that have the registers")
+
+    VendorID = 0x1AF4
+    DeviceID = 0x1110
+    ClassCode = 0x05  # memory
+    BAR2 = PciMemBar(size="512KiB")
 
 
 class DrfqAgent(ClockedObject):

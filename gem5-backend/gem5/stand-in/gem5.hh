@@ -216,6 +216,20 @@ class BasicPioDevice : public ClockedObject {
   Tick pioDelay;
 };
 
+struct PciDeviceParams : public ClockedObjectParams {
+  std::uint16_t VendorID, DeviceID;
+};
+class PciDevice : public ClockedObject {
+ public:
+  explicit PciDevice(const PciDeviceParams &);
+  virtual Tick read(PacketPtr) = 0;
+  virtual Tick write(PacketPtr) = 0;
+
+ protected:
+  Tick pioDelay;
+  bool getBAR(Addr, int &, Addr &);
+};
+
 class CacheBlk;
 struct CacheParams : public ClockedObjectParams {};
 class Cache : public ClockedObject {
@@ -377,6 +391,9 @@ struct DrfqMemCtrlParams : public MemCtrlParams {
   int port_agents_connection_count;
 };
 struct DrfqRegistersParams : public BasicPioDeviceParams {
+  std::vector<memory::DrfqMemCtrl *> controllers;
+};
+struct DrfqPciRegistersParams : public PciDeviceParams {
   std::vector<memory::DrfqMemCtrl *> controllers;
 };
 struct DrfqAgentParams : public ClockedObjectParams {
