@@ -71,6 +71,9 @@ std::string DrfqHost::experiment(const std::string &file, unsigned point, std::u
     // Not make_unique(), which may not see the private base.
     running->run.reset(
         new ::drfq::ScenarioRun(s, *this, &running->log, restored.empty() ? nullptr : &restored));
+    // After its checkpoint, the run that goes on resumes by a simulate(0) too
+    // (configs/experiment.py).
+    if (!restored.empty()) simulate(0);
     return advance(until_ns);
   } catch (const std::exception &e) {
     return std::string("error: ") + e.what();

@@ -45,10 +45,10 @@ def folder(base):
 
 
 if (args.checkpoint_at or args.restore) and args.caches != "none":
-    sys.exit("gem5: error: gem5's caches lose their lines in a checkpoint, so it takes no --caches")
+    system.fail("gem5's caches lose their lines in a checkpoint, so it takes no --caches")
 restore = folder(args.restore) if args.restore else None
 if restore and not os.path.isdir(restore):
-    sys.exit(f"gem5: error: there is no checkpoint {restore}; --checkpoint-at writes it, for the same combination")
+    system.fail(f"there is no checkpoint {restore}; --checkpoint-at writes it, for the same combination")
 root = system.build(
     args.memory, args.agents, args.caches, args.prefetch, args.log, args.decisions, restore, args.channels
 )
@@ -61,5 +61,5 @@ if figures == "":
     m5.simulate(0)
     figures = host.proceed()
 if figures.startswith("error: "):
-    sys.exit(figures)
+    system.fail(figures.removeprefix("error: "))
 print(figures, end="")

@@ -24,4 +24,4 @@ args = parser.parse_args()
 
 error = system.build(args.memory, args.agents).system.host.serve(args.socket, args.free_running)
 if error:
-    sys.exit(error)
+    system.fail(error.removeprefix("error: "))

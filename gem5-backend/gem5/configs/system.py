@@ -45,6 +45,12 @@ LINE_BITS = 6  # a line of 64 bytes is in one channel
 CHANNELS = [1, 2, 4, 8, 16]
 
 
+def fail(message):
+    """Ends gem5 with a message. gem5 aborts on the text of a SystemExit."""
+    print(f"gem5: error: {message}", file=sys.stderr)
+    sys.exit(1)
+
+
 def channel_range(size, channels, number):
     """The addresses of one channel. Successive lines are in successive channels."""
     if channels == 1:
@@ -85,7 +91,7 @@ def dram(memory, channels, number):
 
 def controller(memory, log, decisions, channels=1, number=0):
     if memory["fill"]:
-        raise SystemExit("gem5: 'fill' is a rule of the model's; gem5's DRAM does not tell what fits")
+        fail("'fill' is a rule of the model's; gem5's DRAM does not tell what fits")
     return DrfqMemCtrl(
         dram=dram(memory, channels, number),
         frfcfs=memory["policy"] == "frfcfs",
@@ -171,7 +177,7 @@ def build(memory, agents, caches="none", prefetch=False, log="", decisions=10000
     system = System(mem_mode="timing", cache_line_size=64)
     system.clk_domain = SrcClockDomain(clock="1GHz", voltage_domain=VoltageDomain())
     if log and channels > 1:
-        raise SystemExit("gem5: a log holds the decisions of one channel, so it takes no several")
+        fail("a log holds the decisions of one channel, so it takes no several")
     system.controllers = [controller(memory, log, decisions, channels, number) for number in range(channels)]
     memory_bytes = memory["rows"] * memory["banks"] * memory["row_bytes"] * memory["ranks"] * channels
     system.mem_ranges = [AddrRange(memory_bytes)]
