@@ -15,7 +15,8 @@ if not gem5:
     sys.exit(77)
 memory = subprocess.run([sys.argv[1], "memory"], check=True, capture_output=True, text=True).stdout.strip()
 with tempfile.TemporaryDirectory() as out:
-    command = [gem5, "-d", out, os.path.join(here, "..", "gem5", "configs", "serve.py"), "--socket", "{socket}", memory]
+    serve = os.path.join(here, "..", "..", "gem5", "configs", "serve.py")
+    command = [gem5, "-d", out, serve, "--socket", "{socket}", memory]
     environment = {**os.environ, "DRFQ_SERVER": shlex.join(command)}
     sys.exit(
         subprocess.run([sys.executable, os.path.join(here, "conformance.py")], env=environment, check=False).returncode
