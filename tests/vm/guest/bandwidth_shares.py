@@ -13,6 +13,7 @@ programs in the PATH, for `layered` scx_layered, too. LOADS are OP:WEIGHT (copy:
   phases             as on, but the last load is stopped for 3 s of each 6 s
   next               the agent of the mode before, which goes on, and new loads
   static, mba_MBps, kp, layered  no scx_drfq, but what throttles.py does
+  paced  no scx_drfq, and each load keeps to its part by itself, as paces.py says
 
 For each mode it prints "MODE MARK LOADS" with the number of records of ground truth that come before the mode's first
 one. SECONDS + 1 records follow, one second apart; for `solo`, one more than there are loads. With an agent, "settle
@@ -28,6 +29,7 @@ import sys
 import threading
 import time
 
+import paces
 import throttles
 from monitoring import RESCTRL, join, monitoring_group, mount, remove, unmount
 from scheduler import PATIENCE_S, children, cpu_s, spin, start, stats, wait
@@ -41,6 +43,7 @@ WARM_UP_S = 2
 LAYERS_S = 5
 # This script is at nice -20, so that it never waits for a CPU and windows last a second. All else is at nice 0.
 AT_NICE_0 = ("nice", "-n", "20")
+STREAM = (*AT_NICE_0, "stream", "-r", "-s", "100000")
 # What was asked of the agent must not delay the first second that is measured.
 PAUSE_S = 0.5
 AGENT = ("off", "observe", "on", "killed", "hold", "phases", "next")
@@ -69,7 +72,7 @@ def make_cgroups(weights):
 def start_hogs(ops):
     cpus = os.cpu_count()
     streams = [f"{op}@{number % cpus}" for number, op in enumerate(ops)]
-    (load,) = spin(1, *AT_NICE_0, "stream", "-r", "-s", "100000", *streams)
+    (load,) = spin(1, *STREAM, *streams)
     wait("the hogs run", lambda: len(children(load.pid)) == len(ops))
     for number, pid in enumerate(children(load.pid)):
         write(f"{CGROUPS}/hog{number}/cgroup.procs", pid)
@@ -172,6 +175,22 @@ def run_peer(mode, load, weights, mark, seconds):
     return seconds + 1
 
 
+def run_paced(ops, weights, mark, seconds):
+    """Returns the number of all records."""
+    mount()
+    names = [f"hog{number}" for number in range(len(ops))]
+    for name in names:
+        monitoring_group(name)
+    loads = paces.search(STREAM, ops, [float(weight) for weight in weights], names)
+    print("paced", mark, ",".join(map(":".join, zip(ops, weights))), flush=True)
+    measure(seconds)
+    paces.stop(loads)
+    for name in names:
+        remove(name)
+    unmount()
+    return mark + seconds + 1
+
+
 def start_agent(scx_drfq, mode, name):
     trace = f"{os.environ['DRFQ_VM_OUT']}/trace-{name}.jsonl"
     options = ["--throttle", "hold"] if mode == "hold" else ["--mba", mode]
@@ -244,6 +263,9 @@ def main():
         loads = own or loads
         ops, weights = zip(*(load.split(":") for load in loads.split(",")))
         make_cgroups(weights)
+        if mode == "paced":
+            mark = run_paced(ops, weights, mark, int(seconds))
+            continue
         if mode in AGENT and mode != "next":
             agent = start_agent(scx_drfq, mode, f"{number}-{mode}")
         load, mark = run(mode, agent, ops, weights, mark, int(seconds))
