@@ -34,10 +34,11 @@ def cpu_ns(pid):
         return int(file.read().split()[0])
 
 
-def waits(pid):
-    """How often it has given up its CPU to wait."""
+def switches(pid):
+    """How often it has left its CPU: to wait, or because the one that it woke went first."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
-        return int(file.read().split("\nvoluntary_ctxt_switches:")[1].split()[0])
+        lines = [line.split() for line in file if "voluntary_ctxt_switches:" in line]
+    return sum(int(number) for _, number in lines)
 
 
 def look(pids):
@@ -76,10 +77,10 @@ def streams(words, seconds):
     names = wait("the streams run", found)
     # The shared cache must be full of what they write.
     wait("all have run", lambda: all(cpu_ns(pid) > 1_500_000_000 for pid in names))
-    before = {name: waits(pid) for pid, name in names.items()}
+    before = {name: switches(pid) for pid, name in names.items()}
     row = window(names, seconds) | {"rmids": ids}
     if turns:
-        row["turns"] = {name: waits(pid) - before[name] for pid, name in names.items()}
+        row["turns"] = {name: switches(pid) - before[name] for pid, name in names.items()}
     os.killpg(load.pid, signal.SIGKILL)
     load.wait()
     return row
