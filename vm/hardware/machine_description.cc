@@ -72,6 +72,7 @@ void load_rdt(Reader r, const CacheConfig &llc, RdtConfig *s) {
   s->rmids = as_unsigned(r.whole("rmids", 0, 0, 1024));
   s->upscale = as_unsigned(r.whole("upscale", s->upscale, 64, kMiB));
   s->counter_bits = as_unsigned(r.whole("counter_bits", s->counter_bits, 24, 62));
+  s->counter_start = r.whole("counter_start", 0, 0, (std::uint64_t{1} << s->counter_bits) - 1);
   s->l3_closes = as_unsigned(r.whole("l3_closes", 0, 0, 128));
   s->cbm_bits = as_unsigned(r.whole("cbm_bits", 0, 0, 32));
   s->mba_closes = as_unsigned(r.whole("mba_closes", 0, 0, 128));

@@ -40,14 +40,15 @@ enum class ThrottleCurve : std::uint8_t { linear, mt2, plateau };
 
 /// Resource Director Technology. A count of 0 means that the feature is absent.
 struct RdtConfig {
-  unsigned rmids = 0;           ///< monitoring ids; 0: no monitoring
-  unsigned upscale = 64;        ///< bytes per count of occupancy and bandwidth
-  unsigned counter_bits = 24;   ///< width of the bandwidth counters, 24..62
-  unsigned l3_closes = 0;       ///< classes of cache allocation; 0: none
-  unsigned cbm_bits = 0;        ///< bits of a capacity mask; divides the ways
-  unsigned mba_closes = 0;      ///< classes of bandwidth allocation; 0: none
-  unsigned mba_max_delay = 90;  ///< percent
-  unsigned mba_step = 10;       ///< percent; a delay is rounded up to a multiple
+  unsigned rmids = 0;               ///< monitoring ids; 0: no monitoring
+  unsigned upscale = 64;            ///< bytes per count of occupancy and bandwidth
+  unsigned counter_bits = 24;       ///< width of the bandwidth counters, 24..62
+  std::uint64_t counter_start = 0;  ///< what the bandwidth counters count from
+  unsigned l3_closes = 0;           ///< classes of cache allocation; 0: none
+  unsigned cbm_bits = 0;            ///< bits of a capacity mask; divides the ways
+  unsigned mba_closes = 0;          ///< classes of bandwidth allocation; 0: none
+  unsigned mba_max_delay = 90;      ///< percent
+  unsigned mba_step = 10;           ///< percent; a delay is rounded up to a multiple
   ThrottleCurve throttle = ThrottleCurve::linear;
 };
 

@@ -53,7 +53,7 @@ MsrResult Rdt::counter(std::uint64_t evtsel, const SharedCache &cache, std::uint
   const std::uint16_t id = static_cast<std::uint16_t>(rmid);
   const std::uint64_t lines = event == 1 ? cache.lines_held(id) : lines_[id];
   const std::uint64_t count = lines * kLineBytes / config_.upscale;
-  *value = event == 1 ? count : count & low_bits(config_.counter_bits);
+  *value = event == 1 ? count : (config_.counter_start + count) & low_bits(config_.counter_bits);
   return MsrResult::handled;
 }
 

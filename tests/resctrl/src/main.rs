@@ -3,7 +3,7 @@
 //!
 //!     drfq-resctrl-check run         the whole test
 //!     drfq-resctrl-check hold TID    makes groups, moves a task to them, and waits for SIGKILL
-//!     drfq-resctrl-check wrap        more traffic than 24 bits count, on the machine "thesis"
+//!     drfq-resctrl-check wrap MIB    so much traffic, while a bandwidth counter wraps
 //!     drfq-resctrl-check load        one pass over memory for each line of standard input
 //!
 //! resctrl is mounted with the option `debug`. The machine of `run` has 4 RMIDs and 3 classes.
@@ -29,10 +29,10 @@ fn main() -> Result<()> {
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["run"] => scenario::run(),
-        ["wrap"] => scenario::wrap(),
+        ["wrap", mib] => scenario::wrap(mib.parse()?),
         ["hold", tid] => hold(tid.parse()?),
         ["load"] => load::serve(),
-        _ => bail!("usage: drfq-resctrl-check run | wrap | hold TID | load"),
+        _ => bail!("usage: drfq-resctrl-check run | wrap MIB | hold TID | load"),
     }
 }
 

@@ -207,10 +207,9 @@ fn measure(groups: &Kernel, mut mon: Mon, slow: &Ctrl, load: &mut Load) -> Resul
     Ok(())
 }
 
-/// Reads a group's traffic after each pass until a counter of 24 bits, in units of 64 bytes,
-/// has wrapped.
-pub fn wrap() -> Result<()> {
-    const WRAPS_AT_BYTES: u64 = (1 << 24) * 64;
+/// Reads a group's traffic after each pass until it has moved so much (MiB). A counter that
+/// wraps meanwhile must not matter.
+pub fn wrap(mib: u64) -> Result<()> {
     let groups = open()?;
     let mut load = Load::start(2)?;
     let mon = groups.create_mon(&Ctrl::DEFAULT, "m")?;
@@ -233,7 +232,7 @@ pub fn wrap() -> Result<()> {
     add(&mut sum)?;
     report()?;
     let began = Instant::now();
-    while sum < WRAPS_AT_BYTES + WRAPS_AT_BYTES / 8 {
+    while sum < mib << 20 {
         load.pass()?;
         add(&mut sum)?;
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Mounts resctrl and runs the check: resctrl.sh DRFQ-RESCTRL-CHECK run|wrap
+# Mounts resctrl and runs the check: resctrl.sh DRFQ-RESCTRL-CHECK run|wrap MIB
 set -e
 mount -t resctrl -o debug resctrl /sys/fs/resctrl
-"$1" "$2"
+"$@"

@@ -90,6 +90,23 @@ TEST(Rdt, CountersAreScaledAndMayBeWider) {
   EXPECT_EQ(value, ((1u << 24) + 64) / 64);
 }
 
+TEST(Rdt, CountersMayStartJustBelowTheirWrap) {
+  RdtConfig s = shape();
+  s.counter_start = (1 << 24) - 2;
+  Rdt rdt(s, 1, 16);
+  SharedCache cache({64 * 16 * kLineBytes, 16, 0}, 4);
+  std::uint64_t value = 0;
+  rdt.write(0, msr::kQmEvtsel, 2);
+  rdt.read(0, msr::kQmCtr, cache, &value);
+  EXPECT_EQ(value, (1u << 24) - 2);
+  for (int i = 0; i < 5; i++) rdt.count_line(0);
+  rdt.read(0, msr::kQmCtr, cache, &value);
+  EXPECT_EQ(value, 3u);
+  rdt.write(0, msr::kQmEvtsel, 1);
+  rdt.read(0, msr::kQmCtr, cache, &value);
+  EXPECT_EQ(value, 0u) << "occupancy does not start there";
+}
+
 TEST(Rdt, MsrsOfAbsentFeaturesAreNotHandled) {
   RdtConfig s;
   Rdt none(s, 1, 8);
