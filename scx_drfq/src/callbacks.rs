@@ -3,16 +3,25 @@
 
 use anyhow::{Result, ensure};
 
-/// The callbacks in `bpf/main.bpf.c`, and whether the scheduler cannot work without them.
-const CALLBACKS: [(&str, bool); 28] = [
+/// The callbacks in `bpf/main.bpf.c`, and whether the scheduler cannot work without them. Each of
+/// these loses the order of S, or more:
+///
+/// - `init` makes the queues and the timer, and `init_task` the account. Without them every task
+///   goes to the kernel's FIFO.
+/// - `enable` reads a task's affinity and group, which nothing else does before its first change.
+/// - `enqueue` puts tasks into the queues, and `dispatch` takes them out. No other callback does.
+/// - `running` publishes the S that V follows, and `update_idle` removes it from a CPU that has no
+///   packet. Without one of them V stands still.
+/// - `stopping` charges a packet that ends, and `tick` one that goes on: `dispatch` compares its
+///   charged S with the queue's head, and a hog that is never charged keeps its CPU.
+/// - `exit` tells the agent that the kernel ended the scheduler, and whether to load it again.
+const CALLBACKS: [(&str, bool); 26] = [
     ("select_cpu", false),
     ("enqueue", true),
     ("dispatch", true),
-    ("tick", true),
-    ("runnable", false),
     ("running", true),
+    ("tick", true),
     ("stopping", true),
-    ("quiescent", false),
     ("update_idle", true),
     ("cpu_release", false),
     ("yield", false),
@@ -63,6 +72,17 @@ pub fn left_out(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_has_the_callbacks_of_the_bpf_program() {
+        let source = include_str!("../../bpf/main.bpf.c");
+        let members = source.lines().filter_map(|line| {
+            let (name, value) = line.trim_start().strip_prefix('.')?.split_once('=')?;
+            value.contains("(void *)").then(|| name.trim_end())
+        });
+        let listed = CALLBACKS.map(|(name, _)| name);
+        assert_eq!(members.collect::<Vec<_>>(), listed);
+    }
 
     #[test]
     fn an_old_kernel_gets_every_callback() {
