@@ -366,23 +366,50 @@ mod tests {
         resolved.map_err(|error| error.to_string())
     }
 
+    /// Decision 13.
     #[test]
-    fn on_four_cpus_the_defaults_are_those_of_the_thesis() {
+    fn on_four_cpus_c_k_and_the_cap_are_those_of_the_thesis() {
         let config = resolve("scx_drfq").unwrap();
         assert_eq!(config.slice_ns, 4_000_000);
         assert_eq!(config.wake_credit_ns, 40_000_000);
-        assert_eq!(config.cap_ns, 40_000_000);
         assert_eq!(config.hold_ns, 40_000_000);
+        assert_eq!(config.cap_ns, 40_000_000);
+    }
+
+    #[test]
+    fn defaults_depart_from_the_thesis_where_a_decision_does() {
+        let config = resolve("scx_drfq").unwrap();
+        // Decision 10; the thesis charges memorylessly.
+        assert_eq!(config.variant, Variant::DeltaBounded);
         assert_eq!(config.delta_ns, 40_000_000);
-        assert_eq!(config.hold_max_ns, 300_000_000);
-        assert_eq!(config.rescue_ns, 2_000_000_000);
-        assert_eq!(config.preempt_margin_ns, 1_000_000);
-        assert_eq!((config.nr_cpus, config.nr_cpu_ids), (4, 4));
-        assert_eq!(config.queues.of_cpu, [0, 0, 1, 1]);
-        assert_eq!(config.mem_ns_per_byte_q32, 0);
+        // Decision 12; the thesis has equation 4.9.
+        assert_eq!(config.weights, Weights::Kernel);
+        // Decision 36; the thesis always charges.
         assert_eq!(config.charging, Charging::Contended);
         assert_eq!(config.bus_credit_ns, 12_000_000);
-        assert!(config.dma);
+    }
+
+    #[test]
+    fn on_four_cpus_margins_are_a_quarter_of_a_slice() {
+        let config = resolve("scx_drfq").unwrap();
+        assert_eq!(config.preempt_margin_ns, 1_000_000);
+        assert_eq!(config.steal_margin_ns, 1_000_000);
+    }
+
+    #[test]
+    fn without_options_holds_and_waits_are_bounded_and_devices_are_charged() {
+        let config = resolve("scx_drfq").unwrap();
+        assert_eq!(config.hold_max_ns, 300_000_000);
+        assert_eq!(config.rescue_ns, 2_000_000_000);
+        assert!(config.dma && !config.partial);
+        assert_eq!(config.mem_ns_per_byte_q32, 0);
+    }
+
+    #[test]
+    fn each_last_level_cache_has_a_queue() {
+        let config = resolve("scx_drfq").unwrap();
+        assert_eq!((config.nr_cpus, config.nr_cpu_ids), (4, 4));
+        assert_eq!(config.queues.of_cpu, [0, 0, 1, 1]);
     }
 
     #[test]
