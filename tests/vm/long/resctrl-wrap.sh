@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# A group's traffic is read right while a counter of 24 bits wraps: after 1 GiB where it counts lines, and where it counts
-# units of 2 KiB and starts 64 MiB below its wrap.
+# A group's traffic is read right while a counter of 24 bits wraps: after 1 GiB where it counts lines, and where it
+# counts units of 2 KiB and starts 64 MiB below its wrap.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# Sets 2 to 11 of the thesis, and two where nothing is contended, with real programs on the machine disk: under EEVDF, with fio limited to its fair share,
-# and under scx_drfq with and without a controller that it drives. The controller has the thesis' rules in the boot
-# "controller", and those that docs/results/controller-design.md recommends in the boot "share". $DRFQ_SETS has the sets
-# (default: all), $DRFQ_BOOTS the boots, and $DRFQ_RULES the rules of scx_drfq. With --resume, boots that have run are
-# not repeated.
+# Sets 2 to 11 of the thesis, and two where nothing is contended, with real programs on the machine disk: under EEVDF,
+# with fio limited to its fair share, and under scx_drfq with and without a controller that it drives. The controller
+# has the thesis' rules in the boot "controller", and those that docs/results/controller-design.md recommends in the
+# boot "share". $DRFQ_SETS has the sets (default: all), $DRFQ_BOOTS the boots, and $DRFQ_RULES the rules of scx_drfq.
+# With --resume, boots that have run are not repeated.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for program in mbw fio /usr/games/sjeng; do
@@ -26,6 +26,10 @@ boot() {
 	touch "$out/$name.done"
 }
 
+# The policy of the controller, and the recommended rules.
+lvtf='policy = "lvtf"'
+recommended='admission = "share"\nprepare = true\nfill = true'
+
 # The sets that have a fixed amount of work.
 timed=()
 for number in "${sets[@]}"; do
@@ -40,10 +44,10 @@ for name in "${boots[@]}"; do
 			mapfile -t limits < "$out/limits"
 			boot limited limited '' "${limits[@]}"
 			;;
-		controller) boot controller controller 's/^policy = .*/policy = "lvtf"/' "${sets[@]}" ;;
+		controller) boot controller controller "s/^policy = .*/$lvtf/" "${sets[@]}" ;;
 		share)
-			DRFQ_RULES=${DRFQ_RULES:-default} boot share controller \
-				's/^policy = .*/policy = "lvtf"\nadmission = "share"\nprepare = true\nfill = true/' "${sets[@]}"
+			DRFQ_RULES=${DRFQ_RULES:-default} \
+				boot share controller "s/^policy = .*/$lvtf\\n$recommended/" "${sets[@]}"
 			;;
 		commodity) boot commodity commodity '' "${sets[@]}" ;;
 		*) fail "DRFQ_BOOTS: unknown boot $name" ;;

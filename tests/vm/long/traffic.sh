@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What tasks are charged against what the machine counts, on three machines: by the events of the CPU model, and by LLC
-# misses. On thesis also what two streams are charged that take turns of 1 ms on a CPU, and the shares of mbw beside four
-# spinners, and beside four sjeng. $DRFQ_LOADS has other loads for thesis by the events of the model, and nothing else.
+# misses. On thesis also what two streams are charged that take turns of 1 ms on a CPU, and the shares of mbw beside
+# four spinners, and beside four sjeng. $DRFQ_LOADS has other loads for thesis by the events of the model, and nothing
+# else.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
