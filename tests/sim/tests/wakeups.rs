@@ -62,6 +62,41 @@ fn a_sleeper_behind_v_preempts_a_hog() {
     );
 }
 
+/// A waker wakes a task that is behind it every 5 ms, and a hog has the other CPU: how often the
+/// task preempts them. On one CPU it would be pinned, and the kernel does not tell of `SYNC` then.
+fn preemptions_of_a_waker(sync: bool) -> u64 {
+    let work = Step::Run {
+        ns: 5 * MS,
+        bytes_per_s: 0,
+    };
+    let answer = [
+        Step::Run {
+            ns: MS,
+            bytes_per_s: 0,
+        },
+        Step::Wait { ns: SEC },
+    ];
+    let specs = vec![
+        TaskSpec::new("waker", Trace::repeat([work, Step::Wake { spec: 1, sync }])),
+        TaskSpec::new("woken", Trace::repeat(answer)),
+        TaskSpec::new("hog", Trace::hog()),
+    ];
+    let report = run(Config::new(2), specs, 10);
+    assert!(report.tasks[1].wake_latencies_ns.len() > 1000);
+    report.counters.preempts
+}
+
+#[test]
+fn a_task_behind_its_waker_preempts_it() {
+    let preempts = preemptions_of_a_waker(false);
+    assert!(preempts > 1000, "{preempts}");
+}
+
+#[test]
+fn a_synchronous_wake_up_preempts_nothing() {
+    assert_eq!(preemptions_of_a_waker(true), 0);
+}
+
 /// A packet of low weight ends far after V. V must not follow it past the tasks that wait.
 #[test]
 fn a_hog_of_low_weight_does_not_delay_wakeups() {
