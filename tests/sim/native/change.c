@@ -109,6 +109,11 @@ void machine_reap(struct task_struct *p)
 	p->exit_state = EXIT_DEAD;
 }
 
+void machine_set_about_to_sleep(struct task_struct *p, bool sleeps)
+{
+	p->__state = sleeps ? TASK_INTERRUPTIBLE : 0;
+}
+
 static void change_rcu_nesting(struct machine *m, struct task_struct *p, const void *nesting)
 {
 	p->rcu_read_lock_nesting = *(const s32 *)nesting + (m->rqs[p->cpu].curr == p);

@@ -84,6 +84,8 @@ void machine_set_rcu_nesting(struct machine *m, struct task_struct *p, s32 nesti
 void machine_leave_class(struct machine *m, u64 now_ns, struct task_struct *p);
 /* The task has ended but for its last switch, and its parent has reaped it. */
 void machine_reap(struct task_struct *p);
+/* The running @p calls set_current_state(), or takes that back. */
+void machine_set_about_to_sleep(struct task_struct *p, bool sleeps);
 /* All threads of its process shall exit. */
 void machine_kill(struct task_struct *p);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Tasks that are about to end, or leave for another scheduling class.
+//! Tasks that are about to end or to sleep, or leave for another scheduling class.
 
 use crate::kernel::{Kernel, Machine, Task, TaskId};
 
@@ -7,6 +7,7 @@ unsafe extern "C" {
     fn machine_kill(p: *mut Task);
     fn machine_leave_class(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn machine_reap(p: *mut Task);
+    fn machine_set_about_to_sleep(p: *mut Task, sleeps: bool);
 }
 
 impl Kernel {
@@ -30,5 +31,13 @@ impl Kernel {
         let p = self.tasks[task];
         // SAFETY: the task lives.
         self.with(|_| unsafe { machine_reap(p) });
+    }
+
+    /// The running task has set its state, so that its next call of `schedule()` blocks it; or it
+    /// has set its state back.
+    pub fn set_about_to_sleep(&mut self, task: TaskId, sleeps: bool) {
+        let p = self.tasks[task];
+        // SAFETY: the task lives.
+        self.with(|_| unsafe { machine_set_about_to_sleep(p, sleeps) });
     }
 }

@@ -43,11 +43,65 @@ fn a_child_forked_to_an_idle_cpu_halves_the_weight_of_its_sibling() {
     assert_eq!(sim.kernel().account(1).weight, weight_one() / 2);
 }
 
+/// The effective weight of the child in the group of two after `act`, before the parent's tick.
+fn child_weight_after(sim: &mut Sim, act: impl FnOnce(&mut Kernel, u64)) -> u32 {
+    sim.act(|kernel, now_ns| {
+        act(kernel, now_ns);
+        // Its charge looks at the group.
+        kernel.renice(now_ns, 1, 0);
+    });
+    sim.kernel().account(1).weight
+}
+
 #[test]
 fn a_renice_of_a_running_task_leaves_it_counted_in_its_group() {
     let mut sim = group_of_two();
-    sim.act(|kernel, now_ns| kernel.renice(now_ns, 0, 0));
-    sim.run_until(200 * MS);
+    let weight = child_weight_after(&mut sim, |kernel, now_ns| kernel.renice(now_ns, 0, 0));
+    assert_eq!(weight, weight_one() / 2);
+}
+
+#[test]
+fn a_change_of_a_running_tasks_affinity_leaves_it_counted_in_its_group() {
+    let mut sim = group_of_two();
+    let weight = child_weight_after(&mut sim, |kernel, now_ns| {
+        kernel.set_affinity(now_ns, 0, CpuSet::ALL);
+    });
+    assert_eq!(weight, weight_one() / 2);
+}
+
+/// A group of two whose parent runs uncounted: it was changed while it was about to sleep, and then
+/// did not.
+fn group_of_two_with_one_uncounted() -> Sim {
+    let mut sim = group_of_two();
+    let weight = child_weight_after(&mut sim, |kernel, now_ns| {
+        kernel.set_about_to_sleep(0, true);
+        kernel.renice(now_ns, 0, 0);
+        kernel.set_about_to_sleep(0, false);
+    });
+    assert_eq!(weight, weight_one());
+    sim
+}
+
+#[test]
+fn a_renice_counts_a_running_task_that_was_not_counted() {
+    let mut sim = group_of_two_with_one_uncounted();
+    let weight = child_weight_after(&mut sim, |kernel, now_ns| kernel.renice(now_ns, 0, 0));
+    assert_eq!(weight, weight_one() / 2);
+}
+
+#[test]
+fn a_change_of_affinity_counts_a_running_task_that_was_not_counted() {
+    let mut sim = group_of_two_with_one_uncounted();
+    let weight = child_weight_after(&mut sim, |kernel, now_ns| {
+        kernel.set_affinity(now_ns, 0, CpuSet::ALL);
+    });
+    assert_eq!(weight, weight_one() / 2);
+}
+
+#[test]
+fn a_tick_counts_a_running_task_that_was_not_counted() {
+    let mut sim = group_of_two_with_one_uncounted();
+    sim.run_until(110 * MS);
     assert_eq!(sim.kernel().account(1).weight, weight_one() / 2);
 }
 
