@@ -17,9 +17,6 @@ use crate::ffi::Conf;
 /// No timer is due.
 pub const NEVER: u64 = u64::MAX;
 
-/// The queue of the first LLC (enum drfq_dsq).
-const DRFQ_DSQ_LLC: u64 = 0x100;
-
 const MASK_WORDS: usize = 1024 / 64;
 
 #[repr(C)]
@@ -98,7 +95,6 @@ unsafe extern "C" {
     fn machine_adopt_running(m: *mut Machine, now_ns: u64, p: *mut Task, cpu: i32);
     fn machine_task_queue(m: *const Machine, p: *const Task) -> i32;
     fn scheduler_queue_of_cpu(cpu: i32) -> u32;
-    fn machine_test_choice(m: *mut Machine, cpu: i32) -> u64;
     fn machine_wake_new(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn machine_wake(m: *mut Machine, now_ns: u64, p: *mut Task, waker_cpu: i32, sync: bool);
     fn machine_block(m: *mut Machine, now_ns: u64, cpu: i32);
@@ -132,8 +128,6 @@ unsafe extern "C" {
     fn machine_nr_held(m: *const Machine) -> u32;
     fn machine_any_cpu_is_idle(m: *const Machine) -> bool;
     fn machine_cpu_is_idle(m: *const Machine, cpu: i32) -> bool;
-    fn machine_test_place(m: *mut Machine, p: *mut Task, dsq_id: u64, vtime: u64);
-    fn machine_test_run(m: *mut Machine, p: *mut Task, cpu: i32, vtime: u64);
 }
 
 /// Held while kernels live: the C side's globals belong to one thread at a time.
@@ -590,27 +584,6 @@ impl Kernel {
     pub fn cpu_is_idle(&self, cpu: usize) -> bool {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_cpu_is_idle(m, cpu as i32) })
-    }
-
-    /// For a test of one rule: the number of the queue from which `cpu` would take a task now.
-    pub fn test_choice(&mut self, cpu: usize) -> Option<usize> {
-        // SAFETY: the machine lives.
-        let dsq = self.with(|m| unsafe { machine_test_choice(m, cpu as i32) });
-        (dsq != 0).then(|| (dsq - DRFQ_DSQ_LLC) as usize)
-    }
-
-    /// For a test of one callback: puts a task on the queue of that number at a virtual time.
-    pub fn test_queue(&mut self, task: TaskId, queue: usize, vtime_ns: u64) {
-        let p = self.tasks[task];
-        // SAFETY: machine and task live.
-        self.with(|m| unsafe { machine_test_place(m, p, DRFQ_DSQ_LLC + queue as u64, vtime_ns) });
-    }
-
-    /// For a test of one callback: a packet of the task starts at a virtual time on `cpu`.
-    pub fn test_run(&mut self, task: TaskId, cpu: usize, vtime_ns: u64) {
-        let p = self.tasks[task];
-        // SAFETY: machine and task live.
-        self.with(|m| unsafe { machine_test_run(m, p, cpu as i32, vtime_ns) });
     }
 }
 

@@ -19,6 +19,7 @@ pub mod engine;
 pub mod ffi;
 pub mod fuzz;
 pub mod kernel;
+mod kernel_hooks;
 pub mod memory;
 pub mod network;
 pub mod outside;
