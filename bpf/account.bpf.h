@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * A task's account: its flow, its weights, and what it was charged for.
+ *
+ * When the agent loads the scheduler again, it hands it the map of the accounts and V and B of the
+ * last one. So a task owes and is owed what it was, and its totals go on.
  */
 #ifndef DRFQ_ACCOUNT_BPF_H
 #define DRFQ_ACCOUNT_BPF_H
 
 struct task_ctx {
 	struct drfq_flow flow;
+	/* What follows, down to charged_ns, means nothing once the scheduler is loaded again. */
 	u32 flags; /* enum drfq_task_flags */
 	/* The task's own weight. flow.weight is the effective one. */
 	u32 weight;
@@ -39,24 +43,25 @@ struct task_ctx {
 	/* The last charge: running time (ns), and what bus_vt grew by (ns). */
 	u64 last_run_ns;
 	u64 last_bus_ns;
+	/* What one of a pair of programs has handled for it (twice.bpf.h). */
+	u64 handled_event;
+	/* Start of the present hold, and of the present wait for a quota or a pace (wall clock,
+	 * ns). */
+	u64 held_since_ns;
+	u64 throttled_since_ns;
 	/* Totals that were charged: CPU time, all traffic, traffic of devices. */
 	u64 charged_ns;
 	u64 bytes;
 	u64 dma_bytes;
-	/* What one of a pair of programs has handled for it (twice.bpf.h). */
-	u64 handled_event;
 	/* Moved by devices, not charged yet. Other CPUs add to it. */
 	u64 dma_pending_bytes;
 	/* Moved by a CPU and counted by a memory controller, not charged yet.
 	 * Other CPUs add to it. */
 	u64 mc_pending_bytes;
-	/* Holds: start of the present one, total, longest (wall clock, ns). */
-	u64 held_since_ns;
+	/* Holds, and waits for a quota or a pace (throttle.bpf.h): totals, the longest hold (wall
+	 * clock, ns). */
 	u64 held_ns;
 	u64 max_held_ns;
-	/* Waits for a quota or a pace (throttle.bpf.h): start of the present one, total
-	 * (wall clock, ns). */
-	u64 throttled_since_ns;
 	u64 throttled_ns;
 };
 

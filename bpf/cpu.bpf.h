@@ -53,14 +53,21 @@ struct shared_u64 system_vtime_ns = {DRFQ_V_ORIGIN_NS};
 /* Number of slots whose pid is not 0: the divisor of 4.5.2. */
 struct shared_u32 busy_cpus;
 
-/* The scan for V. */
-static struct {
+/*
+ * The scan for V. While the kernel loads or ends the scheduler, tasks run in the order of their
+ * waking, and those with the smallest S wait elsewhere. V would pass them, and their debts would
+ * be forgiven. So V stands still then.
+ */
+struct v_scan {
 	u64 round_at_ns; /* start of this round, or the last one (scx_bpf_now()) */
 	u64 min_start_ns; /* smallest S that this round has met, if any */
 	u32 met; /* busy CPUs that this round has met */
 	u32 next; /* the next CPU */
-	u32 taken; /* not 0: a CPU scans */
-} OWN_LINE v_scan;
+	u32 taken; /* enum drfq_v_scan */
+} OWN_LINE;
+
+/* The agent closes it before it ends the scheduler. */
+struct v_scan v_scan = {.taken = DRFQ_V_SCAN_AWAITS};
 
 /*
  * The index of @cpu in tables of DRFQ_MAX_CPUS. The loader refuses larger machines;
@@ -227,21 +234,50 @@ static __always_inline bool vtime_round_due(u64 now)
 	return scaled >= READ_ONCE(busy_cpus.value) * slice_ns;
 }
 
+/* Returns whether the kernel loads or ends the scheduler now. */
+static __always_inline bool vtime_stands_still(void)
+{
+	return READ_ONCE(v_scan.taken) >= DRFQ_V_SCAN_AWAITS;
+}
+
+/* V stands still from now on. */
+static __always_inline void vtime_close(void)
+{
+	WRITE_ONCE(v_scan.taken, DRFQ_V_SCAN_CLOSED);
+}
+
+/* Where the kernel has let this CPU queue or continue a task, the loading is over. The next round
+ * comes when all CPUs have had time to take the task with the smallest S. @now: ns. */
+static __always_inline void vtime_await(u64 now)
+{
+	const u64 *events = own_slot()->events;
+
+	if (!events[DRFQ_EV_QUEUED] && !events[DRFQ_EV_DIRECT] && !events[DRFQ_EV_CONTINUED])
+		return;
+	WRITE_ONCE(v_scan.round_at_ns, now);
+	__sync_val_compare_and_swap(&v_scan.taken, DRFQ_V_SCAN_AWAITS, DRFQ_V_SCAN_FREE);
+}
+
 /* A slot has changed: scans the next slots, if a round is under way or due. */
 static __always_inline void vtime_refresh(void)
 {
 	u64 now = scx_bpf_now();
 	bool first = !READ_ONCE(v_scan.next);
+	u32 taken;
 
 	if (first && !vtime_round_due(now))
 		return;
-	if (READ_ONCE(v_scan.taken) || __sync_val_compare_and_swap(&v_scan.taken, 0, 1))
+	taken = READ_ONCE(v_scan.taken);
+	if (taken == DRFQ_V_SCAN_AWAITS)
+		vtime_await(now);
+	if (taken ||
+	    __sync_val_compare_and_swap(&v_scan.taken, DRFQ_V_SCAN_FREE, DRFQ_V_SCAN_TAKEN))
 		return;
 	if (first)
 		WRITE_ONCE(v_scan.round_at_ns, now);
 	vtime_scan_slots();
 	/* An atomic operation, so that the next CPU sees what this one wrote. */
-	__sync_val_compare_and_swap(&v_scan.taken, 1, 0);
+	__sync_val_compare_and_swap(&v_scan.taken, DRFQ_V_SCAN_TAKEN, DRFQ_V_SCAN_FREE);
 }
 
 #endif /* DRFQ_CPU_BPF_H */

@@ -87,6 +87,14 @@ enum drfq_weights {
 #define DRFQ_EVENT_ENUM(name, text) DRFQ_EV_##name,
 enum drfq_event { DRFQ_EVENTS(DRFQ_EVENT_ENUM) DRFQ_NR_EVENTS };
 
+/* What the scan for V does. */
+enum drfq_v_scan {
+	DRFQ_V_SCAN_FREE,
+	DRFQ_V_SCAN_TAKEN, /* a CPU scans */
+	DRFQ_V_SCAN_AWAITS, /* the scheduler is being loaded */
+	DRFQ_V_SCAN_CLOSED, /* it will end; V is what it leaves */
+};
+
 /* Why a packet runs ahead of the order of S. Both of the first have a budget. */
 enum drfq_ahead {
 	DRFQ_AHEAD_RESCUED,

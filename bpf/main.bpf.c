@@ -53,6 +53,7 @@
 #include "net.bpf.h"
 #include "fork.bpf.h"
 #include "agent.bpf.h"
+#include "hotplug.bpf.h"
 #include "dump.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -494,12 +495,12 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_i
 		return -ENOMEM;
 	if (args->fork)
 		fork_inherit(t);
+	else
+		task_load(t);
 	t->weight = task_own_weight(p, t);
 	t->hw_id = DRFQ_HW_ID_SHARED;
 	if (args->fork)
 		fork_init(t);
-	else
-		drfq_flow_new(&t->flow, vtime_now(), bus_vtime_now(), t->weight);
 	t->exec_ns = p->se.sum_exec_runtime;
 	return 0;
 }
@@ -559,10 +560,6 @@ void BPF_STRUCT_OPS(drfq_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-/*
- * There is no cpu_online or cpu_offline. Without them, the kernel ends the scheduler
- * at hotplug and requests a restart, and the loader reads the new topology.
- */
 /* clang-format off */
 SCX_OPS_DEFINE(drfq_ops,
 	       .select_cpu		= (void *)drfq_select_cpu,
@@ -586,6 +583,8 @@ SCX_OPS_DEFINE(drfq_ops,
 	       .cgroup_set_weight	= (void *)drfq_cgroup_set_weight,
 	       .cgroup_set_bandwidth	= (void *)drfq_cgroup_set_bandwidth,
 	       .cgroup_set_idle		= (void *)drfq_cgroup_set_idle,
+	       .cpu_online		= (void *)drfq_cpu_online,
+	       .cpu_offline		= (void *)drfq_cpu_offline,
 	       .dump			= (void *)drfq_dump,
 	       .dump_cpu		= (void *)drfq_dump_cpu,
 	       .dump_task		= (void *)drfq_dump_task,

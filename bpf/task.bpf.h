@@ -183,11 +183,12 @@ static __always_inline void task_follow_rule(const struct task_struct *p, struct
 }
 
 /* Returns whether a task waits for @cpu, or false where no charge of @bytes depends on it:
- * a look at a queue costs more than the charge. */
+ * a look at a queue costs more than the charge. While the kernel loads or ends the scheduler,
+ * what waits is in no queue. */
 static __always_inline bool task_contends(s32 cpu, u64 bytes)
 {
 	return (bytes || !drfq_charges_time(drfq_conf(), flow_load(false))) &&
-	       queue_has_waiters(cpu);
+	       (queue_has_waiters(cpu) || vtime_stands_still());
 }
 
 /*
@@ -298,9 +299,22 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 		cgroup_add_tasks(cgroup, 1);
 	t->enabled = 1;
 	task_reactivate(p, t);
-	flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
+	/* While the scheduler is being loaded, no slot tells how far the tasks of a CPU are. */
+	if (!vtime_stands_still())
+		flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
 	/* A task that runs goes on without ops.enqueue. */
 	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
+}
+
+/* The scheduler is being loaded: an account that the last one has left goes on, another one starts
+ * at V and B. */
+static void task_load(struct task_ctx *t)
+{
+	/* The weight of a flow is never 0. */
+	if (!t->flow.weight)
+		drfq_flow_new(&t->flow, vtime_now(), bus_vtime_now(), DRFQ_WEIGHT_ONE);
+	__builtin_memset(&t->flags, 0,
+			 offsetof(struct task_ctx, charged_ns) - offsetof(struct task_ctx, flags));
 }
 
 /*
@@ -315,6 +329,9 @@ static u64 task_start_packet(struct task_struct *p, u64 start, bool contended, u
 	struct task_ctx *t;
 
 	if (!beyond && !drfq_before(start, reference - conf.wake_credit_ns))
+		return start;
+	/* What runs then is not what S would choose, and what waits is in no queue. */
+	if (vtime_stands_still())
 		return start;
 	if (beyond && contended) {
 		vtime_advance(drfq_contended_v(drfq_conf(), start));

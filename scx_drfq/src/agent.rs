@@ -31,6 +31,7 @@ use drfq_version::VERSION;
 use libbpf_rs::{PrintLevel, set_print};
 
 use crate::{
+    accounts::Accounts,
     bandwidth::Bandwidth,
     bpf_skel::types::drfq_label,
     capacity::Capacity,
@@ -42,7 +43,7 @@ use crate::{
     periodic::Periodic,
     preflight,
     printer::write_soon,
-    privileges,
+    privileges, realtime,
     rule_weights::RuleWeights,
     server::SOCKET,
     settings::{Settings, rules::Rule},
@@ -76,14 +77,21 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let trace = options.mba_trace.as_deref().map(Trace::create).transpose();
     let trace = trace.inspect_err(|line| say(line)).unwrap_or_default();
     // After the cleaner, whose process would else hold the connection.
-    let mut statistics = StatsProcess::start(Path::new(SOCKET), group);
+    let statistics = StatsProcess::start(Path::new(SOCKET), group);
+    // After the other processes, which need no such right.
+    realtime::allow();
     privileges::confine(counts && needs_sys_admin(&root()))?;
     let signals = Signals::listen(settings.file.is_some()).context("cannot handle signals")?;
 
     let config = options.resolve(&Topology::read(&root())?, &capacity)?;
     let metrics = settings.cli.run.metrics.as_ref();
     let _metrics = metrics.map(metrics::Server::launch).transpose()?;
-    let mut links = Links::open(&config, pagemap, say)?;
+    let links = Links::open(&config, pagemap, say)?;
+    let mut lasting = Lasting {
+        links,
+        statistics,
+        accounts: stored_accounts(),
+    };
     trace.iter().for_each(Trace::begin);
     loop {
         let again = run_once(
@@ -92,11 +100,10 @@ pub fn run(mut settings: Settings) -> Result<()> {
             &signals,
             &access,
             trace.as_ref(),
-            &mut links,
-            &mut statistics,
+            &mut lasting,
         )?;
         if signals.stop() || !again {
-            return Ok(());
+            return lasting.accounts.map_or(Ok(()), |left| left.store());
         }
         say("CPUs were added or removed; loading the scheduler again");
     }
@@ -126,6 +133,35 @@ fn listen_to_libbpf(verbose: bool) {
     }
 }
 
+/// What an agent before this one has left to systemd.
+fn stored_accounts() -> Option<Accounts> {
+    match Accounts::from_store() {
+        Ok(accounts) => {
+            if accounts.is_some() {
+                say("the accounts of tasks go on from before the restart");
+            }
+            accounts
+        }
+        Err(error) => {
+            say(&format!("{error:#}"));
+            None
+        }
+    }
+}
+
+/// What lasts from one load of the scheduler to the next one.
+struct Lasting {
+    links: Links,
+    statistics: StatsProcess,
+    accounts: Option<Accounts>,
+}
+
+impl Lasting {
+    fn parts(&mut self) -> (&mut Links, &mut StatsProcess, &mut Option<Accounts>) {
+        (&mut self.links, &mut self.statistics, &mut self.accounts)
+    }
+}
+
 /// Schedules until something ends it. Returns whether to load the scheduler again.
 fn run_once(
     settings: &mut Settings,
@@ -133,23 +169,17 @@ fn run_once(
     signals: &Signals,
     access: &Access,
     trace: Option<&File>,
-    links: &mut Links,
-    statistics: &mut StatsProcess,
+    lasting: &mut Lasting,
 ) -> Result<bool> {
+    let (links, statistics, accounts) = lasting.parts();
     let root = root();
     let topology = Topology::read(&root)?;
     let config = settings.cli.options.resolve(&topology, capacity)?;
     let Some(mut counters) = open_counters(&config, &topology)? else {
         return Ok(true);
     };
-    // Without a PMU, tasks are charged what the controller counts.
-    let by_controller = config.controller.is_some() && counters.is_empty();
-    if let Some(target) = config.controller.as_ref().filter(|_| by_controller) {
-        counters.source = format!("the memory controller {target}");
-        counters.degraded = None;
-    }
-    let mut degraded = degradations(&counters, &Detection::new(&root), access);
-    degraded.extend(capacity.advice());
+    let by_controller = counted_by_controller(&config, &mut counters);
+    let mut degraded = degradations(&counters, &Detection::new(&root), access, capacity);
     let mut facts = facts(&config, &counters, settings.cli.run.run_id);
     facts.mem_measured |= by_controller;
     let mut storage = MaybeUninit::uninit();
@@ -158,12 +188,14 @@ fn run_once(
         libbpf: settings.cli.libbpf.options(),
         exit_dump_len: settings.cli.run.exit_dump_len,
         statistics: statistics.id(),
+        accounts: accounts.as_ref(),
     };
     let scheduler = Scheduler::load(&config, &loading, counters, &mut storage, &root, announce)?;
 
     // The kernel notices a change of CPUs only once the scheduler is being loaded,
     // so we check for earlier changes ourselves.
     if Topology::read(&root)? != topology {
+        *accounts = Some(scheduler.finish()?.1);
         return Ok(true);
     }
     let loaded = scheduler.sample(true)?;
@@ -195,11 +227,12 @@ fn run_once(
         })
     };
     mba::Loop::beside(ready, window, &seen.statistics_id, &rules, &report, work)?;
-    let again = scheduler.finish()?.should_restart();
+    let (exit, left) = scheduler.finish()?;
+    *accounts = Some(left);
     if signals.stop() {
         say("stopped; the kernel's own scheduler runs again");
     }
-    Ok(again)
+    Ok(exit.should_restart())
 }
 
 /// The loop that shares memory bandwidth, and a warning if it does less than asked. `charges`:
@@ -327,6 +360,16 @@ fn open_counters(config: &Config, topology: &Topology) -> Result<Option<TrafficC
     }
 }
 
+/// Whether tasks are charged what the controller counts, for lack of a PMU.
+fn counted_by_controller(config: &Config, counters: &mut TrafficCounters) -> bool {
+    let Some(target) = config.controller.as_ref().filter(|_| counters.is_empty()) else {
+        return false;
+    };
+    counters.source = format!("the memory controller {target}");
+    counters.degraded = None;
+    true
+}
+
 /// Reads the rules again, and says what came of it.
 fn reload(settings: &mut Settings) {
     match settings.reload() {
@@ -353,7 +396,12 @@ fn facts(config: &Config, counters: &TrafficCounters, run_id: Option<u64>) -> Fa
 }
 
 /// One line for each missing resource.
-fn degradations(counters: &TrafficCounters, resctrl: &Detection, access: &Access) -> Vec<String> {
+fn degradations(
+    counters: &TrafficCounters,
+    resctrl: &Detection,
+    access: &Access,
+    capacity: &Capacity,
+) -> Vec<String> {
     let line = |what: &'static str| move |reason| format!("{what}: {reason}");
     let unused = match access {
         Access::Declined(reason) => Some(format!("--mba auto does not throttle: {reason}")),
@@ -374,7 +422,11 @@ fn degradations(counters: &TrafficCounters, resctrl: &Detection, access: &Access
             .missing_mba()
             .map(line("the bandwidth of groups is not throttled (MBA)")),
     ];
-    lines.into_iter().flatten().collect()
+    lines
+        .into_iter()
+        .flatten()
+        .chain(capacity.advice())
+        .collect()
 }
 
 /// The configuration in one line.

@@ -15,7 +15,7 @@ use anyhow::{Result, ensure};
 /// - `stopping` charges a packet that ends, and `tick` one that goes on: `dispatch` compares its
 ///   charged S with the queue's head, and a hog that is never charged keeps its CPU.
 /// - `exit` tells the agent that the kernel ended the scheduler, and whether to load it again.
-const CALLBACKS: [(&str, bool); 26] = [
+const CALLBACKS: [(&str, bool); 28] = [
     ("select_cpu", false),
     ("enqueue", true),
     ("dispatch", true),
@@ -37,6 +37,8 @@ const CALLBACKS: [(&str, bool); 26] = [
     ("cgroup_set_weight", false),
     ("cgroup_set_bandwidth", false),
     ("cgroup_set_idle", false),
+    ("cpu_online", false),
+    ("cpu_offline", false),
     ("dump", false),
     ("dump_cpu", false),
     ("dump_task", false),

@@ -29,8 +29,9 @@ use scx_utils::{
 };
 
 use crate::{
+    accounts::{Accounts, SystemTimes},
     bpf_intf,
-    bpf_memory::volatile,
+    bpf_memory::{set_volatile, volatile},
     bpf_skel::{
         BpfSkel, BpfSkelBuilder, OpenBpfSkel,
         types::{drfq_cpu, drfq_label, drfq_pace},
@@ -38,7 +39,7 @@ use crate::{
     callbacks, charge,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
     counters::{Counters, give_counter},
-    devices, preflight, tasks,
+    devices, preflight, realtime, tasks,
 };
 
 // The libraries repeat these constants of bpf/drfq.h and bpf/intf.h.
@@ -64,14 +65,16 @@ pub struct Scheduler<'a> {
 }
 
 /// How libbpf and the kernel load the programs.
-#[derive(Clone, Debug, Default)]
-pub struct Loading {
+#[derive(Clone, Debug)]
+pub struct Loading<'a> {
     /// libbpf's options.
     pub libbpf: LibbpfOpts,
     /// Length of the kernel's dump (bytes); none: the kernel's default.
     pub exit_dump_len: Option<u32>,
     /// The process that serves statistics for this one.
     pub statistics: Option<u32>,
+    /// What the last load has left.
+    pub accounts: Option<&'a Accounts>,
 }
 
 /// What other threads may read of the running scheduler, and call in it.
@@ -138,6 +141,9 @@ impl<'a> Scheduler<'a> {
             skel.struct_ops.drfq_ops_mut().flags |= *SCX_OPS_SWITCH_PARTIAL;
         }
         skel.struct_ops.drfq_ops_mut().exit_dump_len = loading.exit_dump_len.unwrap_or(0);
+        if let Some(accounts) = loading.accounts {
+            resume(&mut skel, accounts)?;
+        }
         let mut skel = scx_ops_load!(skel, drfq_ops, uei)?;
         for counter in counters.fds() {
             give_counter([&skel.maps.pmu_first, &skel.maps.pmu_second], &counter)?;
@@ -146,7 +152,7 @@ impl<'a> Scheduler<'a> {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
         }
         let (received, uncharged) = devices::attach(&skel);
-        let link = Some(scx_ops_attach!(skel, drfq_ops)?);
+        let link = Some(realtime::during(|| attach(&mut skel))?);
         let scheduler = Self {
             link,
             _received: received,
@@ -205,18 +211,44 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Detaches the scheduler. If the kernel ended it, the reason is printed on
-    /// standard error.
+    /// standard error. Returns it, and the accounts of the tasks.
     ///
     /// # Errors
     /// The kernel ended it because of a fault.
-    pub fn finish(mut self) -> Result<UserExitInfo> {
+    pub fn finish(mut self) -> Result<(UserExitInfo, Accounts)> {
+        self.close_v();
         drop(self.link.take());
+        let accounts = self.accounts()?;
+        Ok((self.exit_info()?, accounts))
+    }
+
+    /// V stands still from now on.
+    fn close_v(&mut self) {
+        if let Some(data) = self.skel.maps.data_data.as_deref_mut() {
+            set_volatile(
+                &mut data.v_scan.taken,
+                bpf_intf::drfq_v_scan_DRFQ_V_SCAN_CLOSED,
+            );
+        }
+    }
+
+    fn exit_info(&self) -> Result<UserExitInfo> {
         let data = self.skel.maps.data_data.as_deref();
         let kind = data.map(|data| volatile(&data.uei.kind));
         if kind == Some(ScxExitKind::Unreg as i32) {
             return Ok(uei_read!(&self.skel, uei));
         }
         uei_report!(&self.skel, uei)
+    }
+
+    fn accounts(&self) -> Result<Accounts> {
+        let data = self.skel.maps.data_data.as_deref();
+        let data = data.context("the scheduler's memory is not mapped")?;
+        let times = SystemTimes {
+            vtime_ns: volatile(&data.system_vtime_ns.value),
+            bus_vtime_ns: volatile(&data.system_bus_vtime_ns.value),
+        };
+        Ok(Accounts::new(self.skel.maps.task_ctxs.as_fd(), times)?)
     }
 
     /// What other threads may read of it, and call in it.
@@ -346,6 +378,8 @@ fn leave_out_callbacks(skel: &mut OpenBpfSkel) -> Result<()> {
         cgroup_set_weight drfq_cgroup_set_weight,
         cgroup_set_bandwidth drfq_cgroup_set_bandwidth,
         cgroup_set_idle drfq_cgroup_set_idle,
+        cpu_online drfq_cpu_online,
+        cpu_offline drfq_cpu_offline,
         dump drfq_dump,
         dump_cpu drfq_dump_cpu,
         dump_task drfq_dump_task,
@@ -355,6 +389,21 @@ fn leave_out_callbacks(skel: &mut OpenBpfSkel) -> Result<()> {
         skel.progs.drfq_yield.set_autoload(false);
     }
     skel.progs.drfq_sched_switch.set_autoload(anywhere);
+    Ok(())
+}
+
+/// The kernel switches all tasks to the scheduler.
+fn attach(skel: &mut BpfSkel) -> Result<Link> {
+    Ok(scx_ops_attach!(skel, drfq_ops)?)
+}
+
+/// The accounts go on where the last load has left them.
+fn resume(skel: &mut OpenBpfSkel, accounts: &Accounts) -> Result<()> {
+    skel.maps.task_ctxs.reuse_fd(accounts.map())?;
+    let data = skel.maps.data_data.as_deref_mut();
+    let data = data.context("no initialized data")?;
+    data.system_vtime_ns.value = accounts.times.vtime_ns;
+    data.system_bus_vtime_ns.value = accounts.times.bus_vtime_ns;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 //! the kernel refused, and 2 after an error in the command line or the configuration
 //! file. Each error is one line.
 
+mod accounts;
 mod agent;
 mod bandwidth;
 mod bpf_intf;
@@ -38,6 +39,7 @@ mod periodic;
 mod preflight;
 mod printer;
 mod privileges;
+mod realtime;
 mod record;
 mod report;
 mod rule_weights;

@@ -66,6 +66,7 @@ fn main() {
             "native/network.c",
             "native/races.c",
             "native/replay.c",
+            "native/restart.c",
             "native/strand.c",
             "native/view.c",
         ])

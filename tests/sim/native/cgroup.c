@@ -7,9 +7,18 @@
 /* The kernel's quota_us of a group without one. */
 #define RUNTIME_INF (~0ULL)
 
+static void load_group(struct machine *m, struct cgroup *cgrp)
+{
+	struct scx_cgroup_init_args args = {.weight = cgrp->weight,
+					    .bw_period_us = cgrp->period_us,
+					    .bw_quota_us = cgrp->quota_us};
+
+	if (m->ops->cgroup_init(cgrp, &args))
+		scx_bpf_error("ops.cgroup_init failed");
+}
+
 struct cgroup *machine_cgroup_new(struct machine *m, struct cgroup *parent, u32 weight)
 {
-	struct scx_cgroup_init_args args = {.weight = weight, .bw_quota_us = RUNTIME_INF};
 	struct cgroup *cgrp = calloc(1, sizeof(*cgrp));
 
 	machine_use(m, m->now_ns, 0);
@@ -17,21 +26,25 @@ struct cgroup *machine_cgroup_new(struct machine *m, struct cgroup *parent, u32 
 	cgrp->level = cgrp->parent->level + 1;
 	m->groups = realloc(m->groups, (m->nr_groups + 1) * sizeof(*m->groups));
 	m->groups[m->nr_groups++] = cgrp;
-	if (m->ops->cgroup_init(cgrp, &args))
-		scx_bpf_error("ops.cgroup_init failed");
+	cgrp->weight = weight;
+	cgrp->quota_us = RUNTIME_INF;
+	load_group(m, cgrp);
 	return cgrp;
 }
 
 void machine_cgroup_set_weight(struct machine *m, struct cgroup *cgrp, u32 weight)
 {
 	machine_use(m, m->now_ns, 0);
+	cgrp->weight = weight;
 	m->ops->cgroup_set_weight(cgrp, weight);
 }
 
 void machine_cgroup_set_quota(struct machine *m, struct cgroup *cgrp, u64 period_us, u64 quota_us)
 {
 	machine_use(m, m->now_ns, 0);
-	m->ops->cgroup_set_bandwidth(cgrp, period_us, quota_us ? quota_us : RUNTIME_INF, 0);
+	cgrp->period_us = period_us;
+	cgrp->quota_us = quota_us ? quota_us : RUNTIME_INF;
+	m->ops->cgroup_set_bandwidth(cgrp, cgrp->period_us, cgrp->quota_us, 0);
 }
 
 void machine_cgroup_set_idle(struct machine *m, struct cgroup *cgrp, bool idle)
@@ -76,11 +89,24 @@ u64 machine_pace_paid(struct machine *m, u32 index)
 	return scheduler_pace_paid(index);
 }
 
-void cgroups_free(struct machine *m)
+void cgroups_drop_storage(struct machine *m)
 {
 	for (u32 i = 0; i < m->nr_groups; i++) {
 		free(m->groups[i]->storage);
-		free(m->groups[i]);
+		m->groups[i]->storage = NULL;
 	}
+}
+
+void cgroups_load(struct machine *m)
+{
+	for (u32 i = 0; i < m->nr_groups; i++)
+		load_group(m, m->groups[i]);
+}
+
+void cgroups_free(struct machine *m)
+{
+	cgroups_drop_storage(m);
+	for (u32 i = 0; i < m->nr_groups; i++)
+		free(m->groups[i]);
 	free(m->groups);
 }

@@ -5,6 +5,16 @@
 /* The kernel's signal->flags. */
 #define SIGNAL_GROUP_EXIT 4
 
+void restore_running(struct machine *m, struct task_struct *p)
+{
+	p->scx.flags |= SCX_TASK_QUEUED;
+	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
+	if (m->ops->runnable)
+		m->ops->runnable(p, 0);
+	p->se.exec_start = task_clock(m, p->cpu);
+	m->ops->running(p);
+}
+
 /* Runs @change between a dequeue and a restore, as sched_change does (do_set_cpus_allowed(),
  * set_user_nice()). A running task is stopped and started from the caller's CPU. It
  * is restored to where it runs, without ops.enqueue. */
@@ -21,12 +31,7 @@ void change_task(struct machine *m, struct task_struct *p, task_change *change, 
 		enqueue_task(m, p, 0);
 		return;
 	}
-	p->scx.flags |= SCX_TASK_QUEUED;
-	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
-	if (m->ops->runnable)
-		m->ops->runnable(p, 0);
-	p->se.exec_start = task_clock(m, p->cpu);
-	m->ops->running(p);
+	restore_running(m, p);
 }
 
 void change_cpus(struct machine *m, struct task_struct *p, const void *allowed)
@@ -86,6 +91,7 @@ void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
 
 void change_nice(struct machine *m, struct task_struct *p, const void *nice)
 {
+	p->weight = 0;
 	p->prio = p->static_prio = NICE_0_PRIO + *(const s32 *)nice;
 	m->ops->set_weight(p, 100);
 }

@@ -22,18 +22,26 @@ void machine_use(struct machine *m, u64 now_ns, s32 cpu)
 	count_entry(m, COUNT_OTHER);
 }
 
-struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns, bool smt)
+void load_scheduler(struct machine *m, const struct scheduler_options *options)
 {
 	static char *pristine;
-	struct machine *m = calloc(1, sizeof(*m));
 	size_t bytes = scheduler_image_bytes();
 
 	if (!pristine) {
 		pristine = malloc(bytes);
 		scheduler_image_save(pristine);
 	}
-	m->image = malloc(bytes);
-	memcpy(m->image, pristine, bytes);
+	scheduler_image_load(pristine);
+	scheduler_configure(options);
+	if (m->ops->init())
+		scx_bpf_error("ops.init failed");
+}
+
+struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns, bool smt)
+{
+	struct machine *m = calloc(1, sizeof(*m));
+
+	m->image = calloc(1, scheduler_image_bytes());
 	m->jiffy_ns = jiffy_ns;
 	m->smt = smt;
 	m->nr_cpus = options->nr_cpus;
@@ -50,11 +58,11 @@ struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_n
 		m->llc_of_cpu[cpu] = options->llc_of_cpu[cpu];
 		cpumask_set(&m->idle_mask, (s32)cpu, true);
 	}
-	machine_use(m, 0, 0);
-	scheduler_configure(options);
+	if (machine_in_use)
+		scheduler_image_save(machine_in_use->image);
+	machine_in_use = m;
 	m->ops = scheduler_ops();
-	if (m->ops->init())
-		scx_bpf_error("ops.init failed");
+	load_scheduler(m, options);
 	return m;
 }
 

@@ -22,6 +22,8 @@ struct machine;
 /* @smt: CPUs 2n and 2n + 1 are threads of one core. */
 struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_ns, bool smt);
 void machine_free(struct machine *m);
+/* The scheduler ends, and is loaded again with the accounts that it left. */
+void machine_restart(struct machine *m, u64 now_ns, const struct scheduler_options *options);
 
 /* Why the scheduler asked to be ended, or NULL (scx_bpf_error). */
 const char *machine_error(const struct machine *m);

@@ -92,6 +92,8 @@ struct machine {
 	struct strand *strands, *strand;
 	/* The trace tells when kicks are carried out. */
 	bool kicks_wait;
+	/* What the earlier loads of the scheduler have counted. */
+	u64 past_events[DRFQ_NR_EVENTS];
 	char *image; /* the scheduler's variables while another machine is in use */
 	char error[128];
 };
@@ -131,12 +133,19 @@ void set_idle(struct machine *m, s32 cpu, bool idle);
 /* What sched_change does, by what is changed. */
 typedef void task_change(struct machine *m, struct task_struct *p, const void *to);
 void change_task(struct machine *m, struct task_struct *p, task_change *change, const void *to);
+/* A running task comes back to the scheduler, without ops.enqueue. */
+void restore_running(struct machine *m, struct task_struct *p);
 task_change change_cpus, change_nice, change_cgroup;
 void set_allowed(struct task_struct *p, const struct cpumask *allowed, u32 nr_cpus);
 /* A CPU that is not @cpu, if there is one: callbacks that another task causes run there. */
 s32 other_cpu(struct machine *m, s32 cpu);
 
 void cgroups_free(struct machine *m);
+/* The scheduler has ended; it is loaded again, and learns of all groups. */
+void cgroups_drop_storage(struct machine *m);
+void cgroups_load(struct machine *m);
+/* Gives the variables of the scheduler their first values, and calls ops.init. */
+void load_scheduler(struct machine *m, const struct scheduler_options *options);
 
 static inline bool cpumask_has(const struct cpumask *mask, s32 cpu)
 {

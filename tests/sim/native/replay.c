@@ -15,6 +15,7 @@ void replay_set_stolen(struct machine *m, s32 cpu, u64 ns)
 void replay_begin(struct machine *m)
 {
 	load_globals(m);
+	scheduler_settle();
 	scheduler_fill_budgets();
 	m->kicks_wait = true;
 }

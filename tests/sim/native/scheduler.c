@@ -111,7 +111,7 @@ void scheduler_configure(const struct scheduler_options *options)
 	SET_OPTION(drives_controller, options->drives_controller);
 	count_option(&verifier_zero, sizeof(verifier_zero));
 	system_vtime_ns.value = options->v_origin_ns;
-	system_bus_vtime_ns.value = options->v_origin_ns;
+	system_bus_vtime_ns.value = options->bus_v_origin_ns;
 	for (u32 cpu = 0; cpu < DRFQ_MAX_CPUS; cpu++) {
 		cpus[cpu].vtime_ns = options->v_origin_ns;
 		/* The native counters count bytes. */
@@ -131,6 +131,11 @@ u64 scheduler_queue_choice(s32 cpu)
 
 	queue_choose(cpu, &pick);
 	return pick.dsq;
+}
+
+void scheduler_settle(void)
+{
+	v_scan.taken = DRFQ_V_SCAN_FREE;
 }
 
 void scheduler_set_agent(const struct task_struct *p)
@@ -341,13 +346,19 @@ static u64 scheduler_event_count(u32 event)
 	return sum;
 }
 
-u64 scheduler_event_count_by_name(const char *name)
+void scheduler_add_events(u64 *past)
+{
+	for (u32 event = 0; event < DRFQ_NR_EVENTS; event++)
+		past[event] += scheduler_event_count(event);
+}
+
+u64 scheduler_event_count_by_name(const char *name, const u64 *past)
 {
 #define EVENT_NAME(event, text) #event,
 	static char *names[] = {DRFQ_EVENTS(EVENT_NAME)};
 
 	for (u32 event = 0; event < DRFQ_NR_EVENTS; event++)
 		if (!strcmp(names[event], name))
-			return scheduler_event_count(event);
+			return past[event] + scheduler_event_count(event);
 	return ~0ULL;
 }

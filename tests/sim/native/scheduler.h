@@ -15,6 +15,7 @@ struct scheduler_options {
 	u64 hold_max_ns;
 	u64 rescue_ns;
 	u64 v_origin_ns;
+	u64 bus_v_origin_ns;
 	const u32 *llc_of_cpu; /* what the kernel sees */
 	const u32 *queue_of_cpu;
 	const u8 *near_queues; /* near_llcs of DRFQ_MAX_LLCS squared */
@@ -56,6 +57,8 @@ void scheduler_image_load(const char *image);
 
 const struct sched_ext_ops *scheduler_ops(void);
 void scheduler_configure(const struct scheduler_options *options);
+/* The scheduler was loaded long ago, so V moves. */
+void scheduler_settle(void);
 /* Makes the thread group of @p the agent's. */
 void scheduler_set_agent(const struct task_struct *p);
 void scheduler_set_agent_stats(const struct task_struct *p);
@@ -96,7 +99,9 @@ u64 scheduler_v_ns(void);
 u64 scheduler_register_vtime(s32 cpu);
 u64 scheduler_slot_vtime_ns(s32 cpu);
 u64 scheduler_bus_v_ns(void);
-/* How often the event of DRFQ_EVENTS named @name was counted; all ones: there is none. */
-u64 scheduler_event_count_by_name(const char *name);
+/* Adds to @past how often each event of DRFQ_EVENTS was counted. */
+void scheduler_add_events(u64 *past);
+/* How often the event named @name was counted, with @past; all ones: there is none. */
+u64 scheduler_event_count_by_name(const char *name, const u64 *past);
 
 #endif /* DRFQ_NATIVE_SCHEDULER_H */

@@ -45,6 +45,7 @@ void machine_set_agent_stats(struct machine *m, const struct task_struct *p)
 void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight)
 {
 	load_globals(m);
+	p->weight = weight;
 	scheduler_task_set_weight(p, weight);
 }
 
@@ -75,7 +76,7 @@ u64 machine_slot_vtime_ns(struct machine *m, s32 cpu)
 u64 machine_event_count(struct machine *m, const char *name)
 {
 	load_globals(m);
-	return scheduler_event_count_by_name(name);
+	return scheduler_event_count_by_name(name, m->past_events);
 }
 
 u64 machine_task_wait_ns(struct machine *m, u64 now_ns, struct task_struct *p)

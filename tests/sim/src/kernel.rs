@@ -12,34 +12,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::config::Config;
 use crate::cpuset::CpuSet;
-use crate::ffi::Conf;
+use crate::options::{Options, with_options};
 
 /// No timer is due.
 pub const NEVER: u64 = u64::MAX;
 
 const MASK_WORDS: usize = 1024 / 64;
 
-#[repr(C)]
-struct Options {
-    conf: Conf,
-    slice_ns: u64,
-    preempt_margin_ns: u64,
-    hold_max_ns: u64,
-    rescue_ns: u64,
-    v_origin_ns: u64,
-    llc_of_cpu: *const u32,
-    queue_of_cpu: *const u32,
-    near_queues: *const u8,
-    steal_margins_ns: *const u64,
-    nr_cpus: u32,
-    nr_queues: u32,
-    pmu_events: u32,
-    drives_controller: bool,
-}
-
 /// A task's account (`struct scheduler_task`).
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// S, virtual ns.
     pub start_ns: u64,
@@ -214,28 +196,11 @@ impl Kernel {
     /// # Panics
     /// If the scheduler refuses to load.
     pub fn new(config: &Config) -> Self {
-        let llc_of_cpu: Vec<u32> = config.llc_of_cpu.iter().map(|llc| *llc as u32).collect();
-        let queues = config.queues();
-        let (near, margins_ns) = queues.tables(config.steal_margin_ns);
-        let options = Options {
-            conf: config.conf,
-            slice_ns: config.slice_ns,
-            preempt_margin_ns: config.preempt_margin_ns,
-            hold_max_ns: config.hold_max_ns,
-            rescue_ns: config.rescue_ns,
-            v_origin_ns: config.v_origin_ns,
-            llc_of_cpu: llc_of_cpu.as_ptr(),
-            queue_of_cpu: queues.of_cpu.as_ptr(),
-            near_queues: near.as_ptr(),
-            steal_margins_ns: margins_ns.as_ptr(),
-            nr_cpus: config.nr_cpus() as u32,
-            nr_queues: queues.count() as u32,
-            pmu_events: config.pmu_events,
-            drives_controller: config.controller_update_ns.is_some(),
-        };
         let turn = Turn::take();
-        // SAFETY: options and what it points to live through the call.
-        let machine = unsafe { machine_new(&raw const options, config.tick_ns, config.smt) };
+        // SAFETY: the options live through the call.
+        let machine = with_options(config, |options| unsafe {
+            machine_new(options, config.tick_ns, config.smt)
+        });
         let kernel = Self {
             machine,
             tasks: Vec::new(),

@@ -50,6 +50,8 @@ pub enum Outside {
         /// For so long, ns.
         ns: u64,
     },
+    /// The scheduler ends and is loaded again.
+    Restart,
 }
 
 impl Sim {
@@ -82,6 +84,7 @@ impl Sim {
             Outside::Renice { .. } | Outside::Affinity { .. } | Outside::Move { .. } => {}
             Outside::GroupWeight { group, weight } => self.kernel.cgroup_set_weight(group, weight),
             Outside::Take { cpu, ns } => self.take_cpu(cpu, ns),
+            Outside::Restart => self.restart(),
         }
     }
 

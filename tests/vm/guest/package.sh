@@ -29,6 +29,16 @@ groups() { find /sys/fs/resctrl -maxdepth 2 -name 'drfq_*' | sort; }
 inodes() { find /sys/fs/resctrl -maxdepth 2 -name 'drfq_*' -printf '%i\n' | sort; }
 has_groups() { [[ -n $(groups) ]]; }
 serves() { scx_drfq top --plain --interval 0.5 --duration 1 > /dev/null; }
+used_ns() { systemctl show --property CPUUsageNSec --value "$1.service"; }
+# Of the CPU that two services share, the debtor gets less than 15 % in 4 s, by the kernel's account.
+debtor_waits() {
+	local debtor other
+	debtor=$(used_ns debtor) other=$(used_ns creditor)
+	sleep 4
+	debtor=$(($(used_ns debtor) - debtor)) other=$(($(used_ns creditor) - other))
+	echo "the debtor got $((debtor / 1000000)) ms, the other $((other / 1000000)) ms"
+	((100 * debtor < 15 * (debtor + other)))
+}
 # Where the package and its users may have left something; a search of all of /usr would take long.
 places=(/etc /etc/default /etc/systemd /run /sys/fs/bpf /usr/lib/systemd/system /usr/sbin /usr/share/doc
 	/usr/share/man/man1 /usr/share/bash-completion/completions /usr/share/zsh/vendor-completions
@@ -85,6 +95,14 @@ security=$(systemd-analyze security --no-pager scx_drfq.service || true)
 grep -E '^✗|Overall' <<< "$security"
 [[ $security =~ Overall.*\ OK ]] || fail "systemd-analyze security is worse than OK"
 
+for unit in debtor creditor; do
+	systemd-run --quiet --unit "$unit" --property CPUAffinity=0 "$3" hog
+done
+sleep 4
+! debtor_waits || fail "two equal services do not share a CPU"
+scx_drfq charge-traffic --pid "$(systemctl show --property MainPID --value debtor.service)" --bytes 1000000000000
+debtor_waits || fail "the traffic was not charged"
+
 first=$(main_pid)
 install_package "$2"
 until_true "the upgrade did not restart the service" schedules
@@ -92,7 +110,9 @@ until_true "the upgrade did not restart the service" schedules
 is_newer || fail "the version is the old one"
 grep -q -- '--mba on' /etc/default/scx_drfq || fail "the upgrade lost the configuration"
 until_true "no resctrl group after the upgrade" has_groups
-echo "upgraded: another process, configuration kept"
+debtor_waits || fail "the upgrade forgave a debt"
+echo "upgraded: another process, configuration and debts kept"
+systemctl stop debtor.service creditor.service
 
 second=$(main_pid)
 old_groups=$(inodes)

@@ -129,7 +129,9 @@ pub struct Task {
     pub flags: u32,
     #[stat(desc = "CPU time since the task was created (ns)")]
     pub cpu_ns: u64,
-    #[stat(desc = "CPU time charged since the scheduler was loaded (ns)")]
+    #[stat(
+        desc = "CPU time charged since the scheduler was loaded, or before a restart that kept accounts (ns)"
+    )]
     pub charged_ns: u64,
     #[stat(desc = "time that it waited for a CPU since it was created (ns); 0 if unknown")]
     pub wait_ns: u64,

@@ -130,6 +130,9 @@ struct cgroup {
 	s32 level;
 	struct cgroup *parent;
 	void *storage;
+	/* What its files say (us; quota_us as the kernel tells it). */
+	u32 weight;
+	u64 period_us, quota_us;
 };
 
 struct io_wq {
@@ -142,6 +145,8 @@ struct io_worker {
 
 struct task_struct {
 	s32 pid, tgid;
+	/* The weight that a test gave it in place of a nice value; 0: none did. */
+	u32 weight;
 	u32 flags;
 	u32 policy;
 	s32 exit_state;
@@ -310,6 +315,8 @@ struct sched_ext_ops {
 	void (*update_idle)(s32 cpu, bool idle);
 	void (*cpu_acquire)(s32 cpu, void *args);
 	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
+	void (*cpu_online)(s32 cpu);
+	void (*cpu_offline)(s32 cpu);
 	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
 	void (*enable)(struct task_struct *p);
@@ -448,6 +455,10 @@ s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags);
 void scx_bpf_kick_cpu(s32 cpu, u64 flags);
 u32 scx_bpf_reenqueue_local(void);
 void scx_bpf_error(const char *format, ...);
+/* Whoever calls the callback ends the scheduler, too (native/restart.c). */
+#define scx_bpf_exit(code, format, ...) ((void)(code))
+#define SCX_ECODE_RSN_HOTPLUG (1LL << 32)
+#define SCX_ECODE_ACT_RESTART (1LL << 48)
 void scx_bpf_dump(const char *format, ...);
 
 struct bpf_iter_scx_dsq {

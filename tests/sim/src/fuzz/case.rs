@@ -182,7 +182,7 @@ impl Case {
             Outside::Move { group, .. } | Outside::GroupWeight { group, .. } => *group < groups,
             Outside::Affinity { allowed, .. } => allowed.count(self.cpus) > 0,
             Outside::Take { cpu, .. } => *cpu < self.cpus,
-            Outside::Renice { .. } => true,
+            Outside::Renice { .. } | Outside::Restart => true,
         };
         let traffic = |(_, event): &(u64, Traffic)| match event {
             Traffic::PassOn { cpu, thread, .. } => *cpu.max(thread) < self.cpus,

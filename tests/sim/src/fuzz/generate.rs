@@ -104,6 +104,7 @@ fn outside(rng: &mut Rng, case: &Case) -> Outside {
             group: group(rng),
             weight: rng.log_below(10_000) as u32,
         },
+        8 if chance(rng, 3) => Outside::Restart,
         _ => take(rng, case),
     }
 }
@@ -164,6 +165,9 @@ fn add_traffic(rng: &mut Rng, case: &mut Case) {
             *dma_bytes = 0;
         }
     }
+    // Whose a socket or a dirty page is, the next load of the scheduler must learn again.
+    let events = &mut case.events;
+    events.retain(|(_, event)| *event != Outside::Restart);
     let tasks = case.tasks.len();
     for task in &mut case.tasks {
         task.kthread |= chance(rng, 4);
@@ -215,7 +219,9 @@ pub fn generate(seed: u64) -> Case {
         }
     }
     for _ in 0..rng.below(20) {
-        let event = if case.fair {
+        let event = if case.fair && chance(&mut rng, 8) {
+            Outside::Restart
+        } else if case.fair {
             take(&mut rng, &case)
         } else {
             outside(&mut rng, &case)

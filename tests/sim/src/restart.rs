@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The scheduler is loaded again, as after hotplug or an upgrade.
+
+use crate::config::Config;
+use crate::engine::Sim;
+use crate::kernel::{Kernel, Machine};
+use crate::options::{Options, with_options};
+
+unsafe extern "C" {
+    fn machine_restart(m: *mut Machine, now_ns: u64, options: *const Options);
+}
+
+impl Kernel {
+    /// Ends the scheduler and loads it again with the accounts of the tasks.
+    fn restart(&mut self, now_ns: u64, config: &Config) {
+        with_options(config, |options| {
+            // SAFETY: machine and options live.
+            self.with(|m| unsafe { machine_restart(m, now_ns, options) });
+        });
+    }
+}
+
+impl Sim {
+    /// The agent loads the scheduler again, now. No time passes, and no task stops for it.
+    pub(crate) fn restart(&mut self) {
+        self.kernel.restart(self.now_ns, &self.config);
+    }
+}

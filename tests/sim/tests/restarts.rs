@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The scheduler is loaded again, after hotplug or an upgrade: what tasks owe and are owed goes on.
+
+mod common;
+
+use common::{cpus_used, hogs, nice, reader};
+use drfq_sim::ffi::weight_one;
+use drfq_sim::outside::Outside;
+use drfq_sim::reference::fair_cpus;
+use drfq_sim::{Config, MS, SEC, Sim, TaskSpec, Trace};
+
+/// 5 GB/s.
+const MEM: u64 = 5_000_000_000;
+
+/// Plans a restart every `period_ns`, up to `end_ns`.
+fn plan_restarts(sim: &mut Sim, period_ns: u64, end_ns: u64) {
+    for at_ns in (period_ns..end_ns).step_by(period_ns as usize) {
+        sim.plan(at_ns, Outside::Restart);
+    }
+}
+
+/// A period of 7 ms is less than two slices.
+#[test]
+fn hogs_share_by_weight_while_the_scheduler_is_loaded_again_and_again() {
+    for (cpus, weights) in [
+        (1, vec![1, 3]),
+        (1, vec![1, 1, 8]),
+        (2, vec![1, 2, 3, 4]),
+        (4, vec![1, 1, 2, 2, 3, 3, 4, 4]),
+    ] {
+        let weights: Vec<u32> = weights.iter().map(|w| w * weight_one()).collect();
+        let fair = fair_cpus(&weights, cpus);
+        for period_ms in [7, 50] {
+            let mut sim = Sim::new(Config::new(cpus), hogs(&weights));
+            plan_restarts(&mut sim, period_ms * MS, 20 * SEC);
+            let report = sim.run_until(20 * SEC);
+            assert_eq!(report.violations, Vec::<String>::new());
+            for (got, fair) in cpus_used(&report).iter().zip(&fair) {
+                let off = (got / fair - 1.0).abs();
+                assert!(
+                    off < 0.01,
+                    "{weights:?}, {period_ms} ms: {got:.4} CPUs, fair {fair:.4}"
+                );
+            }
+        }
+    }
+}
+
+/// Nobody runs between the two restarts, so all that the first one leaves is the same after the
+/// second one.
+#[test]
+fn what_a_restart_leaves_is_not_changed_by_another_one() {
+    let weights = [nice(-5), nice(0), nice(5), nice(19), nice(0)];
+    let mut specs = hogs(&weights);
+    specs.push(TaskSpec::new("mover", Trace::memory_hog(2 * MEM)));
+    specs.push(reader(MEM / 100));
+    let nr_tasks = specs.len();
+    let mut sim = Sim::new(Config::new(2).memory(MEM), specs);
+    let mut widest_ns = 0;
+    for at_ms in (100..2000).step_by(13) {
+        let mut left = Vec::new();
+        for _ in 0..2 {
+            sim.plan(at_ms * MS, Outside::Restart);
+            sim.run_until(at_ms * MS);
+            let accounts: Vec<_> = (0..nr_tasks)
+                .map(|task| sim.kernel().account(task))
+                .collect();
+            let starts = accounts.iter().map(|a| a.start_ns);
+            let (first, last) = (starts.clone().min(), starts.max());
+            widest_ns = widest_ns.max(last.unwrap_or(0) - first.unwrap_or(0));
+            assert!(accounts.iter().all(|a| at_ms < 500 || a.charged_ns > 0));
+            left.push(accounts);
+        }
+        assert_eq!(left[0], left[1], "after {at_ms} ms");
+    }
+    assert!(widest_ns > 10 * MS, "no task is ahead: {widest_ns} ns");
+}
+
+#[test]
+fn groups_keep_their_weights() {
+    let mut sim = Sim::new(Config::new(1), hogs(&[weight_one(); 3]));
+    let group = sim.act(|kernel, _| kernel.cgroup_new(None, 400));
+    sim.plan(MS, Outside::Move { task: 0, group });
+    plan_restarts(&mut sim, 50 * MS, 20 * SEC);
+    let report = sim.run_until(20 * SEC);
+    let fair = fair_cpus(&[4, 1, 1].map(|w| w * weight_one()), 1);
+    for (got, fair) in cpus_used(&report).iter().zip(&fair) {
+        assert!((got / fair - 1.0).abs() < 0.01, "{got:.4}, fair {fair:.4}");
+    }
+}

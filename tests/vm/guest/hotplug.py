@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""When CPU 1 goes offline and online, the scheduler loads again, and what a task owes is not forgiven.
+
+One of two hogs on CPU 0 is charged for so much traffic that it must wait for a minute. By the clocks of the kernel it
+does, over two rounds of hotplug. A new agent knows nothing of that. As root in the VM: hotplug.py SCX_DRFQ DRFQ-LOAD
+"""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+from hogs import Hogs, cpu_ns
+from scheduler import PATIENCE_S, observe, start, state
+
+ROOT = pathlib.Path("/sys/kernel/sched_ext")
+ONLINE = pathlib.Path("/sys/devices/system/cpu/cpu1/online")
+# At 1 GB/s and with two CPUs, the other hog runs for twice as many seconds until both are level.
+DEBT = "60000000000"
+WINDOW_S = 4
+# A task that starves is rescued, which takes at most 5 % of a CPU; and a packet may end in the window.
+OWES = 0.15
+
+
+def part(debtor, other):
+    """The debtor's part of what both get of CPU 0 in a window."""
+    before = cpu_ns(debtor), cpu_ns(other)
+    time.sleep(WINDOW_S)
+    got = cpu_ns(debtor) - before[0], cpu_ns(other) - before[1]
+    print(f"of {sum(got) / 1e9:.2f} s the debtor got {got[0] / sum(got):.3f}", flush=True)
+    return got[0] / sum(got)
+
+
+def loads():
+    return int((ROOT / "enable_seq").read_text(encoding="ascii"))
+
+
+def toggle(online):
+    before = loads()
+    ONLINE.write_text(str(online), encoding="ascii")
+    # This program is a real-time task on the CPU that the agent needs, so it looks seldom.
+    end = time.monotonic() + PATIENCE_S
+    while loads() == before or state() != "enabled":
+        assert time.monotonic() < end, f"not loaded again within {PATIENCE_S} s"
+        time.sleep(0.5)
+    print(f"CPU 1 online={online}: loaded again", flush=True)
+
+
+def main():
+    scx_drfq, load = sys.argv[1:]
+    observe()
+    options = ("--memory-bandwidth", "1G")
+    agent = start(scx_drfq, *options)
+    debtor, other = Hogs(load).start(2, cpus="0")
+    time.sleep(WINDOW_S)
+    assert part(debtor, other) > 0.4, "two equal hogs do not share CPU 0 equally"
+    subprocess.run([scx_drfq, "charge-traffic", "--pid", str(debtor), "--bytes", DEBT], check=True)
+    assert part(debtor, other) < OWES, "the traffic was not charged"
+    for _ in range(2):
+        for online in (0, 1):
+            toggle(online)
+            assert part(debtor, other) < OWES, "a load of the scheduler forgave a debt"
+    agent.send_signal(signal.SIGTERM)
+    assert agent.wait(timeout=60) == 0
+    start(scx_drfq, *options)
+    assert part(debtor, other) > 0.4, "the debt lasts although nobody kept the accounts"
+
+
+main()
