@@ -211,4 +211,31 @@ int drfq_register_agent(struct drfq_agent_arg *arg)
 	return 0;
 }
 
+/*
+ * Returns S of a packet that may have been taken out of order, and stores in *@published
+ * what V may advance to. If the queue's head is earlier, V must not pass the head. A
+ * packet is out of order if it runs ahead of its turn. It also is because a task is on
+ * no queue between ops.dispatch, which takes its successor, and ops.enqueue, which
+ * queues it again.
+ */
+static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 start, u64 *published)
+{
+	struct queue_pick head = {};
+
+	/* What waits is in no queue, and may be earlier. */
+	if (vtime_stands_still()) {
+		*published = vtime_now();
+		return start;
+	}
+	queue_choose_own(cpu, &head);
+	queue_count_far(&head);
+	if (head.dsq && drfq_before(head.start, start)) {
+		*published = head.start;
+		return start;
+	}
+	start = task_start_packet(p, start, head.dsq != 0, start);
+	*published = start;
+	return start;
+}
+
 #endif /* DRFQ_AHEAD_BPF_H */

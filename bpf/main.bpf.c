@@ -285,28 +285,6 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 		kick_idle_for_queued(cpu);
 }
 
-/*
- * Returns S of a packet that may have been taken out of order, and stores in *@published
- * what V may advance to. If the queue's head is earlier, V must not pass the head. A
- * packet is out of order if it runs ahead of its turn. It also is because a task is on
- * no queue between ops.dispatch, which takes its successor, and ops.enqueue, which
- * queues it again.
- */
-static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 start, u64 *published)
-{
-	struct queue_pick head = {};
-
-	queue_choose_own(cpu, &head);
-	queue_count_far(&head);
-	if (head.dsq && drfq_before(head.start, start)) {
-		*published = head.start;
-		return start;
-	}
-	start = task_start_packet(p, start, head.dsq != 0, start);
-	*published = start;
-	return start;
-}
-
 void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -372,12 +350,11 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	/* A packet that another one ends has already lost its place in the queue
 	 * to it: ops.dispatch took that task out of the queue before. */
 	task_charge(p, t, cpu, bytes, runnable, !runnable);
-	/* A running task also stops, and starts again, when the kernel changes it. */
+	/* A running task also stops, and starts again, when the kernel changes it, even one that
+	 * is about to sleep. Put back without ops.enqueue, it starts from here. */
+	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 	if (!runnable && p->__state)
 		task_deactivate(t);
-	else
-		/* A task that is put back without ops.enqueue starts from here. */
-		scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 	ahead_end(slot, p);
 	wake_end(t);
 	urgent_end(t);

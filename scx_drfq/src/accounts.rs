@@ -84,7 +84,7 @@ impl Accounts {
         Ok(Self { map, times })
     }
 
-    /// What the service's store holds; none without a store. It is then taken out of the store.
+    /// What the service's store holds; none without a store. Accounts are then taken out of it.
     ///
     /// # Errors
     /// The environment contradicts itself, or systemd does not answer.
@@ -99,7 +99,7 @@ impl Accounts {
             }
             sd_notify::notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(&name)])
                 .context(context)?;
-            found = SystemTimes::of_name(&name).map(|times| Self { map, times });
+            found = found.or(SystemTimes::of_name(&name).map(|times| Self { map, times }));
         }
         Ok(found)
     }
@@ -110,8 +110,7 @@ impl Accounts {
     /// systemd does not answer.
     pub fn store(&self) -> Result<()> {
         let name = self.times.name();
-        let state = [NotifyState::FdStore, NotifyState::FdName(&name)];
-        sd_notify::notify_with_fds(&state, &[self.map.as_fd()])
+        sd_notify::notify_with_fds(&storing(&name), &[self.map.as_fd()])
             .context("cannot leave the accounts of tasks to systemd")
     }
 
@@ -119,6 +118,16 @@ impl Accounts {
     pub fn map(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }
+}
+
+/// What systemd is told of the descriptor. It would drop one that reports an error when it is
+/// polled, as every map of this kind does (from systemd 246 on).
+fn storing(name: &str) -> [NotifyState<'_>; 3] {
+    [
+        NotifyState::FdStore,
+        NotifyState::FdName(name),
+        NotifyState::Custom("FDPOLL=0"),
+    ]
 }
 
 #[cfg(test)]
@@ -136,6 +145,12 @@ mod tests {
         assert_eq!(SystemTimes::of_name(&name), Some(TIMES));
         // systemd takes at most 255 characters, and no colon (sd_pid_notify_with_fds(3)).
         assert!(name.len() <= 255 && !name.contains(':'), "{name}");
+    }
+
+    #[test]
+    fn systemd_does_not_poll_the_map() {
+        let told = storing("name").map(|state| state.to_string());
+        assert_eq!(told, ["FDSTORE=1", "FDNAME=name", "FDPOLL=0"]);
     }
 
     #[test]

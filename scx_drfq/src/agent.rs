@@ -103,7 +103,10 @@ pub fn run(mut settings: Settings) -> Result<()> {
             &mut lasting,
         )?;
         if signals.stop() || !again {
-            return lasting.accounts.map_or(Ok(()), |left| left.store());
+            // The scheduler has ended as it should, whatever becomes of the accounts.
+            let stored = lasting.accounts.map_or(Ok(()), |left| left.store());
+            stored.unwrap_or_else(|error| say(&format!("{error:#}")));
+            return Ok(());
         }
         say("CPUs were added or removed; loading the scheduler again");
     }

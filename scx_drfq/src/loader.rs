@@ -20,7 +20,7 @@ use drfq_stats::{
     interval::WEIGHT_ONE,
     sample::{CpuSample, Sample, mark_running},
 };
-use libbpf_rs::{Link, OpenObject};
+use libbpf_rs::{Link, MapInfo, MapType, OpenObject};
 use scx_utils::{
     ScxExitKind, UserExitInfo,
     compat::{SCX_OPS_SWITCH_PARTIAL, ksym_exists, struct_has_field},
@@ -218,8 +218,8 @@ impl<'a> Scheduler<'a> {
     pub fn finish(mut self) -> Result<(UserExitInfo, Accounts)> {
         self.close_v();
         drop(self.link.take());
-        let accounts = self.accounts()?;
-        Ok((self.exit_info()?, accounts))
+        let exit = self.exit_info()?;
+        Ok((exit, self.accounts()?))
     }
 
     /// V stands still from now on.
@@ -397,9 +397,19 @@ fn attach(skel: &mut BpfSkel) -> Result<Link> {
     Ok(scx_ops_attach!(skel, drfq_ops)?)
 }
 
-/// The accounts go on where the last load has left them.
+/// The accounts go on where the last load has left them. They start anew if the map is not what it
+/// says.
 fn resume(skel: &mut OpenBpfSkel, accounts: &Accounts) -> Result<()> {
-    skel.maps.task_ctxs.reuse_fd(accounts.map())?;
+    let map = &mut skel.maps.task_ctxs;
+    let left = MapInfo::new(accounts.map()).map(|left| left.info);
+    let fits = left.is_ok_and(|left| {
+        left.type_ == MapType::TaskStorage as u32 && left.value_size == map.value_size()
+    });
+    if !fits {
+        log::warn!("what systemd kept are not the accounts of tasks; they start anew");
+        return Ok(());
+    }
+    map.reuse_fd(accounts.map())?;
     let data = skel.maps.data_data.as_deref_mut();
     let data = data.context("no initialized data")?;
     data.system_vtime_ns.value = accounts.times.vtime_ns;

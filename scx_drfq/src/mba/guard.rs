@@ -12,7 +12,7 @@ use std::{
     ffi::CStr,
     fs::{self, Permissions},
     io::{self, ErrorKind, PipeReader, PipeWriter, Read},
-    os::unix::fs::PermissionsExt,
+    os::{fd::AsRawFd, unix::fs::PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -24,6 +24,7 @@ use drfq_resctrl::{
 };
 
 use super::actuator::groups_in;
+use crate::{open_files, realtime};
 
 /// The directories in which we make groups, relative to the mount point.
 const DIRECTORIES: [&str; 2] = ["", "mon_groups"];
@@ -89,6 +90,8 @@ impl Guard {
             }
             0 => {
                 drop(writer);
+                open_files::close_inherited(reader.as_raw_fd());
+                realtime::forbid();
                 clean_after_agent(reader, &mount.point, &modes, before.as_ref())
             }
             _ => Ok(Self {

@@ -6,11 +6,7 @@
 //! one until the socket is open. The real and the saved user are nobody before. A process
 //! may become its saved user without a capability, so none has to be kept for that.
 
-use std::{
-    fs::File,
-    os::fd::{AsRawFd, RawFd},
-    path::Path,
-};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use caps::{CapSet, Capability};
@@ -24,7 +20,7 @@ use nix::{
 };
 
 use super::system_calls::Filters;
-use crate::{privileges, stats_group::StatsGroup};
+use crate::{privileges, realtime, stats_group::StatsGroup};
 
 /// The user and the group without files.
 const NOBODY: u32 = 65534;
@@ -59,6 +55,7 @@ impl Sandbox {
         let directory = path.parent().and_then(|parent| PathFd::new(parent).ok());
         setrlimit(Resource::RLIMIT_NOFILE, FILES_MAX, FILES_MAX).context("cannot limit files")?;
         setrlimit(Resource::RLIMIT_DATA, MEMORY_MAX, MEMORY_MAX).context("cannot limit memory")?;
+        realtime::forbid();
         let may = |capability| caps::has_cap(None, CapSet::Effective, capability);
         let sandbox = Self {
             filters,
@@ -125,25 +122,4 @@ pub fn leave_signals_to_the_agent() {
             libc::signal(signal, libc::SIG_IGN);
         }
     }
-}
-
-/// Closes what it has inherited, but for standard error and `kept`.
-pub fn close_descriptors(kept: RawFd) {
-    let null = File::options().read(true).write(true).open("/dev/null");
-    let close = |first: RawFd, last: libc::c_uint| {
-        if first as libc::c_uint <= last {
-            // SAFETY: values of this process that own descriptors are never used or dropped.
-            unsafe { libc::syscall(libc::SYS_close_range, first as libc::c_uint, last, 0) };
-        }
-    };
-    for standard in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
-        match &null {
-            // SAFETY: both are open.
-            Ok(null) => unsafe { libc::dup2(null.as_raw_fd(), standard) },
-            Err(_) => continue,
-        };
-    }
-    std::mem::forget(null);
-    close(libc::STDERR_FILENO + 1, kept as libc::c_uint - 1);
-    close(kept + 1, libc::c_uint::MAX);
 }

@@ -387,9 +387,16 @@ fn a_restored_task_goes_on_from_where_it_was_charged_to() {
     let mut sim = Sim::new(Config::new(2), hogs(&[weight_one(); 2]));
     sim.run_until(100 * MS);
     let cpu = sim.cpu_of(0).expect("a CPU for each");
-    sim.act(|kernel, now_ns| kernel.renice(now_ns, 0, 0));
-    let start_ns = sim.kernel().account(0).start_ns;
-    assert_eq!(sim.kernel().slot_vtime_ns(cpu), start_ns);
+    for (about_to_sleep, at_ms) in [(false, 200), (true, 300)] {
+        sim.run_until(at_ms * MS);
+        sim.act(|kernel, now_ns| {
+            kernel.set_about_to_sleep(0, about_to_sleep);
+            kernel.renice(now_ns, 0, 0);
+            kernel.set_about_to_sleep(0, false);
+        });
+        let start_ns = sim.kernel().account(0).start_ns;
+        assert_eq!(sim.kernel().slot_vtime_ns(cpu), start_ns);
+    }
 }
 
 /// Debtors that may use LLC 1 only, released by CPUs of LLC 0 as well.

@@ -88,3 +88,16 @@ fn groups_keep_their_weights() {
         assert!((got / fair - 1.0).abs() < 0.01, "{got:.4}, fair {fair:.4}");
     }
 }
+
+/// The agent gives the weights of its rules anew, by a configuration that may be another one.
+#[test]
+fn a_rule_of_the_last_load_gives_no_weight() {
+    let mut sim = Sim::new(Config::new(1), hogs(&[weight_one(); 2]));
+    sim.run_until(SEC);
+    sim.act(|kernel, _| kernel.rule_task(0, 4 * weight_one()));
+    sim.run_until(2 * SEC);
+    assert_eq!(sim.kernel().account(0).weight, 4 * weight_one());
+    sim.plan(2 * SEC, Outside::Restart);
+    sim.run_until(3 * SEC);
+    assert_eq!(sim.kernel().account(0).weight, weight_one());
+}

@@ -129,6 +129,54 @@ fn no_work_grows_with_the_cgroups() {
     assert_flat("10 to 300 cgroups", &kinds, &small, &large);
 }
 
+/// With its first debtor, a switch looks at the queue of held tasks: one step, and up to eight calls.
+#[test]
+fn no_work_grows_with_the_held_tasks() {
+    let load = |held| Load {
+        held,
+        ..Load::new(8, 2)
+    };
+    let kinds = [
+        Kind::Calls,
+        Kind::Atomics,
+        Kind::Lookups,
+        Kind::Kfuncs,
+        Kind::ListSteps,
+        Kind::SharedLoads,
+    ];
+    let small = measure(&load(10), WINDOW_NS);
+    let large = measure(&load(1000), WINDOW_NS);
+    assert_flat("10 to 1,000 held tasks", &kinds, &small, &large);
+}
+
+#[test]
+fn no_work_grows_with_the_tasks_that_are_pinned_to_another_cpu() {
+    let load = |pinned| Load {
+        pinned,
+        ..Load::new(8, 2)
+    };
+    let kinds = [
+        Kind::Calls,
+        Kind::Atomics,
+        Kind::Lookups,
+        Kind::Kfuncs,
+        Kind::ListSteps,
+        Kind::SharedLoads,
+    ];
+    let small = measure(&load(10), WINDOW_NS);
+    let large = measure(&load(1000), WINDOW_NS);
+    assert_flat("10 to 1,000 pinned tasks", &kinds, &small, &large);
+}
+
+/// A change of the count of busy CPUs moves one line, and a switch moves a few others.
+#[test]
+fn the_lines_that_a_switch_moves_grow_by_less_than_half_from_16_to_128_cpus() {
+    let small = measure(&Load::new(16, 1), WINDOW_NS);
+    let large = measure(&Load::new(128, 8), WINDOW_NS);
+    let kinds = [Kind::LineMoves];
+    assert_within("16 to 128 CPUs", &kinds, &small, &large, (1.5, 0.3));
+}
+
 #[test]
 fn shares_of_192_weighted_hogs_on_64_cpus_are_within_one_percent() {
     let worst = worst_share_error(64, 4, 10);

@@ -129,13 +129,11 @@ pub struct Task {
     pub flags: u32,
     #[stat(desc = "CPU time since the task was created (ns)")]
     pub cpu_ns: u64,
-    #[stat(
-        desc = "CPU time charged since the scheduler was loaded, or before a restart that kept accounts (ns)"
-    )]
+    #[stat(desc = "CPU time charged since the first load whose accounts go on (ns)")]
     pub charged_ns: u64,
     #[stat(desc = "time that it waited for a CPU since it was created (ns); 0 if unknown")]
     pub wait_ns: u64,
-    #[stat(desc = "memory traffic charged since the scheduler was loaded, DMA included (bytes)")]
+    #[stat(desc = "memory traffic charged since then, DMA included (bytes)")]
     pub bytes: u64,
     #[stat(desc = "part of that traffic that DMA moved (bytes)")]
     pub dma_bytes: u64,
@@ -147,7 +145,7 @@ pub struct Task {
     pub cpu_vt_ns: u64,
     #[stat(desc = "virtual time of its memory traffic (ns)")]
     pub mem_vt_ns: u64,
-    #[stat(desc = "time held by delayed wake-up since the scheduler was loaded (ns)")]
+    #[stat(desc = "time held by delayed wake-up since then (ns)")]
     pub held_ns: u64,
     #[stat(desc = "longest hold (ns)")]
     pub max_held_ns: u64,
