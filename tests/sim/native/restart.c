@@ -42,6 +42,32 @@ static void give_task(struct machine *m, struct task_struct *p)
 		restore_running(m, p);
 }
 
+/*
+ * The bypass: each CPU that other tasks wait for runs one of them, in no order of ours. It keeps the
+ * CPU for a slice of the kernel's afterwards.
+ */
+static void bypass(struct machine *m)
+{
+	for (u32 i = 0; i < m->nr_tasks; i++) {
+		struct task_struct *next = m->tasks[i], *curr = m->rqs[next->cpu].curr;
+
+		if (!lives(next) || !waits(m, next) || !curr || curr->scx.slice == SCX_SLICE_DFL)
+			continue;
+		m->this_cpu = next->cpu;
+		m->ops->stopping(curr, true);
+		next->se.exec_start = task_clock(m, next->cpu);
+		next->sched_info.last_queued = 0;
+		next->scx.slice = SCX_SLICE_DFL;
+		set_curr(m, next->cpu, next);
+		m->ops->running(next);
+	}
+}
+
+struct task_struct *machine_curr(const struct machine *m, s32 cpu)
+{
+	return m->rqs[cpu].curr;
+}
+
 /* Maps and storage belong to one load of the scheduler, but for the accounts of the tasks. */
 static void drop_maps(struct machine *m)
 {
@@ -81,6 +107,7 @@ void machine_restart(struct machine *m, u64 now_ns, const struct scheduler_optio
 	for (u32 i = 0; i < m->nr_tasks; i++)
 		if (lives(m->tasks[i]))
 			give_task(m, m->tasks[i]);
+	bypass(m);
 	for (u32 i = 0; i < m->nr_tasks; i++)
 		if (lives(m->tasks[i]) && waits(m, m->tasks[i]))
 			enqueue_task(m, m->tasks[i], 0);

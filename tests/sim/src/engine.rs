@@ -365,8 +365,13 @@ impl Sim {
     /// `__schedule()`.
     pub(crate) fn schedule(&mut self, cpu: usize) {
         self.account(cpu);
-        let prev = self.cpus[cpu].current;
         let next = self.kernel.schedule(self.now_ns, cpu);
+        self.switch_to(cpu, next);
+    }
+
+    /// `next` runs on `cpu` from now on.
+    pub(crate) fn switch_to(&mut self, cpu: usize, next: Option<TaskId>) {
+        let prev = self.cpus[cpu].current;
         if next == prev {
             self.arm(cpu);
             return;

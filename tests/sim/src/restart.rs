@@ -3,10 +3,11 @@
 
 use crate::config::Config;
 use crate::engine::Sim;
-use crate::kernel::{Kernel, Machine};
+use crate::kernel::{Kernel, Machine, Task, TaskId};
 use crate::options::{Options, with_options};
 
 unsafe extern "C" {
+    fn machine_curr(m: *const Machine, cpu: i32) -> *mut Task;
     fn machine_restart(m: *mut Machine, now_ns: u64, options: *const Options);
 }
 
@@ -18,11 +19,20 @@ impl Kernel {
             self.with(|m| unsafe { machine_restart(m, now_ns, options) });
         });
     }
+
+    fn current(&self, cpu: usize) -> Option<TaskId> {
+        // SAFETY: the machine lives.
+        let task = self.with(|m| unsafe { machine_curr(m, cpu as i32) });
+        (!task.is_null()).then(|| self.number_of(task))
+    }
 }
 
 impl Sim {
-    /// The agent loads the scheduler again, now. No time passes, and no task stops for it.
+    /// The agent loads the scheduler again, now. No time passes.
     pub(crate) fn restart(&mut self) {
         self.kernel.restart(self.now_ns, &self.config);
+        for cpu in 0..self.cpus.len() {
+            self.switch_to(cpu, self.kernel.current(cpu));
+        }
     }
 }

@@ -6,12 +6,16 @@ use crate::engine::Sim;
 use crate::ffi::weight_one;
 use crate::fuzz::Case;
 use crate::fuzz::books::Books;
+use crate::outside::Outside;
 use crate::task::TaskSpec;
 use crate::trace::Trace;
 use crate::{MS, SEC};
 
 /// How often shares are compared, ns.
 const SAMPLE_NS: u64 = MS;
+
+/// `SCX_SLICE_DFL`, ns.
+const KERNEL_SLICE_NS: u64 = 20 * MS;
 
 /// The longest sleep of a case and the longest time until all its tasks have ended after it, ns.
 const END_NS: u64 = SEC;
@@ -75,10 +79,7 @@ fn join_groups(case: &Case, sim: &mut Sim) {
     for (task, spec) in case.arrivals().into_iter().enumerate() {
         let arrival_ns = case.tasks[spec].arrival_ns.unwrap_or(0);
         if let Some(group) = case.tasks[spec].group {
-            sim.plan(
-                arrival_ns + 1,
-                crate::outside::Outside::Move { task, group },
-            );
+            sim.plan(arrival_ns + 1, Outside::Move { task, group });
         }
     }
 }
@@ -142,7 +143,7 @@ fn end(case: &Case, sim: &mut Sim) {
     }
     // A weight that changes while a group is looked at would be used from the next charge on.
     let quiet_ns = case.events.iter().map(|(at_ns, outside)| match outside {
-        crate::outside::Outside::Take { ns, .. } => at_ns + ns,
+        Outside::Take { ns, .. } => at_ns + ns,
         _ => *at_ns,
     });
     sim.run_until(quiet_ns.max().unwrap_or(0).max(sim.now_ns));
@@ -163,7 +164,7 @@ fn top_weight(case: &Case, now_ns: u64, group: usize) -> u32 {
     let mut events: Vec<_> = done.collect();
     events.sort_by_key(|(at_ns, _)| *at_ns);
     let written = events.iter().rev().find_map(|(_, outside)| match outside {
-        crate::outside::Outside::GroupWeight { group, weight } if *group == top => Some(*weight),
+        Outside::GroupWeight { group, weight } if *group == top => Some(*weight),
         _ => None,
     });
     written.unwrap_or(case.groups[top].weight)
@@ -224,6 +225,8 @@ fn check_group(case: &Case, sim: &mut Sim, group: usize) {
 struct Shares {
     /// Pairs on one CPU: specs, weights, and the least and greatest lead of the first, ns.
     pairs: Vec<Pair>,
+    /// Where the scheduler is loaded again: the kernel's slice, which a packet has out of order, ns.
+    bypass_ns: u64,
 }
 
 struct Pair {
@@ -252,14 +255,20 @@ impl Shares {
                 }
             }
         }
-        Self { pairs }
+        let restarts = case
+            .events
+            .iter()
+            .any(|(_, event)| *event == Outside::Restart);
+        let bypass_ns = if restarts { KERNEL_SLICE_NS } else { 0 };
+        Self { pairs, bypass_ns }
     }
 
     fn sample(&mut self, sim: &mut Sim, now_ns: u64) {
         if now_ns < 20 * MS {
             return;
         }
-        let packet_ns = (sim.config.slice_ns + sim.config.tick_ns + sim.config.resched_ns) as f64;
+        let packet_ns = self.bypass_ns + sim.config.slice_ns + sim.config.tick_ns;
+        let packet_ns = (packet_ns + sim.config.resched_ns) as f64;
         for pair in &mut self.pairs {
             // Forked tasks shift the numbers.
             let of_spec = |spec| sim.tasks.iter().find(|task| task.spec == spec);
