@@ -165,7 +165,7 @@ fn unsupported(root: &Path) -> Vec<Finding> {
             "sessions are not grouped while the scheduler is loaded; use cgroups with cpu.weight",
         ));
     }
-    if core_scheduling(root) {
+    if core_scheduling(root, cookie_of) {
         findings.push(Finding::new(
             Verdict::Warn,
             "core scheduling",
@@ -177,19 +177,22 @@ fn unsupported(root: &Path) -> Vec<Finding> {
 
 /// Whether a process has a cookie, by which the kernel keeps others off its cores. Without
 /// privileges only own processes can be asked.
-fn core_scheduling(root: &Path) -> bool {
+fn core_scheduling(root: &Path, cookie_of: impl Fn(i32) -> Option<u64>) -> bool {
     let entries = fs::read_dir(root.join("proc"))
         .into_iter()
         .flatten()
         .flatten();
     let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.any(|pid| {
-        let mut cookie = 0_u64;
-        let (get, thread) = (libc::PR_SCHED_CORE_GET, libc::PR_SCHED_CORE_SCOPE_THREAD);
-        // SAFETY: the kernel writes 8 bytes to `cookie`.
-        let status = unsafe { libc::prctl(libc::PR_SCHED_CORE, get, pid, thread, &raw mut cookie) };
-        status == 0 && cookie != 0
-    })
+    pids.any(|pid| cookie_of(pid).is_some_and(|cookie| cookie != 0))
+}
+
+/// The cookie of a thread, 0 for none; none if the kernel does not tell.
+fn cookie_of(pid: i32) -> Option<u64> {
+    let mut cookie = 0_u64;
+    let (get, thread) = (libc::PR_SCHED_CORE_GET, libc::PR_SCHED_CORE_SCOPE_THREAD);
+    // SAFETY: the kernel writes 8 bytes to `cookie`.
+    let status = unsafe { libc::prctl(libc::PR_SCHED_CORE, get, pid, thread, &raw mut cookie) };
+    (status == 0).then_some(cookie)
 }
 
 fn privileged() -> Finding {
@@ -307,6 +310,18 @@ mod tests {
             String::from_utf8(text).unwrap(),
             "[ok]   a: fine\n[warn] b: so so\n[FAIL] c: broken\n"
         );
+    }
+
+    #[test]
+    fn one_cookie_is_core_scheduling() {
+        let root = tempfile::tempdir().unwrap();
+        for entry in ["1", "20", "self"] {
+            fs::create_dir_all(root.path().join("proc").join(entry)).unwrap();
+        }
+        let cookies = |of_20| move |pid| (pid != 1).then_some(of_20);
+        assert!(core_scheduling(root.path(), cookies(7)));
+        assert!(!core_scheduling(root.path(), cookies(0)));
+        assert!(!core_scheduling(root.path(), |_| None));
     }
 
     #[test]

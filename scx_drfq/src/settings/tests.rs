@@ -36,7 +36,9 @@ fn a_file_sets_options_and_rules() {
     assert_eq!(options.slice_us, 2000);
     assert_eq!(options.memory_bandwidth.to_string(), "12500000000");
     assert!(options.no_dma && !settings.cli.run.verbose);
-    assert_eq!(settings.cli.libbpf.relaxed_maps, Some(true));
+    let libbpf = settings.cli.libbpf.options();
+    assert_eq!(libbpf.relaxed_maps, Some(true));
+    assert_eq!((libbpf.pin_root_path, libbpf.kconfig), (None, None));
     let rule = |target, weight, memory| Rule {
         target,
         weight: Some(weight),

@@ -106,7 +106,7 @@ fn random_runs_break_no_invariant() {
     assert!(least > Some(0), "{c:?}");
 }
 
-/// No task waits for ever, at any weight: the rescue runs once a second.
+/// No task waits for ever, at any weight: a rescue ends it.
 #[test]
 fn every_wait_in_random_runs_ends_by_a_rescue() {
     for seed in 0..40 {

@@ -41,19 +41,21 @@ impl Capacity {
 /// The CPUs that each claim gets in the fair allocation, 0 to those that it could use.
 ///
 /// The level, which is the dominant share at weight 1, rises for all tasks together.
-/// A task stops at its demand. When a resource is full, all its users stop.
+/// A task stops at its demand. When a resource is full, all its users stop. The tasks are sorted by
+/// the level of their demand, so n tasks take n log n steps.
 ///
 /// Values beyond their range count as the nearest in it; those that are no numbers, as 0.
 pub fn fair_cpus(claims: &[Claim], capacity: Capacity) -> Vec<f64> {
     let claims: Vec<Claim> = claims.iter().map(Claim::usable).collect();
-    let mut filling = Filling::new(&claims, capacity.usable());
-    // Each step stops at least one task.
-    for _ in &claims {
-        if !filling.step() {
-            break;
-        }
+    let capacity = capacity.usable();
+    let users = users(&claims, capacity);
+    let mut filling = Filling::new(&users, capacity);
+    let mut got = vec![0.0; claims.len()];
+    for (i, user) in users.iter().enumerate() {
+        let level = filling.raise(i, user);
+        got[user.claim] = (level * user.rate).clamp(0.0, claims[user.claim].cpus);
     }
-    filling.got
+    got
 }
 
 /// A number that may be computed with, from 0 to `most`.
@@ -94,68 +96,106 @@ const NOTHING: f64 = 1e-12;
 /// A task whose CPUs rise more slowly with the level gets none, so that levels stay finite.
 const SLOWEST: f64 = 1e-30;
 
-struct Filling<'a> {
-    claims: &'a [Claim],
-    got: Vec<f64>,
-    growing: Vec<bool>,
-    /// CPUs per unit of level of each task.
-    rates: Vec<f64>,
-    cpus_left: f64,
-    /// Share of the bandwidth that is left, and that a CPU of each task takes.
-    memory_left: f64,
-    memory: Vec<f64>,
+/// A task whose part rises with the level.
+struct User {
+    /// Its number.
+    claim: usize,
+    /// CPUs, and part of the bandwidth, for each unit of the level.
+    rate: f64,
+    memory_rate: f64,
+    /// The level that meets its demand.
+    end: f64,
 }
 
-impl<'a> Filling<'a> {
-    fn new(claims: &'a [Claim], capacity: Capacity) -> Self {
-        let memory = |c: &Claim| {
-            capacity
-                .bytes_per_s
-                .map_or(0.0, |bytes| c.bytes_per_s / bytes)
-        };
-        let rate = |c: &Claim| c.weight / capacity.dominant_share(1.0, c.bytes_per_s);
+/// Those who get something, in the order in which their demands are met.
+fn users(claims: &[Claim], capacity: Capacity) -> Vec<User> {
+    let user = |(claim, c): (usize, &Claim)| {
+        let rate = c.weight / capacity.dominant_share(1.0, c.bytes_per_s);
+        let memory = capacity.bytes_per_s.map_or(0.0, |m| c.bytes_per_s / m);
+        (c.cpus > 0.0 && rate > SLOWEST).then(|| User {
+            claim,
+            rate,
+            memory_rate: rate * memory,
+            end: c.cpus / rate,
+        })
+    };
+    let mut users: Vec<User> = claims.iter().enumerate().filter_map(user).collect();
+    users.sort_by(|a, b| a.end.total_cmp(&b.end));
+    users
+}
+
+/// What users take together for each unit of the level.
+#[derive(Clone, Copy, Default)]
+struct Rates {
+    cpus: f64,
+    memory: f64,
+    /// The part of `cpus` of those who use no memory.
+    cpus_without_memory: f64,
+}
+
+struct Filling {
+    level: f64,
+    /// The level at which the CPUs, and the memory, were full; none: they are not.
+    cpus_full: Option<f64>,
+    memory_full: Option<f64>,
+    cpus_left: f64,
+    /// Part of the bandwidth that is left.
+    memory_left: f64,
+    /// The rates of each user and of all after it: sums, so that nothing is lost in differences.
+    rates: Vec<Rates>,
+}
+
+impl Filling {
+    fn new(users: &[User], capacity: Capacity) -> Self {
+        let mut rates = vec![Rates::default(); users.len()];
+        let mut sum = Rates::default();
+        for (rates, user) in rates.iter_mut().zip(users).rev() {
+            sum.cpus += user.rate;
+            sum.memory += user.memory_rate;
+            if user.memory_rate == 0.0 {
+                sum.cpus_without_memory += user.rate;
+            }
+            *rates = sum;
+        }
         Self {
-            got: vec![0.0; claims.len()],
-            growing: claims
-                .iter()
-                .map(|c| c.cpus > 0.0 && rate(c) > SLOWEST)
-                .collect(),
-            rates: claims.iter().map(rate).collect(),
+            level: 0.0,
+            cpus_full: None,
+            memory_full: None,
             cpus_left: capacity.cpus,
             memory_left: 1.0,
-            memory: claims.iter().map(memory).collect(),
-            claims,
+            rates,
         }
     }
 
-    /// Raises the level until a demand is met or a resource is full. Returns false
-    /// if no task can grow.
-    fn step(&mut self) -> bool {
-        let growing = || (0..self.claims.len()).filter(|&i| self.growing[i]);
-        let cpu_rate: f64 = growing().map(|i| self.rates[i]).sum();
-        let memory_rate: f64 = growing().map(|i| self.rates[i] * self.memory[i]).sum();
-        let to_demand = growing().map(|i| (self.claims[i].cpus - self.got[i]) / self.rates[i]);
-        let Some(mut rise) = to_demand.reduce(f64::min) else {
-            return false;
-        };
-        rise = rise.min(self.cpus_left / cpu_rate);
-        if memory_rate > 0.0 {
-            rise = rise.min(self.memory_left / memory_rate);
-        }
-        self.cpus_left -= rise * cpu_rate;
-        self.memory_left -= rise * memory_rate;
-        let cpus_full = self.cpus_left <= NOTHING;
-        let memory_full = self.memory_left <= NOTHING;
-        for i in 0..self.claims.len() {
-            if self.growing[i] {
-                self.got[i] += rise * self.rates[i];
-                self.got[i] = self.got[i].clamp(0.0, self.claims[i].cpus);
-                let satisfied = self.claims[i].cpus - self.got[i] <= NOTHING;
-                let stopped = cpus_full || (memory_full && self.memory[i] > 0.0);
-                self.growing[i] = !satisfied && !stopped;
+    /// Raises the level until the demand of the next user, number `i`, is met or it must stop.
+    /// Returns its level.
+    fn raise(&mut self, i: usize, user: &User) -> f64 {
+        loop {
+            let stopped = self.memory_full.filter(|_| user.memory_rate > 0.0);
+            if let Some(level) = stopped.or(self.cpus_full) {
+                return level;
+            }
+            let (cpu_rate, memory_rate) = match self.memory_full {
+                None => (self.rates[i].cpus, self.rates[i].memory),
+                Some(_) => (self.rates[i].cpus_without_memory, 0.0),
+            };
+            let to_cpus = self.cpus_left / cpu_rate;
+            let to_memory = match memory_rate > 0.0 {
+                true => self.memory_left / memory_rate,
+                false => f64::INFINITY,
+            };
+            let rise = (user.end - self.level).min(to_cpus).min(to_memory).max(0.0);
+            self.level += rise;
+            self.cpus_left -= rise * cpu_rate;
+            self.memory_left -= rise * memory_rate;
+            if self.cpus_left <= NOTHING {
+                self.cpus_full = Some(self.level);
+            } else if memory_rate > 0.0 && self.memory_left <= NOTHING {
+                self.memory_full = Some(self.level);
+            } else {
+                return user.end;
             }
         }
-        true
     }
 }
 
@@ -294,6 +334,25 @@ mod tests {
             bytes_per_s: Some(5.0),
         };
         assert_shares(&[stream, hog(1.0)], capacity, &[0.5, 1.0]);
+    }
+
+    /// Each wants a little more than the one before.
+    #[test]
+    fn ten_thousand_different_demands_are_met() {
+        let nr = 10_000;
+        let part = |i: usize| (i + 1) as f64 / nr as f64;
+        let claims: Vec<_> = (0..nr)
+            .map(|i| Claim {
+                cpus: part(i),
+                ..hog(1.0)
+            })
+            .collect();
+        let all: Vec<f64> = (0..nr).map(part).collect();
+        assert_shares(&claims, cpus(2.0 * nr as f64), &all);
+        // Half of the CPUs: those who want more than the level share what the others leave.
+        let got = fair_cpus(&claims, cpus(nr as f64 / 4.0));
+        let sum: f64 = got.iter().sum();
+        assert!((sum - nr as f64 / 4.0).abs() < 1e-6, "{sum}");
     }
 
     fn claims() -> impl Strategy<Value = Vec<Claim>> {

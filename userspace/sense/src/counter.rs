@@ -122,7 +122,11 @@ mod tests {
     #[test]
     fn each_cpu_of_a_hybrid_machine_has_its_pmu() {
         let root = tempfile::tempdir().unwrap();
-        for (pmu, number, cpus) in [("cpu_core", "4\n", "0-3\n"), ("cpu_atom", "10\n", "4-5\n")] {
+        for (pmu, number, cpus) in [
+            ("cpu_core", "4\n", "0-3\n"),
+            ("cpu_atom", "10\n", "4-5\n"),
+            ("cpu_lowpower", "11\n", "6-7\n"),
+        ] {
             let dir = root.path().join("sys/bus/event_source/devices").join(pmu);
             fs::create_dir_all(&dir).unwrap();
             fs::write(dir.join("type"), number).unwrap();
@@ -130,7 +134,8 @@ mod tests {
         }
         assert_eq!(hybrid_pmu(0, root.path()), Some(("cpu_core", 4)));
         assert_eq!(hybrid_pmu(5, root.path()), Some(("cpu_atom", 10)));
-        assert_eq!(hybrid_pmu(6, root.path()), None);
+        assert_eq!(hybrid_pmu(6, root.path()), Some(("cpu_lowpower", 11)));
+        assert_eq!(hybrid_pmu(8, root.path()), None);
         assert_eq!(hybrid_pmu(0, Path::new("/nonexistent")), None);
     }
 }

@@ -40,7 +40,9 @@ pub struct System {
     pub mem_source: String,
     #[stat(desc = "1 if a software event stands in for memory traffic")]
     pub mem_stand_in: u32,
-    #[stat(desc = "1 if memory traffic of tasks is measured")]
+    #[stat(
+        desc = "1 if counters of memory traffic were opened, or the controller counts it; a counter that counts nothing is reported in a line"
+    )]
     pub mem_measured: u32,
     #[stat(
         desc = "the memory controller that scx_drfq drives (--controller)",
