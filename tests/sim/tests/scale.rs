@@ -130,12 +130,9 @@ fn no_work_grows_with_the_cgroups() {
 }
 
 /// With its first debtor, a switch looks at the queue of held tasks: one step, and up to eight calls.
+/// Pinned tasks wait for the last CPU.
 #[test]
-fn no_work_grows_with_the_held_tasks() {
-    let load = |held| Load {
-        held,
-        ..Load::new(8, 2)
-    };
+fn no_work_grows_with_the_held_and_pinned_tasks() {
     let kinds = [
         Kind::Calls,
         Kind::Atomics,
@@ -144,28 +141,18 @@ fn no_work_grows_with_the_held_tasks() {
         Kind::ListSteps,
         Kind::SharedLoads,
     ];
-    let small = measure(&load(10), WINDOW_NS);
-    let large = measure(&load(1000), WINDOW_NS);
-    assert_flat("10 to 1,000 held tasks", &kinds, &small, &large);
-}
-
-#[test]
-fn no_work_grows_with_the_tasks_that_are_pinned_to_another_cpu() {
-    let load = |pinned| Load {
-        pinned,
-        ..Load::new(8, 2)
-    };
-    let kinds = [
-        Kind::Calls,
-        Kind::Atomics,
-        Kind::Lookups,
-        Kind::Kfuncs,
-        Kind::ListSteps,
-        Kind::SharedLoads,
-    ];
-    let small = measure(&load(10), WINDOW_NS);
-    let large = measure(&load(1000), WINDOW_NS);
-    assert_flat("10 to 1,000 pinned tasks", &kinds, &small, &large);
+    for (what, held, pinned) in [("held", 1_usize, 0), ("pinned", 0, 1_usize)] {
+        let measured = |tasks: usize| {
+            let load = Load {
+                held: held * tasks,
+                pinned: pinned * tasks,
+                ..Load::new(8, 2)
+            };
+            measure(&load, WINDOW_NS)
+        };
+        let what = format!("10 to 1,000 {what} tasks");
+        assert_flat(&what, &kinds, &measured(10), &measured(1000));
+    }
 }
 
 /// A change of the count of busy CPUs moves one line, and a switch moves a few others.
