@@ -24,8 +24,10 @@ struct machine *machine_new(const struct scheduler_options *options, u64 jiffy_n
 void machine_free(struct machine *m);
 /* The task that runs on @cpu; NULL: none of ours does. */
 struct task_struct *machine_curr(const struct machine *m, s32 cpu);
-/* The scheduler ends, and is loaded again with the accounts that it left. Other tasks may run on the
- * CPUs then. */
+/*
+ * The scheduler ends, and is loaded again with the accounts that it left. Other tasks may run on
+ * the CPUs then.
+ */
 void machine_restart(struct machine *m, u64 now_ns, const struct scheduler_options *options);
 
 /* Why the scheduler asked to be ended, or NULL (scx_bpf_error). */

@@ -43,8 +43,8 @@ static void give_task(struct machine *m, struct task_struct *p)
 }
 
 /*
- * The bypass: each CPU that other tasks wait for runs one of them, in no order of ours. It keeps the
- * CPU for a slice of the kernel's afterwards.
+ * The bypass: each CPU that other tasks wait for runs one of them, in no order of ours. It keeps
+ * the CPU for a slice of the kernel's afterwards.
  */
 static void bypass(struct machine *m)
 {

@@ -41,7 +41,8 @@ pub struct System {
     #[stat(desc = "1 if a software event stands in for memory traffic")]
     pub mem_stand_in: u32,
     #[stat(
-        desc = "1 if counters of memory traffic were opened, or the controller counts it; a counter that counts nothing is reported in a line"
+        desc = "1 if counters of memory traffic were opened, or the controller counts it; \
+                a counter that counts nothing is reported in a line"
     )]
     pub mem_measured: u32,
     #[stat(
