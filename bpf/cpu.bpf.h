@@ -247,7 +247,8 @@ static __always_inline void vtime_close(void)
 }
 
 /* Where the kernel has let this CPU queue or continue a task, the loading is over. The next round
- * comes when all CPUs have had time to take the task with the smallest S. @now: ns. */
+ * comes as long after this as after another round. A task that starts later with a smaller S is
+ * out of order, see start_out_of_order(). @now: ns. */
 static __always_inline void vtime_await(u64 now)
 {
 	const u64 *events = own_slot()->events;

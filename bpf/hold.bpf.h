@@ -100,7 +100,7 @@ static __always_inline bool hold_overdue(void)
 static void hold_kick_idle(bool all_idle)
 {
 	struct task_struct *p;
-	u32 kicked = 0;
+	u32 kicked = unknown_zero;
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
@@ -188,7 +188,7 @@ static __always_inline void wake_end(struct task_ctx *t)
 __noinline int hold_release(bool all_idle)
 {
 	struct task_struct *p;
-	u32 moved = 0;
+	u32 moved = unknown_zero;
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);

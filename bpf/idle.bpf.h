@@ -23,7 +23,7 @@ static __always_inline bool kick_idle_for(struct task_struct *p)
 static bool kick_idle_for_any(u64 dsq)
 {
 	struct task_struct *p;
-	u32 looks = 0;
+	u32 looks = unknown_zero;
 
 	/* The usual case, and far cheaper than an iterator. */
 	if (scx_bpf_dsq_nr_queued(dsq) <= 0)

@@ -227,6 +227,13 @@ static bool queue_has_pinned(s32 cpu)
 #define QUEUE_SEARCH_MAX 64
 
 /*
+ * 0, of which the verifier knows nothing. Where a loop counts from it, the counter has the same
+ * range in each turn, so the verifier follows two or three turns. It follows every turn of a
+ * loop that counts from a constant.
+ */
+u32 unknown_zero;
+
+/*
  * The slow path of queue_look(), for a head that may not run on @cpu. Returns whether
  * there is a task for @cpu, of key *@start. If the search gives up, this becomes a far
  * queue of @pick.
@@ -234,7 +241,7 @@ static bool queue_has_pinned(s32 cpu)
 static __noinline bool queue_search(u64 dsq, s32 cpu, u64 *start, struct queue_pick *pick)
 {
 	struct task_struct *p;
-	u32 looks = 0;
+	u32 looks = unknown_zero;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
 		*start = p->scx.dsq_vtime;
@@ -395,7 +402,7 @@ static __always_inline bool queue_task_stays(const struct task_struct *p, s32 cp
 __noinline int queue_take_before(u64 dsq, s32 cpu, u64 limit)
 {
 	struct task_struct *p;
-	u32 looks = 0;
+	u32 looks = unknown_zero;
 
 	bpf_for_each(scx_dsq, p, dsq, 0) {
 		if (!drfq_before(p->scx.dsq_vtime, limit))

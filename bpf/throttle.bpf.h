@@ -16,10 +16,6 @@
  * grown, or it was killed, while others were before it. */
 #define THROTTLE_AGAIN_NS 1000000000ULL
 
-/* How many this look has examined. The verifier would follow each value of a variable on
- * the stack. */
-static u32 throttle_looks;
-
 /* signal->flags: all threads of the process exit. */
 #define SIGNAL_GROUP_EXIT 4
 
@@ -133,9 +129,9 @@ static __always_inline u64 throttle_goes_on(const struct task_struct *p, const s
 __noinline int throttle_release(u32 all)
 {
 	u64 now = scx_bpf_now();
+	u32 looks = unknown_zero;
 	struct task_struct *p;
 
-	throttle_looks = 0;
 	/* Older verifiers treat the timer as sleepable, because ops.init is. */
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_THROTTLED, 0) {
@@ -143,7 +139,7 @@ __noinline int throttle_release(u32 all)
 		bool activated = false;
 		u64 dsq, until;
 
-		if (++throttle_looks > THROTTLE_LOOKS_MAX ||
+		if (++looks > THROTTLE_LOOKS_MAX ||
 		    (!all && drfq_before(now, p->scx.dsq_vtime)))
 			break;
 		until = throttle_goes_on(p, t);
