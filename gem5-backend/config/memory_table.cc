@@ -58,7 +58,8 @@ std::string memory_json(const MemoryOptions &m) {
       {"read_entries", c.read_entries},
       {"write_entries", c.write_entries},
       {"admission", kAdmissions[static_cast<std::size_t>(c.admission)]},
-      {"tie_bursts", c.tie_bursts},
+      {"tie_bursts", c.runs.tie},
+      {"run_bursts", c.runs.any},
       {"prepare", c.prepare ? 1 : 0},
       {"fill", c.fill ? 1 : 0},
       {"aging_ps", c.aging},
@@ -90,7 +91,8 @@ MemoryOptions load_memory(const toml::Document &doc) {
   c.read_entries = static_cast<unsigned>(r.whole("read_entries", c.read_entries, 4, Queue::kMax));
   c.write_entries =
       static_cast<unsigned>(r.whole("write_entries", c.write_entries, 4, Queue::kMax));
-  c.tie_bursts = static_cast<unsigned>(r.whole("tie_bursts", c.tie_bursts, 0, 1u << 30));
+  c.runs.tie = static_cast<unsigned>(r.whole("tie_bursts", c.runs.tie, 0, 1u << 30));
+  c.runs.any = static_cast<unsigned>(r.whole("run_bursts", c.runs.any, 0, Queue::kMax));
   c.prepare = r.flag("prepare", c.prepare);
   c.fill = r.flag("fill", c.fill);
   c.aging = r.whole("aging_ns", c.aging / kPsPerNs, 0, 1000000000) * kPsPerNs;

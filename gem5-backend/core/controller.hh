@@ -32,7 +32,7 @@ struct ControllerOptions {
   unsigned read_entries = 128;
   unsigned write_entries = 128;
   AdmissionRule admission = AdmissionRule::thesis;  ///< of lvtf
-  unsigned tie_bursts = 64;  ///< shortest run of one direction while virtual times tie
+  Runs runs;                                        ///< of lvtf
   bool prepare = false;  ///< lvtf: among the lowest virtual time pick as frfcfs does; thesis: no
   bool fill = false;     ///< lvtf: serve others while a row opens, if the View tells what fits
   Ps aging = kPsPerMs;   ///< lvtf: an entry older than this goes first; 0: never (thesis)
@@ -134,7 +134,7 @@ class Controller {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);
     if (lvtf_ && w.empty() && !r.empty()) return Dir::read;
     if (lvtf_ && !w.empty())
-      return lower_of(r, lowest(Dir::read), w, lowest(Dir::write), dir_, run_, options_.tie_bursts);
+      return lower_of(r, lowest(Dir::read), w, lowest(Dir::write), dir_, run_, options_.runs);
     if (drain && r.empty() && !w.empty()) return Dir::write;
     return options_.drain.next(r, w, lvtf_ ? options_.drain.after(r, w, dir_, run_) : decided_);
   }

@@ -8,16 +8,23 @@
 
 namespace drfq {
 
+/// Shortest runs of bursts of one direction, while its queue has entries.
+struct Runs {
+  unsigned tie = 64;  ///< while virtual times tie
+  unsigned any = 0;   ///< whatever the virtual times; 0: the thesis
+};
+
 /// The queue with the lower of two virtual times, in the thesis those of the heads. The
-/// thesis does not say what happens on a tie: here the bus keeps its direction for at least
-/// tie_run bursts, then goes to the older head. run: bursts served in the
-/// direction now. At least one queue has entries.
+/// thesis does not say what happens on a tie: here the bus goes to the older head. run: bursts
+/// served in the direction now; the bus does not turn before `shortest`. At least one queue has
+/// entries.
 inline Dir lower_of(const Queue &reads, VTime read, const Queue &writes, VTime write, Dir now,
-                    std::uint64_t run, unsigned tie_run) {
+                    std::uint64_t run, const Runs &shortest) {
   if (writes.empty()) return Dir::read;
   if (reads.empty()) return Dir::write;
+  if (run < shortest.any) return now;
   if (read != write) return read < write ? Dir::read : Dir::write;
-  if (run < tie_run) return now;
+  if (run < shortest.tie) return now;
   return reads.head().seq < writes.head().seq ? Dir::read : Dir::write;
 }
 

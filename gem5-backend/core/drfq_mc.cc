@@ -36,11 +36,11 @@ bool in_range(uint32_t v, uint32_t most) { return v >= 1 && v <= most; }
 
 void drfq_mc_defaults(drfq_mc_options *o) {
   const drfq::ControllerOptions d;
-  *o = {0, d.cores, d.read_entries, d.write_entries, d.tie_bursts, 0, d.aging};
+  *o = {0, d.cores, d.read_entries, d.write_entries, d.runs.tie, d.runs.any, d.aging};
 }
 
 drfq_mc *drfq_mc_new(const drfq_mc_options *o) {
-  if (o == nullptr || o->policy > 1 || o->reserved != 0 || !in_range(o->cores, drfq::kCoresMax) ||
+  if (o == nullptr || o->policy > 1 || !in_range(o->cores, drfq::kCoresMax) ||
       !in_range(o->read_entries, drfq::Queue::kMax) ||
       !in_range(o->write_entries, drfq::Queue::kMax))
     return nullptr;
@@ -49,7 +49,7 @@ drfq_mc *drfq_mc_new(const drfq_mc_options *o) {
   c.cores = o->cores;
   c.read_entries = o->read_entries;
   c.write_entries = o->write_entries;
-  c.tie_bursts = o->tie_bursts;
+  c.runs = {o->tie_bursts, o->run_bursts};
   c.aging = o->aging_ps;
   try {
     return new drfq_mc(c);

@@ -26,9 +26,9 @@ struct drfq_mc_options {
   uint32_t cores;         /* 1..4096 */
   uint32_t read_entries;  /* 1..256 */
   uint32_t write_entries; /* 1..256 */
-  uint32_t tie_bursts;
-  uint32_t reserved; /* 0 */
-  uint64_t aging_ps; /* 0: off */
+  uint32_t tie_bursts;    /* shortest run of one direction while virtual times tie */
+  uint32_t run_bursts;    /* the same whatever the virtual times; 0: the thesis */
+  uint64_t aging_ps;      /* 0: off */
 };
 
 struct drfq_mc_packet {

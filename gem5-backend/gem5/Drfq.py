@@ -24,6 +24,7 @@ class DrfqMemCtrl(MemCtrl):
     cores = Param.Unsigned(4, "Cores that the registers know")
     share = Param.Bool(False, "Admission keeps room for what each owner claims")
     tie_bursts = Param.Unsigned(64, "Shortest run of one direction while virtual times tie")
+    run_bursts = Param.Unsigned(0, "Shortest run of one direction, whatever the virtual times")
     prepare = Param.Bool(False, "Among the lowest virtual time pick as FR-FCFS does")
     aging = Param.Latency("1ms", "A burst that waits longer goes first; 0: never")
     decision_log = Param.String("", "File for every decision (host/DECISIONS.md); empty: none")

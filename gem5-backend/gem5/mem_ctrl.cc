@@ -57,7 +57,7 @@ DRAMInterface *dramOf(const DrfqMemCtrlParams &p) {
   o.read_entries = p.dram->readBufferSize;
   o.write_entries = p.dram->writeBufferSize;
   o.admission = p.share ? ::drfq::AdmissionRule::share : ::drfq::AdmissionRule::thesis;
-  o.tie_bursts = p.tie_bursts;
+  o.runs = {p.tie_bursts, p.run_bursts};
   o.prepare = p.prepare;
   o.aging = p.aging;
   o.drain.high_percent = p.write_high_thresh_perc;

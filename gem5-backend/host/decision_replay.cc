@@ -75,7 +75,8 @@ ControllerOptions options_of(const Line &l) {
     if (rule != "thesis" && rule != "share") l.fail("'admission' is unknown");
     if (rule == "share") o.admission = AdmissionRule::share;
   }
-  o.tie_bursts = static_cast<unsigned>(l.number("tie_bursts", 1u << 30));
+  o.runs.tie = static_cast<unsigned>(l.number("tie_bursts", 1u << 30));
+  if (l.has("run_bursts")) o.runs.any = static_cast<unsigned>(l.number("run_bursts", Queue::kMax));
   o.prepare = l.number("prepare", 1) != 0;
   o.aging = l.number("aging_ps", kPsPerMs * 1000);
   const auto drain = l.list("drain", 0);

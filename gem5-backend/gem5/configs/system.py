@@ -98,6 +98,7 @@ def controller(memory, log, decisions, channels=1, number=0):
         cores=memory["cores"],
         share=memory["admission"] == "share",
         tie_bursts=memory["tie_bursts"],
+        run_bursts=memory["run_bursts"],
         prepare=bool(memory["prepare"]),
         aging=f"{memory['aging_ps']}ps",
         write_high_thresh_perc=memory["drain_high_percent"],

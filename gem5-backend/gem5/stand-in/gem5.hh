@@ -383,7 +383,7 @@ class DrfqMemCtrl;
 // What gem5's build makes of Drfq.py.
 struct DrfqMemCtrlParams : public MemCtrlParams {
   bool frfcfs, prepare;
-  unsigned cores, tie_bursts;
+  unsigned cores, tie_bursts, run_bursts;
   bool share;
   Tick aging;
   std::string decision_log, version;

@@ -27,6 +27,7 @@ def options(rng):
         policy=rng.choice(["lvtf", "lvtf", "frfcfs"]),
         entries=rng.choice([8, 16, 32, 128]),
         tie=rng.choice([0, 1, 16, 64]),
+        least_run=rng.choice([0, 0, 3, 16]),
         prepare=rng.choice([False, False, True]),
         aging=rng.choice([0, 0, 500000]),
         fill=rng.choice([False, False, True]),
@@ -37,8 +38,8 @@ def options(rng):
 def memory_table(o):
     return (
         f'[memory]\n{TABLES[o["dram"]]}policy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
-        f"write_entries = {o['entries']}\ntie_bursts = {o['tie']}\nprepare = {str(o['prepare']).lower()}\n"
-        f'fill = {str(o["fill"]).lower()}\naging_ns = {o["aging"] // 1000}\nadmission = "{o["admission"]}"\n'
+        f"write_entries = {o['entries']}\ntie_bursts = {o['tie']}\nrun_bursts = {o['least_run']}\n"
+        f'prepare = {str(o["prepare"]).lower()}\nfill = {str(o["fill"]).lower()}\naging_ns = {o["aging"] // 1000}\nadmission = "{o["admission"]}"\n'
     )
 
 

@@ -183,11 +183,21 @@ class Owners:
 
 class Controller:
     def __init__(
-        self, t, policy="lvtf", entries=128, tie=64, prepare=False, fill=False, aging=0, cores=4, admission="thesis"
+        self,
+        t,
+        policy="lvtf",
+        entries=128,
+        tie=64,
+        least_run=0,
+        prepare=False,
+        fill=False,
+        aging=0,
+        cores=4,
+        admission="thesis",
     ):
         self.dram, self.t = Dram(t), t
         self.policy, self.entries, self.tie, self.prepare = policy, entries, tie, prepare
-        self.fill, self.aging, self.cores = fill, aging, cores
+        self.fill, self.aging, self.cores, self.least_run = fill, aging, cores, least_run
         self.vt_pid, self.vt_core, self.pid_core = [None] * PIDS, [None] * cores, [0] * cores
         self.share = admission == "share" and policy == "lvtf"
         self.waiting = []  # all entries of both directions, in arrival order
@@ -296,6 +306,8 @@ class Controller:
         if self.policy == "lvtf":
             if not reads or not writes:
                 return "R" if reads else "W"
+            if self.run < self.least_run:
+                return self.dir
             lowest = {}
             for d, queue in (("R", reads), ("W", writes)):
                 owed, vt = self.owed[d]

@@ -82,7 +82,7 @@ TEST(Decisions, SameCoreSaysTheSame) {
   for (std::uint64_t seed = 1; seed <= 24; seed++) {
     ControllerOptions o;
     o.read_entries = o.write_entries = seed % 2 ? 8 : 128;
-    o.tie_bursts = seed % 3 ? 4 : 64;
+    o.runs = {seed % 3 ? 4u : 64u, seed % 8 < 3 ? 16u : 0u};
     o.policy = seed % 4 == 0 ? Policy::frfcfs : Policy::lvtf;
     o.prepare = seed % 5 == 0;
     o.aging = seed % 6 == 0 ? 100000 : 0;

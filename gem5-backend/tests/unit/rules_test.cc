@@ -184,9 +184,9 @@ TEST(AdmissionByShares, ThoseBehindLeaveTheRoomOfTheFirst) {
   EXPECT_EQ(admit_share(Queue(4), o, Dir::read, 0, 2, 2, 4), Admission::accepted) << "empty";
 }
 
-Dir by_heads(const Queue &r, const Queue &w, Dir now, unsigned run) {
+Dir by_heads(const Queue &r, const Queue &w, Dir now, unsigned run, const Runs &shortest = {}) {
   return lower_of(r, r.empty() ? 0 : r.head().vtime, w, w.empty() ? 0 : w.head().vtime, now, run,
-                  64);
+                  shortest);
 }
 
 TEST(Direction, TheQueueWithTheLowerHeadIsServed) {
@@ -194,6 +194,17 @@ TEST(Direction, TheQueueWithTheLowerHeadIsServed) {
   EXPECT_EQ(by_heads(filled(128, 1, 4), filled(128, 1, 3), Dir::read, 1), Dir::write);
   EXPECT_EQ(by_heads(filled(128, 1, 4), Queue(128), Dir::write, 1), Dir::read);
   EXPECT_EQ(by_heads(Queue(128), filled(128, 1, 4), Dir::read, 1), Dir::write);
+}
+
+TEST(Direction, ARunOfBurstsGoesOnWhileItsQueueHasEntries) {
+  const Runs runs{64, 16};
+  const Queue early = filled(128, 1, 3), late = filled(128, 1, 4), none(128);
+  EXPECT_EQ(by_heads(early, late, Dir::write, 15, runs), Dir::write);
+  EXPECT_EQ(by_heads(early, late, Dir::write, 16, runs), Dir::read);
+  EXPECT_EQ(by_heads(late, early, Dir::read, 15, runs), Dir::read);
+  EXPECT_EQ(by_heads(late, early, Dir::read, 16, runs), Dir::write);
+  EXPECT_EQ(by_heads(late, none, Dir::write, 1, runs), Dir::read);
+  EXPECT_EQ(by_heads(none, late, Dir::read, 1, runs), Dir::write);
 }
 
 TEST(Direction, TiesKeepTheBusThenGoToTheOlderHead) {

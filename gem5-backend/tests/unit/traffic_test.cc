@@ -149,9 +149,10 @@ TEST(Traffic, FillGivesGapsToTheHigherVirtualTimeAtNoCostToTheLower) {
 }
 
 /// Bandwidth of an agent of the lowest virtual time, alone or beside one that clogs the queues.
-double beside(AdmissionRule rule, unsigned entries, AgentOptions first, const AgentOptions *other) {
+double beside(const ControllerOptions &rules, unsigned entries, AgentOptions first,
+              const AgentOptions *other) {
   MemoryOptions o;
-  o.controller.admission = rule;
+  o.controller = rules;
   o.controller.prepare = true;
   o.controller.read_entries = o.controller.write_entries = entries;
   Traffic t(o);
@@ -168,7 +169,10 @@ double beside(AdmissionRule rule, unsigned entries, AgentOptions first, const Ag
 }
 
 TEST(Traffic, AdmissionBySharesKeepsTheWinnersBandwidthBesideAClog) {
-  double worst[2] = {1, 1};
+  ControllerOptions rules[3];
+  rules[1].admission = rules[2].admission = AdmissionRule::share;
+  rules[2].runs.any = 8;
+  double worst[3] = {1, 1, 1};
   const auto kind = [](unsigned core, unsigned which, unsigned lines) {
     AgentOptions o = agent(which == 0 ? Kind::copy : Kind::stream, core, lines);
     o.base = core * (64u << 20);
@@ -180,18 +184,41 @@ TEST(Traffic, AdmissionBySharesKeepsTheWinnersBandwidthBesideAClog) {
     for (unsigned lines : {4u, 8u, 32u})
       for (unsigned which = 0; which < 3; which++) {
         const AgentOptions winner = kind(0, which, lines);
-        const double alone = beside(AdmissionRule::thesis, entries, winner, nullptr);
+        const double alone = beside(rules[0], entries, winner, nullptr);
         for (unsigned other = 0; other < 3; other++) {
           const AgentOptions clog = kind(1, other, 128);
-          for (AdmissionRule rule : {AdmissionRule::thesis, AdmissionRule::share}) {
-            const double kept = beside(rule, entries, winner, &clog) / alone;
-            double &w = worst[rule == AdmissionRule::share];
-            w = std::min(w, kept);
-          }
+          for (unsigned i = 0; i < 3; i++)
+            worst[i] = std::min(worst[i], beside(rules[i], entries, winner, &clog) / alone);
         }
       }
   EXPECT_GE(worst[1], 0.95);
+  EXPECT_GE(worst[2], 0.95) << "with runs of 8 bursts";
   EXPECT_LT(worst[0], 0.5) << "the thesis' rule is expected to lose here";
+}
+
+TEST(Traffic, RunsSpareTurnsOfTheBusAtLittleCostToTheLowerVirtualTime) {
+  std::uint64_t turns[2];
+  double lower[2], both[2];
+  for (bool runs : {false, true}) {
+    MemoryOptions o;
+    o.controller.admission = AdmissionRule::share;
+    o.controller.prepare = o.controller.fill = true;
+    if (runs) o.controller.runs.any = 8;
+    Traffic t(o);
+    for (unsigned i = 0; i < 2; i++) {
+      t.memory().controller().registers().write(mmio::kPidCore + 8 * i, i + 1);
+      t.memory().controller().registers().write(mmio::kVtimeCore + 8 * i, i + 1);
+    }
+    t.add(agent(Kind::chase, 0, 4));
+    t.add(agent(Kind::copy, 1, 32));
+    t.run_until(2 * kPsPerMs);
+    turns[runs] = t.memory().stats().turnarounds;
+    lower[runs] = bytes_per_ns(t, 0, 2 * kPsPerMs);
+    both[runs] = lower[runs] + bytes_per_ns(t, 1, 2 * kPsPerMs);
+  }
+  EXPECT_LT(turns[true], turns[false] / 2);
+  EXPECT_GT(both[true], 1.1 * both[false]);
+  EXPECT_GT(lower[true], 0.98 * lower[false]);
 }
 
 /// Bandwidth of the first of two copies of 64 lines against the second's.
