@@ -139,8 +139,7 @@ __noinline int throttle_release(u32 all)
 		bool activated = false;
 		u64 dsq, until;
 
-		if (++looks > THROTTLE_LOOKS_MAX ||
-		    (!all && drfq_before(now, p->scx.dsq_vtime)))
+		if (++looks > THROTTLE_LOOKS_MAX || (!all && drfq_before(now, p->scx.dsq_vtime)))
 			break;
 		until = throttle_goes_on(p, t);
 		if (until) {

@@ -39,7 +39,8 @@ def memory_table(o):
     return (
         f'[memory]\n{TABLES[o["dram"]]}policy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
         f"write_entries = {o['entries']}\ntie_bursts = {o['tie']}\nrun_bursts = {o['least_run']}\n"
-        f'prepare = {str(o["prepare"]).lower()}\nfill = {str(o["fill"]).lower()}\naging_ns = {o["aging"] // 1000}\nadmission = "{o["admission"]}"\n'
+        f"prepare = {str(o['prepare']).lower()}\n"
+        f'fill = {str(o["fill"]).lower()}\naging_ns = {o["aging"] // 1000}\nadmission = "{o["admission"]}"\n'
     )
 
 

@@ -306,16 +306,15 @@ class Controller:
         if self.policy == "lvtf":
             if not reads or not writes:
                 return "R" if reads else "W"
-            if self.run < self.least_run:
-                return self.dir
             lowest = {}
             for d, queue in (("R", reads), ("W", writes)):
                 owed, vt = self.owed[d]
                 lowest[d] = min(queue[0]["vt"], vt) if owed else queue[0]["vt"]
-            if lowest["R"] != lowest["W"]:
-                return "R" if lowest["R"] < lowest["W"] else "W"
-            if self.run < self.tie:
+            tied = lowest["R"] == lowest["W"]
+            if self.run < (max(self.tie, self.least_run) if tied else self.least_run):
                 return self.dir
+            if not tied:
+                return "R" if lowest["R"] < lowest["W"] else "W"
             return "R" if reads[0]["seq"] < writes[0]["seq"] else "W"
         if self.draining and not reads and writes:
             return "W"
