@@ -40,8 +40,8 @@ void drfq_mc_defaults(drfq_mc_options *o) {
 }
 
 drfq_mc *drfq_mc_new(const drfq_mc_options *o) {
-  if (o == nullptr || o->policy > 1 || !in_range(o->cores, drfq::kCoresMax) ||
-      !in_range(o->read_entries, drfq::Queue::kMax) ||
+  if (o == nullptr || o->policy > 1 || o->run_bursts > drfq::Queue::kMax ||
+      !in_range(o->cores, drfq::kCoresMax) || !in_range(o->read_entries, drfq::Queue::kMax) ||
       !in_range(o->write_entries, drfq::Queue::kMax))
     return nullptr;
   drfq::ControllerOptions c;

@@ -27,7 +27,7 @@ struct drfq_mc_options {
   uint32_t read_entries;  /* 1..256 */
   uint32_t write_entries; /* 1..256 */
   uint32_t tie_bursts;    /* shortest run of one direction while virtual times tie */
-  uint32_t run_bursts;    /* the same whatever the virtual times; 0: the thesis */
+  uint32_t run_bursts;    /* 0..256: the same whatever the virtual times; 0: the thesis */
   uint64_t aging_ps;      /* 0: off */
 };
 

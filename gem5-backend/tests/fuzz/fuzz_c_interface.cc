@@ -41,7 +41,7 @@ drfq_mc *create(Input *in) {
   o.read_entries = in->any32();
   o.write_entries = in->any32();
   o.tie_bursts = in->any32();
-  o.run_bursts = in->any32();
+  o.run_bursts = in->take(1) % 8 == 0 ? in->any32() : in->take(1);
   o.aging_ps = in->any();
   return drfq_mc_new(&o);
 }

@@ -113,12 +113,13 @@ INSTANTIATE_TEST_SUITE_P(Policies, Checked, ::testing::Values(0u, 1u));
 TEST(CAbi, BadOptionsAreRefused) {
   EXPECT_EQ(drfq_mc_new(nullptr), nullptr);
   drfq_mc_options o;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 5; i++) {
     drfq_mc_defaults(&o);
     if (i == 0) o.policy = 2;
     if (i == 1) o.cores = 0;
     if (i == 2) o.read_entries = 257;
     if (i == 3) o.write_entries = 0;
+    if (i == 4) o.run_bursts = 257;
     EXPECT_EQ(drfq_mc_new(&o), nullptr) << i;
   }
 }
