@@ -94,6 +94,9 @@ fn write(output: &mut impl Write, findings: &[Finding]) -> Result<()> {
 
 fn sched_ext(root: &Path) -> Finding {
     let release = sched_ext::release(root);
+    if let Some(parameter) = sched_ext::isolated_domains(root) {
+        return Finding::new(Verdict::Fail, "sched_ext", preflight::isolated(&parameter));
+    }
     match SchedExt::detect(root) {
         SchedExt::Available { .. } => Finding::new(
             Verdict::Ok,

@@ -190,10 +190,8 @@ impl Options {
         let slice_ns = self.slice_us * 1000;
         let slices = |n: u64| n * slice_ns;
         let nr_cpus = topology.online.len() as u32;
-        // A task that may run anywhere gains on the housekeeping CPUs only. Tasks pinned to
-        // isolated CPUs are charged, too, so those count in c.
-        let gaining = THESIS_CPUS.min(topology.nr_housekeeping.into());
-        let credit = |n: u64| slices(n) * gaining / u64::from(nr_cpus);
+        let cpus = u64::from(nr_cpus);
+        let credit = |n: u64| slices(n) * THESIS_CPUS.min(cpus) / cpus;
         let queues = match self.single_queue {
             true => Queues::single(topology.cpu_llc.len()),
             false => topology.queues.clone(),
@@ -351,7 +349,6 @@ mod tests {
         let places: Vec<Place> = (0..nr_llcs * cpus).map(place).collect();
         Topology {
             online: (0..nr_llcs * cpus).collect(),
-            nr_housekeeping: nr_llcs * cpus,
             cpu_llc: places.iter().map(|place| place.cache).collect(),
             nr_llcs,
             queues: Queues::divide(&places, places.len(), |_, _| LOCAL),
@@ -423,26 +420,6 @@ mod tests {
         // What memory traffic is worth does not depend on the number of CPUs.
         assert_eq!(config.hold_ns, 40_000_000);
         assert_eq!(config.delta_ns, 40_000_000);
-    }
-
-    /// A slice of virtual time is worth c slices of CPU time.
-    #[test]
-    fn beside_isolated_cpus_credits_are_worth_what_they_are_on_the_others_alone() {
-        let command = Command::try_parse_from(["scx_drfq"]).unwrap();
-        let capacity = Capacity::Unknown(String::new());
-        let worth_ns = |cpus: u32, nr_housekeeping| {
-            let topology = Topology {
-                nr_housekeeping,
-                ..machine(1, cpus)
-            };
-            let config = command.options.resolve(&topology, &capacity).unwrap();
-            let cpus = u64::from(cpus);
-            (config.wake_credit_ns * cpus, config.cap_ns * cpus)
-        };
-        for nr_housekeeping in [1, 2, 4, 8] {
-            let alone = worth_ns(nr_housekeeping, nr_housekeeping);
-            assert_eq!(worth_ns(16, nr_housekeeping), alone, "{nr_housekeeping}");
-        }
     }
 
     #[test]

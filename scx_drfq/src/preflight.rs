@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use drfq_sense::sched_ext::{SchedExt, release};
+use drfq_sense::sched_ext::{SchedExt, isolated_domains, release};
 
 use crate::{kernel_btf::KernelBtf, privileges};
 
@@ -27,6 +27,9 @@ pub fn check(root: &Path) -> Result<()> {
         }
         SchedExt::Available { loaded: Some(name) } => bail!("{}", occupied(&name)),
         SchedExt::Available { loaded: None } => {}
+    }
+    if let Some(parameter) = isolated_domains(root) {
+        bail!("{}", isolated(&parameter));
     }
     let missing = privileges::missing()?;
     if !missing.is_empty() {
@@ -53,6 +56,14 @@ pub fn check_stopped(root: &Path, command: &str) -> Result<()> {
 /// The diagnosis if another scheduler is loaded.
 pub fn occupied(name: &str) -> String {
     format!("the sched_ext scheduler {name:?} is already loaded; stop it first")
+}
+
+/// The diagnosis if the kernel isolates CPUs by this parameter.
+pub fn isolated(parameter: &str) -> String {
+    format!(
+        "the kernel was booted with {parameter:?}, and then refuses every sched_ext scheduler; boot \
+         without it, and isolate CPUs by cpuset.cpus.partition of a cgroup"
+    )
 }
 
 /// The diagnosis if capabilities are missing.
@@ -140,11 +151,9 @@ mod tests {
                 broken_btf("6.16.1", &KernelBtf::Missing).unwrap(),
                 "CONFIG_DEBUG_INFO_BTF",
             ),
+            (isolated("isolcpus=1"), "\"isolcpus=1\""),
         ] {
-            assert!(
-                text.contains(reason) && text.contains("boot a kernel"),
-                "{text}"
-            );
+            assert!(text.contains(reason) && text.contains("boot "), "{text}");
             assert!(!text.contains('\n'), "{text}");
         }
         assert_eq!(broken_btf("7.2.13", &KernelBtf::Valid), None);

@@ -185,11 +185,6 @@ def outside(hogs, inside, what):
     compare(f"beside {what}", got[1:], scaled(fair([WEIGHT[n] for n in nices], 1), got[1:]), WITHIN_PCT)
 
 
-def isolated_cpu(hogs):
-    """A CPU that the kernel isolates (isolcpus=1) runs what is pinned to it, and nothing else."""
-    outside(hogs, hogs.start(cpus="1"), "an isolated CPU")
-
-
 def occupied(_):
     """A second agent and `doctor` say that a scheduler is loaded, and the first one stays."""
     for command in ([], ["doctor"]):

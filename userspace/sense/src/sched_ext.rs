@@ -54,6 +54,26 @@ pub fn release(root: &Path) -> String {
     }
 }
 
+/// The kernel parameter `isolcpus=`, if it takes CPUs out of the scheduling domains. The kernel then
+/// refuses every sched_ext scheduler (scx_enable in kernel/sched/ext.c). Words before the list of
+/// CPUs choose what they are isolated from, and without words it is the domains
+/// (Documentation/admin-guide/kernel-parameters.txt).
+pub fn isolated_domains(root: &Path) -> Option<String> {
+    let line = fs::read_to_string(root.join("proc/cmdline")).unwrap_or_default();
+    let isolates = |value: &str| {
+        let mut words = value.split(',').take_while(|word| {
+            let first = word.chars().next();
+            first.is_some_and(|first| first.is_ascii_alphabetic())
+        });
+        let named = words.next();
+        !value.is_empty()
+            && named.is_none_or(|first| first == "domain" || words.any(|word| word == "domain"))
+    };
+    let mut words = line.split_ascii_whitespace();
+    let found = words.find(|word| word.strip_prefix("isolcpus=").is_some_and(isolates));
+    found.map(str::to_owned)
+}
+
 /// The line about an option in the kernel's configuration, `CONFIG_X=y` or
 /// `# CONFIG_X is not set`.
 fn config_line(root: &Path, option: &str) -> Option<String> {
@@ -89,6 +109,25 @@ mod tests {
     fn available(loaded: Option<&str>) -> SchedExt {
         SchedExt::Available {
             loaded: loaded.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn cpus_outside_the_scheduling_domains_are_found() {
+        for (line, expected) in [
+            ("quiet isolcpus=1 ro\n", Some("isolcpus=1")),
+            (
+                "isolcpus=domain,managed_irq,2-3",
+                Some("isolcpus=domain,managed_irq,2-3"),
+            ),
+            ("isolcpus=nohz,domain,1", Some("isolcpus=nohz,domain,1")),
+            ("isolcpus=nohz,managed_irq,1", None),
+            ("nohz_full=1 rcu_nocbs=1", None),
+            ("", None),
+        ] {
+            let root = fake_root(&[("proc/cmdline", line)]);
+            let found = isolated_domains(root.path());
+            assert_eq!(found.as_deref(), expected, "{line}");
         }
     }
 

@@ -21,9 +21,6 @@ const NODE_DIR: &str = "sys/devices/system/node";
 pub struct Topology {
     /// CPUs that are online, ascending, at least one.
     pub online: Vec<u32>,
-    /// CPUs that are online and not isolated (`isolcpus=`), at least 1. On an isolated CPU
-    /// a task runs only if it is pinned there.
-    pub nr_housekeeping: u32,
     /// Number of the last-level cache of each possible CPU, counted from 0. An
     /// offline CPU has 0.
     pub cpu_llc: Vec<u32>,
@@ -48,12 +45,6 @@ impl Topology {
             .max()
             .context("sysfs lists no CPU")?;
         ensure!(!online.is_empty(), "sysfs lists no CPU that is online");
-        let isolated = match dir.join("isolated") {
-            path if path.exists() => read_cpu_list(&path)?,
-            _ => Vec::new(),
-        };
-        let housekeeping = online.iter().filter(|cpu| !isolated.contains(cpu));
-        let nr_housekeeping = (housekeeping.count() as u32).max(1);
         ensure!(
             *last < MAX_CPUS,
             "this machine numbers {} CPUs, but scx_drfq manages at most {MAX_CPUS}; limit them \
@@ -83,7 +74,6 @@ impl Topology {
         Ok(Self {
             queues: Queues::divide(&places, cpu_llc.len(), |a, b| distances.between(a, b)),
             online,
-            nr_housekeeping,
             cpu_llc,
             nr_llcs: caches.len() as u32,
         })
@@ -254,23 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn isolated_cpus_that_are_online_are_no_housekeeping_cpus() {
-        for (isolated, nr_housekeeping) in [("\n", 4), ("1-3,6-7\n", 1), ("0-7\n", 1)] {
-            let root = sysfs("0-3\n", "0-7\n", &[]);
-            fs::write(root.path().join(CPU_DIR).join("isolated"), isolated).unwrap();
-            let topology = Topology::read(root.path()).unwrap();
-            assert_eq!(topology.nr_housekeeping, nr_housekeeping, "{isolated}");
-            assert_eq!(topology.online.len(), 4);
-        }
-    }
-
-    #[test]
     fn without_caches_all_cpus_share_one_queue() {
         let root = sysfs("0-1,3\n", "0-3\n", &[]);
         let topology = Topology::read(root.path()).unwrap();
         assert_eq!(topology.online, [0, 1, 3]);
         assert_eq!((topology.nr_llcs, topology.nr_cpu_ids()), (1, 4));
-        assert_eq!(topology.nr_housekeeping, 3);
     }
 
     #[test]

@@ -508,7 +508,6 @@ mod tests {
         let topology = Topology {
             online: vec![0],
             cpu_llc: vec![0],
-            nr_housekeeping: 1,
             nr_llcs: 1,
             queues: crate::queues::Queues::single(1),
         };
