@@ -258,6 +258,31 @@ fn many_small_groups_cost_nothing() {
 }
 
 #[test]
+fn a_light_group_with_bursts_costs_the_others_little() {
+    for rest in [0.002, 0.01, 0.03] {
+        for burst in [0.05, 0.2, 0.4] {
+            let mut loads = vec![steady(1.0, 0.3); 4];
+            loads.push(Load {
+                weight: 1.0,
+                want: Want::Bursts(rest, burst),
+            });
+            let plant = Plant::new(&loads);
+            let unmanaged = run(&plant, &mut Static::unmanaged(&plant));
+            for tells in [false, true] {
+                let mut law = Drf {
+                    tells,
+                    ..Drf::new(&plant, Curve::linear(1, 1, 100), 5)
+                };
+                let figures = run(&plant, &mut law);
+                let kept = figures.total / unmanaged.total;
+                let text = format!("{rest}, {burst}, {tells}: {kept} of the total, {figures:?}");
+                assert!(kept > 0.93 && figures.median < 0.03, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_group_that_no_level_holds_back_does_not_unbalance_the_others() {
     // The lowest level leaves the first group 7 % instead of 3 %.
     for throttle in [Throttle::Linear, Throttle::Plateau] {

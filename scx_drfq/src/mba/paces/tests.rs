@@ -268,3 +268,29 @@ fn what_groups_moved_first_does_not_decide_what_they_get() {
         }
     }
 }
+
+#[test]
+fn a_disk_keeps_its_rate_beside_tasks_that_gain_little() {
+    for (alone, slowed) in [(0.12e9, 0.0), (0.12e9, 0.02), (0.1e9, 0.03), (0.16e9, 0.04)] {
+        // In one period of 2 s, a light task moves as much as any other group.
+        for (burst, least) in [(0.0, 0.35e9), (0.15e9, 0.2e9)] {
+            let mut tasks = vec![(Stream(alone, slowed), 1); 4];
+            tasks.extend([(Reader(0.55e9, 2e6), 1), (Steady(0.0), 1)]);
+            let mut machine = Machine::new(&tasks);
+            let mut disk = 0.0;
+            for period in 0..600 {
+                let light = if period % 20 == 0 {
+                    burst
+                } else {
+                    burst / 20.0
+                };
+                machine.fake.0.lock().unwrap().tasks[5].want = Steady(light);
+                let got = machine.run(1);
+                if period >= 100 {
+                    disk += got[4] / 500.0;
+                }
+            }
+            assert!(disk > least, "{alone}, {slowed}, {burst}: {disk}");
+        }
+    }
+}

@@ -60,6 +60,9 @@ const GAINED_FREED: f64 = 0.25;
 const RETEST_S: f64 = 2.0;
 const RETEST_MAX_S: f64 = 32.0;
 
+/// A group that moves this multiple of what it moved when a claim of its failed is another load.
+const CHANGED: f64 = 1.5;
+
 /// Largest extra fall of the fractions of rich groups while others are deprived.
 const SQUEEZE: f64 = 0.1;
 
@@ -101,6 +104,10 @@ pub struct Record {
     mean: Option<f64>,
     /// All that it wants, if it was found to want no more.
     demand: Option<f64>,
+    /// Its mean traffic when its last claim failed; none: its last claim did not fail.
+    refused: Option<f64>,
+    /// Memory has room, and what others gave up did not help it: it is not deprived.
+    content: bool,
     /// A claim that is being tested: the last periods, the oldest first.
     claim: [Option<Claim>; TEST_PERIODS],
     past: Past,
@@ -126,6 +133,8 @@ impl Default for Record {
             fraction: 1.0,
             mean: None,
             demand: None,
+            refused: None,
+            content: false,
             claim: [None; TEST_PERIODS],
             past: Past::default(),
             gain: GAIN,
@@ -147,12 +156,14 @@ impl Record {
     }
 
     /// Takes in a reading, and drops a demand that the group has outgrown.
-    fn measure(&mut self, bytes_per_s: f64, period_s: f64, full: bool) {
+    fn measure(&mut self, bytes_per_s: f64, period_s: f64, memory: &Use) {
         let before = self.mean.unwrap_or(bytes_per_s);
         let mean = before + NEWEST * (bytes_per_s - before);
         self.mean = Some(mean);
         self.retest_in_s -= period_s;
-        if !full {
+        let same = self.refused.is_some_and(|then| mean < CHANGED * then);
+        self.content = memory.has_room && !self.is_throttled() && same && self.retest_in_s > 0.0;
+        if !memory.wanted || self.content {
             // Less contention lets a group move more of what it always wanted.
             self.demand = self.demand.map(|demand| demand.max(mean));
         }
@@ -168,13 +179,39 @@ impl Record {
         }
     }
 
-    /// Notes that the group wants no more than it has.
+    /// Notes that the group wants no more than it has, until the next test.
     fn satisfy(&mut self) {
         self.demand = Some(self.mean() * (1.0 + GAINED_OWN));
         self.claim = [None; TEST_PERIODS];
+        if self.content {
+            return;
+        }
         self.reach = PROBE;
         self.retest_in_s = self.retest_s;
         self.retest_s = (self.retest_s * 2.0).min(RETEST_MAX_S);
+    }
+
+    /// What became of its claims of the last periods. `claimed`: by all groups. `claims`: it
+    /// still claims more.
+    fn verdict(&self, now: &Claim, claimed: f64, claims: bool) -> Verdict {
+        let old_enough = self.claim[..=TEST_PERIODS - MIN_TEST].iter().rev();
+        let verdicts = old_enough.flatten().map(|then| then.judge(now, claimed));
+        let mut tested = verdicts.filter(|verdict| *verdict != Verdict::Untested);
+        let Some(newest) = tested.next() else {
+            return Verdict::Untested;
+        };
+        if claims {
+            return newest;
+        }
+        // The others gave way so fast that nothing is left to claim. One period tells too little of
+        // groups that move much at once.
+        let older: Vec<_> = tested.collect();
+        let agree = older.iter().all(|verdict| *verdict == newest);
+        if newest == Verdict::Refused && agree && !older.is_empty() {
+            newest
+        } else {
+            Verdict::Untested
+        }
     }
 
     /// The exponent of the next correction, at most `most`. `error`: of the logarithm of the
@@ -211,6 +248,15 @@ pub struct Memory {
     pub period_s: f64,
 }
 
+/// How far a domain's memory is in use.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    /// It is full, or would be without throttles.
+    wanted: bool,
+    /// It is not full.
+    has_room: bool,
+}
+
 /// One period of a domain. If the law does not act, only maxima are enforced.
 /// Returns the part that each group shall get (bytes per second). Their sum is at
 /// most the measured traffic, unless the law does not act.
@@ -221,10 +267,13 @@ pub fn step(
     memory: &Memory,
 ) -> Vec<f64> {
     let mean: f64 = records.iter().map(Record::mean).sum();
-    // Room that throttling makes is no sign that the others have all that they want.
-    let full = mean + memory.withheld >= FULL * memory.full;
+    let state = Use {
+        // Room that throttling makes is no sign that the others have all that they want.
+        wanted: mean + memory.withheld >= FULL * memory.full,
+        has_room: mean < FULL * memory.full,
+    };
     for (input, record) in inputs.iter().zip(&mut *records) {
-        record.measure(input.bytes_per_s, memory.period_s, full);
+        record.measure(input.bytes_per_s, memory.period_s, &state);
     }
     if !memory.acts {
         release(inputs, records, response);
@@ -238,7 +287,7 @@ pub fn step(
         .map(|(input, record)| bounds(input, record))
         .collect();
     let parts = fill(&bounds, total);
-    test_claims(&parts, records, total, full);
+    test_claims(&parts, records, total, state.wanted);
     let lacking = lacking(&parts, records, total);
     for ((input, record), &part) in inputs.iter().zip(&mut *records).zip(&parts) {
         let moves_little = input.bytes_per_s < (SMALL * total).min(input.max);
@@ -250,7 +299,7 @@ pub fn step(
     if lacking < SMALL * total {
         // What throttles withhold leaves room, too, which a rise of all alike may fill.
         let room = FULL * memory.full / mean.max(f64::MIN_POSITIVE);
-        let most = if full {
+        let most = if state.wanted {
             room.clamp(RISE_FULL, RISE)
         } else {
             RISE
@@ -322,7 +371,7 @@ fn correct(input: &Input, record: &mut Record, response: &Response, part: f64, l
 /// What a group lacks, as a part of its traffic, of the part that it shall get. A
 /// throttled group lacks nothing, because its throttle is opened.
 fn lack(record: &Record, part: f64, total: f64) -> f64 {
-    if record.is_throttled() || record.mean() < SMALL * total {
+    if record.is_throttled() || record.content || record.mean() < SMALL * total {
         return 0.0;
     }
     part / record.mean() - 1.0
@@ -354,16 +403,18 @@ fn rise_together(records: &mut [Record], total: f64, most: f64) {
 }
 
 /// Begins and judges claims. A group that is not throttled, claims little and leaves
-/// memory with room has all that it wants.
-fn test_claims(parts: &[f64], records: &mut [Record], total: f64, full: bool) {
+/// memory with room has all that it wants. `wanted`: of [`Use`].
+fn test_claims(parts: &[f64], records: &mut [Record], total: f64, wanted: bool) {
     let everything: f64 = records.iter().map(Record::mean).sum();
     let claimed: f64 = records
         .iter()
         .filter_map(|record| Some(record.claim[TEST_PERIODS - MIN_TEST]?.more))
         .sum();
     for (record, &part) in records.iter_mut().zip(parts) {
-        if lack(record, part, total) <= CLAIM {
-            if !full && !record.is_throttled() && record.demand.is_none() {
+        let claims = lack(record, part, total) > CLAIM;
+        let satisfied = !claims && (!wanted || record.content) && record.demand.is_none();
+        if record.is_throttled() || satisfied {
+            if satisfied && !record.is_throttled() {
                 record.satisfy();
             }
             record.claim = [None; TEST_PERIODS];
@@ -375,23 +426,25 @@ fn test_claims(parts: &[f64], records: &mut [Record], total: f64, full: bool) {
             others: everything - own,
             more: part - own,
         };
-        let old_enough = record.claim[..=TEST_PERIODS - MIN_TEST].iter().rev();
-        let mut verdicts = old_enough.flatten().map(|then| then.judge(&now, claimed));
-        match verdicts.find(|verdict| *verdict != Verdict::Untested) {
-            Some(Verdict::Refused) => {
+        match record.verdict(&now, claimed, claims) {
+            Verdict::Refused => {
+                record.refused = Some(own);
                 record.satisfy();
                 continue;
             }
-            Some(Verdict::Granted) => record.reach = (record.reach * record.reach).min(REACH),
-            Some(Verdict::Untested) | None => {}
+            Verdict::Granted => {
+                record.refused = None;
+                record.reach = (record.reach * record.reach).min(REACH);
+            }
+            Verdict::Untested => {}
         }
         record.claim.rotate_left(1);
-        record.claim[TEST_PERIODS - 1] = Some(now);
+        record.claim[TEST_PERIODS - 1] = claims.then_some(now);
     }
 }
 
 /// Whether a claim was justified.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Verdict {
     /// The group took what others gave up.
     Granted,

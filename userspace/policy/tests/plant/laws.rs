@@ -10,6 +10,8 @@ pub struct Drf {
     pub snapshot: Snapshot,
     pub state: State,
     pub plan: Plan,
+    /// Whether the throttle tells what it withholds, as paces do.
+    pub tells: bool,
 }
 
 impl Drf {
@@ -38,6 +40,7 @@ impl Drf {
             snapshot,
             state: State::default(),
             plan: Plan::default(),
+            tells: false,
         }
     }
 
@@ -59,6 +62,11 @@ impl Law for Drf {
             group.bytes_per_s = vec![moved];
         }
         self.snapshot.domains[0].bytes_per_s = moved.iter().sum();
+        if self.tells {
+            let kept = self.plan.groups.iter().map(|group| group.fractions[0]);
+            let withheld = kept.zip(moved).map(|(kept, moved)| moved / kept - moved);
+            self.snapshot.domains[0].withheld = withheld.sum();
+        }
         (self.plan, self.state) = plan(&self.snapshot, &self.state);
         let mut slots = [vec![100; moved.len()], vec![100; moved.len()]];
         for class in &self.plan.classes {

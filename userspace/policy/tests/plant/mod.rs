@@ -73,6 +73,8 @@ pub enum Want {
     /// Like steady, but each request waits for the last, so that a busy memory slows
     /// it to a third.
     Chaser(f64),
+    /// The first part of m, and the second in a period of each 2 s.
+    Bursts(f64, f64),
 }
 
 /// A group and its weight.
@@ -97,6 +99,8 @@ impl Want {
                 parts[phase as usize % 2]
             }
             Self::Chaser(part) => part / (1.0 + 2.0 * usage.powi(4)),
+            Self::Bursts(part, burst) if (at_s + 0.5 * TICK_S) % 2.0 >= PERIOD_S => part.min(burst),
+            Self::Bursts(_, burst) => burst,
         }
     }
 }
