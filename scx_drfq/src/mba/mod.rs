@@ -12,10 +12,12 @@ pub mod guard;
 mod paces;
 mod throttle;
 pub mod trace;
+mod uncounted;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs::File,
+    io,
     path::PathBuf,
     process,
     sync::{
@@ -37,7 +39,7 @@ use drfq_resctrl::{
 use drfq_sense::{cpu_model::CpuModel, root};
 use drfq_stats::{
     mba_report::{Mba, MbaGroup},
-    sample::{TaskSample, TaskState},
+    sample::TaskSample,
 };
 
 use self::{
@@ -49,10 +51,12 @@ use self::{
     paces::Paces,
     throttle::Throttle,
     trace::Trace,
+    uncounted::{Thread, Uncounted},
 };
 use crate::{
     bandwidth::Bandwidth,
     capacity::Capacity::Calibrated,
+    charge::{self, Mover},
     config::{Config, Entity},
     loader::Window,
     settings::rules::{Bounds, Rule},
@@ -69,9 +73,14 @@ const LOOK_PERIODS: u64 = 5;
 /// Other programs' changes are looked for once in this many periods.
 const AUDIT_PERIODS: u64 = 4 * LOOK_PERIODS;
 
+/// Charges a thread for traffic of CPUs (bytes). Returns whether the scheduler knows it.
+type Charge<'a> = Box<dyn Fn(u32, u64) -> io::Result<bool> + Send + 'a>;
+
 /// A loop that is ready to run.
 pub struct Loop<'a> {
     throttle: Box<dyn Throttle + Send + 'a>,
+    /// Charges what only MBM counts; none: it charges nothing.
+    charge: Option<Charge<'a>>,
     curve: Option<Curve>,
     capacity: Option<f64>,
     cpus: f64,
@@ -91,6 +100,7 @@ impl<'a> Loop<'a> {
         let m = config.capacity.reliable();
         Self {
             throttle: Box::new(Paces::new(window, Instant::now)),
+            charge: None,
             curve: Some(paces::curve()),
             capacity: m.map(|m| m.bytes_per_s() as f64),
             cpus: config.nr_cpus.into(),
@@ -104,7 +114,7 @@ impl<'a> Loop<'a> {
     }
 
     /// Takes over resctrl for a loaded scheduler. `window`: of it, if it charges memory traffic;
-    /// then paces go on where the levels of MBA end.
+    /// then it also charges what only MBM counts, and paces go on where the levels of MBA end.
     ///
     /// # Errors
     /// Why it cannot monitor.
@@ -140,7 +150,11 @@ impl<'a> Loop<'a> {
             }
             _ => Box::new(actuator),
         };
+        let charge = window.map(|window| -> Charge<'a> {
+            Box::new(move |tid, bytes| charge::charge(window.charge, tid, Mover::Cpu, bytes))
+        });
         Ok(Self {
+            charge,
             curve,
             hindrance,
             caveat: access::caveat(&info, &root()).filter(|_| acts),
@@ -253,6 +267,10 @@ struct Member {
 /// The loop's state while it runs.
 struct Running<'a, H: Hierarchy> {
     throttle: Box<dyn Throttle + Send + 'a>,
+    charge: Option<Charge<'a>>,
+    uncounted: Uncounted,
+    /// The entities of a look that MBM is to be asked about.
+    seen: Vec<(GroupId, Vec<Thread>)>,
     hierarchy: H,
     rules: Vec<Rule>,
     curve: Option<Curve>,
@@ -278,6 +296,9 @@ impl<'a, H: Hierarchy> Running<'a, H> {
     fn new(ready: Loop<'a>, hierarchy: H) -> Self {
         Self {
             throttle: ready.throttle,
+            charge: ready.charge,
+            uncounted: Uncounted::default(),
+            seen: Vec::new(),
             hierarchy,
             rules: Vec::new(),
             curve: ready.curve,
@@ -359,7 +380,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         let Some(interval) = interval else {
             return;
         };
-        self.runnable = runnable(&before, &self.tasks, interval);
+        self.runnable = entities::runnable(&before, &self.tasks, interval);
         let usages = entities::usages(
             self.entity,
             &before,
@@ -406,6 +427,35 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             }
         }
         self.throttle.settle(&self.tasks);
+        if self.charge.is_some() {
+            let before: HashMap<_, _> = before.iter().map(|task| (task.pid, task)).collect();
+            let now: HashMap<_, _> = self.tasks.iter().map(|task| (task.pid, task)).collect();
+            let members = self.members.values().map(|member| {
+                let tids = member.usage.tids.iter();
+                let tasks: Vec<_> = tids.filter_map(|tid| now.get(tid).copied()).collect();
+                (member.id, uncounted::threads(&before, &tasks))
+            });
+            self.seen = members.collect();
+        }
+    }
+
+    /// Charges what MBM counts and events do not, once the throttle has measured a period.
+    fn charge_uncounted(&mut self) {
+        let Some(charge) = &self.charge else {
+            return;
+        };
+        for (id, threads) in std::mem::take(&mut self.seen) {
+            let moved = self.throttle.bytes(id);
+            self.uncounted.look(id, &threads, moved, LOOK_PERIODS);
+        }
+        let ids: Vec<GroupId> = self.members.values().map(|member| member.id).collect();
+        self.uncounted.retain(&ids);
+        for (tid, bytes) in ids.iter().flat_map(|&id| self.uncounted.due(id)) {
+            if let Err(error) = charge(tid, bytes) {
+                let reason = format!("cannot charge task {tid} what MBM counted: {error}");
+                self.throttle.fail(reason);
+            }
+        }
     }
 
     /// One period: measures, plans and reports.
@@ -417,6 +467,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             .into_iter()
             .map(|id| (id, self.throttle.traffic(id)))
             .collect();
+        self.charge_uncounted();
         let rest = self.throttle.rest(&traffic);
         let withheld = self.throttle.withheld();
         let domains = rest.iter().enumerate().map(|(index, rest)| Domain {
@@ -536,27 +587,6 @@ fn name(key: &Key, usage: &Usage) -> String {
         Key::Task(id) | Key::Process(id) => format!("{} {id}", usage.comm),
         Key::Cgroup(path) => path.clone(),
     }
-}
-
-/// Mean number of tasks that ran or waited for a CPU between two samples. A task that waits for a
-/// pace wants no CPU. Kernels that do not record waiting leave the number at the second sample.
-fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration) -> f64 {
-    if now.iter().all(|task| task.wait_ns == 0) {
-        let waits =
-            |task: &&TaskSample| matches!(task.state, TaskState::Queued | TaskState::Running);
-        return now.iter().filter(waits).count() as f64;
-    }
-    let before: BTreeMap<u32, &TaskSample> = before.iter().map(|task| (task.pid, task)).collect();
-    let busy_ns = |task: &TaskSample| {
-        let Some(before) = before.get(&task.pid) else {
-            return 0;
-        };
-        let wanted = task.wait_ns.saturating_sub(before.wait_ns);
-        let throttled = task.throttled_ns.saturating_sub(before.throttled_ns);
-        task.cpu_ns.saturating_sub(before.cpu_ns) + wanted.saturating_sub(throttled)
-    };
-    let sum: u64 = now.iter().map(busy_ns).sum();
-    sum as f64 / interval.as_nanos().max(1) as f64
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The loop on a model of the kernel's resctrl.
 
-use std::{cell::Cell, sync::LazyLock};
+use std::{
+    cell::Cell,
+    sync::{Arc, LazyLock},
+};
 
 use drfq_resctrl::{
     fake::{FakeKernel, Shape},
     fs::ResctrlFs as _,
     reading::{Event, Reading},
 };
+use drfq_stats::sample::TaskState;
 
 use super::{
     modelled::{level, place, shape},
@@ -48,6 +52,8 @@ struct Machine<'a> {
     /// The first hogs have a hundredth of a CPU.
     light: u32,
     moved: BTreeMap<u32, u64>,
+    /// What the loop charged each hog (bytes). No event counts what they move.
+    charged: Arc<Mutex<BTreeMap<u32, u64>>>,
     cpu_ns: u64,
 }
 
@@ -64,7 +70,13 @@ impl<'a> Machine<'a> {
         for pid in 1..=hogs {
             kernel.start_task(pid, None);
         }
+        let charged: Arc<Mutex<BTreeMap<u32, u64>>> = Arc::default();
+        let account = charged.clone();
         let ready = Loop {
+            charge: Some(Box::new(move |tid, bytes| {
+                *account.lock().unwrap().entry(tid).or_default() += bytes;
+                Ok(true)
+            })),
             curve: actuator::curve(&info, None),
             throttle: Box::new(actuator),
             capacity: Some(1e9),
@@ -83,6 +95,7 @@ impl<'a> Machine<'a> {
             hogs,
             light: 0,
             moved: BTreeMap::new(),
+            charged,
             cpu_ns: 0,
         }
     }
@@ -112,9 +125,11 @@ impl<'a> Machine<'a> {
 
     fn look(&mut self, now: Instant) {
         self.cpu_ns += 500_000_000;
+        let charged = self.charged.lock().unwrap().clone();
         let task = |pid| TaskSample {
             pid,
             tgid: pid,
+            bytes: charged.get(&pid).copied().unwrap_or(0),
             comm: format!("hog{pid}"),
             weight: 1 << 20,
             state: TaskState::Running,
@@ -172,6 +187,28 @@ fn hogs_share_by_cpu_weight_and_everything_is_removed_at_the_end() {
     assert!(report.writes <= report.periods * 2 * 4, "{report:?}");
     drop(machine);
     assert_eq!(kernel.snapshot(|_| true), before);
+}
+
+#[test]
+fn hogs_are_charged_what_only_mbm_counts() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    let charged = |machine: &Machine| machine.charged.lock().unwrap().clone();
+    let before = charged(&machine);
+    let mut moved = [0.0; 4];
+    for _ in 0..20 {
+        let got = machine.run(1);
+        moved
+            .iter_mut()
+            .zip(got)
+            .for_each(|(sum, got)| *sum += got * 0.05);
+    }
+    let after = charged(&machine);
+    for (pid, moved) in (1..).zip(moved) {
+        let error = (after[&pid] - before[&pid]) as f64 / moved - 1.0;
+        assert!(error.abs() < 0.03, "hog {pid}: {error}");
+    }
 }
 
 #[test]
@@ -276,6 +313,7 @@ fn entities_that_no_counter_is_left_for_are_not_monitored() {
 fn heavy_entities_take_the_monitoring_ids_of_light_ones() {
     let kernel = FakeKernel::new(shape(8, 4));
     let mut machine = Machine::new(&kernel, 4);
+    machine.running.charge = None;
     machine.run(4);
     assert_eq!(monitored(&machine), ["/1", "/2"]);
     machine.light = 2;
@@ -534,37 +572,4 @@ fn tasks_that_another_program_took_out_are_put_back() {
     });
     assert!(spread(&got) < 0.10, "{got:?}");
     assert_eq!(report.errors, 0);
-}
-
-#[test]
-fn runnable_tasks_are_those_that_ran_or_waited() {
-    let task = |pid, cpu_ms: u64, wait_ms: u64, state| TaskSample {
-        pid,
-        tgid: pid,
-        cpu_ns: cpu_ms * 1_000_000,
-        wait_ns: wait_ms * 1_000_000,
-        state,
-        ..TaskSample::default()
-    };
-    let half = Duration::from_millis(500);
-    let before = [
-        task(1, 100, 100, TaskState::Queued),
-        task(2, 0, 0, TaskState::Blocked),
-    ];
-    let now = [
-        task(1, 400, 300, TaskState::Queued),
-        task(2, 50, 0, TaskState::Blocked),
-        task(3, 900, 900, TaskState::Queued), // new: its past is not of this interval
-    ];
-    assert!((runnable(&before, &now, half) - 1.1).abs() < 1e-9);
-    // A task that waits for a pace wants no CPU, even where two clocks disagree a little.
-    let mut paced = now.clone();
-    paced[0].throttled_ns = 150_000_000;
-    paced[1].throttled_ns = 1;
-    assert!((runnable(&before, &paced, half) - 0.8).abs() < 1e-9);
-    let unknown = [
-        task(1, 400, 0, TaskState::Queued),
-        task(2, 50, 0, TaskState::Blocked),
-    ];
-    assert!((runnable(&before, &unknown, half) - 1.0).abs() < 1e-9);
 }

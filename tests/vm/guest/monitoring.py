@@ -28,6 +28,17 @@ def join(name, pid):
         file.write(f"{pid}\n")
 
 
+def id_of(pid):
+    """The id in the hardware of the group of scx_drfq that has a task; none: it is in no such group."""
+    with open(f"/proc/{pid}/cpu_resctrl_groups", encoding="ascii") as file:
+        words = dict(line.strip().split(":", 1) for line in file if ":" in line)
+    if not words["mon"].startswith("drfq"):
+        return None
+    parent = words["res"].strip("/")
+    with open(f"{RESCTRL}/{parent}/mon_groups/{words['mon'].strip('/')}/mon_hw_id", encoding="ascii") as file:
+        return int(file.read())
+
+
 def remove(name):
     os.rmdir(f"{RESCTRL}/mon_groups/{name}")
 

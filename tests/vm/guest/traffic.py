@@ -2,7 +2,8 @@
 """Prints what the scheduler charges for memory traffic, for a comparison with the modelled machine's own count.
 
 traffic.py SCX_DRFQ EVENTS SECONDS STREAMS|mbw|sjeng ..., as root in the modelled machine, its guest programs in PATH.
-EVENTS is a value of --perf-event. STREAMS are words of `stream` such as read@0,copy@1; each stream has a monitoring
+EVENTS is a value of --perf-event. With `mbm` it is auto, and scx_drfq monitors the tasks itself, so that it charges what
+only MBM counts. STREAMS are words of `stream` such as read@0,copy@1; each stream has a monitoring
 group, whose id names it in the ground truth. Streams of the same CPU take turns of 1 ms, so all words then name that
 CPU. `mbw` is one mbw beside four spinners, `sjeng` one beside four sjeng that
 analyse the opening position, with m of the machine thesis.
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from monitoring import RESCTRL, join, monitoring_group, mount
+from monitoring import RESCTRL, id_of, join, monitoring_group, mount
 from scheduler import PATIENCE_S, children, spin, start, stats, wait
 
 # khugepaged holds the lock of mbw's memory while it waits for a CPU at nice 19, for up to seconds beside spinners.
@@ -61,8 +62,8 @@ def window(names, seconds):
     return {"ns": ended_ns - began_ns, "tasks": row}
 
 
-def streams(words, seconds):
-    ids = {word: monitoring_group(word) for word in words}
+def streams(words, seconds, *, by_us):
+    ids = {word: monitoring_group(word) if by_us else None for word in words}
     places = [f"{word}@{RESCTRL}/mon_groups/{word}" if ids[word] is not None else word for word in words]
     cpus = [int(word.split("@")[1]) for word in words]
     turns = ["-a", str(TURN_US)] if len(set(cpus)) < len(cpus) else []
@@ -77,6 +78,11 @@ def streams(words, seconds):
     names = wait("the streams run", found)
     # The shared cache must be full of what they write.
     wait("all have run", lambda: all(cpu_ns(pid) > 1_500_000_000 for pid in names))
+    if not by_us:
+        wait("scx_drfq monitors them", lambda: all(id_of(pid) is not None for pid in names))
+        # Half a second passes until it charges what it counts.
+        time.sleep(2)
+        ids = {name: id_of(pid) for pid, name in names.items()}
     before = {name: switches(pid) for pid, name in names.items()}
     row = window(names, seconds) | {"rmids": ids}
     if turns:
@@ -117,10 +123,12 @@ def main():
     mount()
     with open(HUGE_PAGES, "w", encoding="ascii") as file:
         file.write("never")
-    agent = start(scx_drfq, "--memory-bandwidth", str(M_BYTES_PER_S), event=events)
+    by_us = events != "mbm"
+    mba = [] if by_us else ["--mba", "auto"]
+    agent = start(scx_drfq, "--memory-bandwidth", str(M_BYTES_PER_S), *mba, event=events if by_us else "auto")
     for load in loads:
         beside = BESIDE.get(load)
-        row = mbw(float(seconds), beside) if beside else streams(load.split(","), float(seconds))
+        row = mbw(float(seconds), beside) if beside else streams(load.split(","), float(seconds), by_us=by_us)
         print(json.dumps({"load": load, **row}), flush=True)
     system = stats()["system"]
     print(json.dumps({key: system[key] for key in ("mem_source", "pmu_read_errors", "pmu_multiplexed")}), flush=True)

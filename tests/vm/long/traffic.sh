@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # What tasks are charged against what the machine counts, on three machines: by the events of the CPU model, and by LLC
-# misses. On thesis also what two streams are charged that take turns of 1 ms on a CPU, and the shares of mbw beside
-# four spinners, and beside four sjeng. $DRFQ_LOADS has other loads for thesis by the events of the model, and nothing
-# else.
+# misses; on xeon also while scx_drfq monitors the tasks. On thesis also what two streams are charged that take turns of
+# 1 ms on a CPU, and the shares of mbw beside four spinners, and beside four sjeng. $DRFQ_LOADS has other loads for
+# thesis by the events of the model, and nothing else.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
@@ -11,8 +11,9 @@ status=0
 streams=read@0,copy@1,write@2,nt@3
 turns=read@0,write@0
 for machine in thesis xeon laptop; do
-	for events in auto cache-misses; do
+	for events in auto cache-misses mbm; do
 		name=$machine-$events
+		[[ $events != mbm || $machine = xeon ]] || continue
 		loads=("$streams" "$streams" "$streams" "$streams" "$streams")
 		[[ $name != thesis-auto ]] || loads+=("$turns" "$turns" "$turns" "$turns" "$turns")
 		[[ $machine != thesis ]] || loads+=(mbw mbw mbw mbw mbw sjeng sjeng sjeng sjeng sjeng)
@@ -27,6 +28,7 @@ for machine in thesis xeon laptop; do
 			thesis-auto) seconds=5 bounds=(--within 2 --turns 5 --equal 2) ;;
 			# The events leave out non-temporal stores, which bypass these caches.
 			xeon-auto) bounds=(--within 2 --except nt) ;;
+			xeon-mbm) seconds=5 bounds=(--within 5) ;;
 		esac
 		echo "$machine, --perf-event $events"
 		vm --machine "$machine" --machine-stats "$out/$name.truth" --machine-interval 1000000000 -- \

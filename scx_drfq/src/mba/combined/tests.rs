@@ -54,6 +54,7 @@ impl<'a> Machine<'a> {
         let curve: Curve = actuator::curve(&info, None).unwrap();
         let paces = Paces::new(fake.clone(), clock);
         let ready = Loop {
+            charge: None,
             throttle: Box::new(Combined::new(actuator, paces, curve.min_setting())),
             curve: Some(curve.continued()),
             capacity: Some(1e9),

@@ -323,6 +323,7 @@ impl Machine<'_> {
         NOW.set(Duration::ZERO);
         let fake = Fake::new(tasks);
         let ready = Loop {
+            charge: None,
             throttle: Box::new(Paces::new(fake.clone(), clock)),
             curve: Some(curve()),
             capacity: Some(FULL),
