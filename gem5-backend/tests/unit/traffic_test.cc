@@ -169,10 +169,11 @@ double beside(const ControllerOptions &rules, unsigned entries, AgentOptions fir
 }
 
 TEST(Traffic, AdmissionBySharesKeepsTheWinnersBandwidthBesideAClog) {
-  ControllerOptions rules[3];
-  rules[1].admission = rules[2].admission = AdmissionRule::share;
-  rules[2].runs.any = 8;
-  double worst[3] = {1, 1, 1};
+  ControllerOptions rules[4];
+  for (unsigned i = 1; i < 4; i++) rules[i].admission = AdmissionRule::share;
+  rules[2].runs.any = rules[3].runs.any = 8;
+  rules[3].fill = true;
+  double worst[4] = {1, 1, 1, 1};
   const auto kind = [](unsigned core, unsigned which, unsigned lines) {
     AgentOptions o = agent(which == 0 ? Kind::copy : Kind::stream, core, lines);
     o.base = core * (64u << 20);
@@ -187,12 +188,13 @@ TEST(Traffic, AdmissionBySharesKeepsTheWinnersBandwidthBesideAClog) {
         const double alone = beside(rules[0], entries, winner, nullptr);
         for (unsigned other = 0; other < 3; other++) {
           const AgentOptions clog = kind(1, other, 128);
-          for (unsigned i = 0; i < 3; i++)
+          for (unsigned i = 0; i < 4; i++)
             worst[i] = std::min(worst[i], beside(rules[i], entries, winner, &clog) / alone);
         }
       }
   EXPECT_GE(worst[1], 0.95);
   EXPECT_GE(worst[2], 0.95) << "with runs of 8 bursts";
+  EXPECT_GE(worst[3], 0.95) << "with runs of 8 bursts, and fill";
   EXPECT_LT(worst[0], 0.5) << "the thesis' rule is expected to lose here";
 }
 
