@@ -106,6 +106,8 @@ pub struct Record {
     demand: Option<f64>,
     /// Its mean traffic when its last claim failed; none: its last claim did not fail.
     refused: Option<f64>,
+    /// A claim seemed to fail of which nothing was left.
+    doubted: bool,
     /// Memory has room, and what others gave up did not help it: it is not deprived.
     content: bool,
     /// A claim that is being tested: the last periods, the oldest first.
@@ -134,6 +136,7 @@ impl Default for Record {
             mean: None,
             demand: None,
             refused: None,
+            doubted: false,
             content: false,
             claim: [None; TEST_PERIODS],
             past: Past::default(),
@@ -172,6 +175,7 @@ impl Record {
             .is_some_and(|demand| mean > demand * (1.0 + DEPRIVED));
         if outgrown || self.is_throttled() {
             self.retest_s = RETEST_S;
+            self.retest_in_s = self.retest_in_s.min(RETEST_S);
             self.reach = REACH;
         }
         if outgrown || self.is_throttled() || self.retest_in_s <= 0.0 {
@@ -193,25 +197,19 @@ impl Record {
 
     /// What became of its claims of the last periods. `claimed`: by all groups. `claims`: it
     /// still claims more.
-    fn verdict(&self, now: &Claim, claimed: f64, claims: bool) -> Verdict {
+    fn verdict(&mut self, now: &Claim, claimed: f64, claims: bool) -> Verdict {
         let old_enough = self.claim[..=TEST_PERIODS - MIN_TEST].iter().rev();
-        let verdicts = old_enough.flatten().map(|then| then.judge(now, claimed));
-        let mut tested = verdicts.filter(|verdict| *verdict != Verdict::Untested);
-        let Some(newest) = tested.next() else {
-            return Verdict::Untested;
+        let mut verdicts = old_enough.flatten().map(|then| then.judge(now, claimed));
+        let tested = verdicts.find(|verdict| *verdict != Verdict::Untested);
+        let verdict = tested.unwrap_or(Verdict::Untested);
+        // The others may have given way so fast that nothing is left to claim. One period tells too
+        // little then: a group may move much at once.
+        let doubted = !claims && verdict == Verdict::Refused && !self.doubted;
+        self.doubted = match verdict {
+            Verdict::Untested => self.doubted,
+            _ => doubted,
         };
-        if claims {
-            return newest;
-        }
-        // The others gave way so fast that nothing is left to claim. One period tells too little of
-        // groups that move much at once.
-        let older: Vec<_> = tested.collect();
-        let agree = older.iter().all(|verdict| *verdict == newest);
-        if newest == Verdict::Refused && agree && !older.is_empty() {
-            newest
-        } else {
-            Verdict::Untested
-        }
+        if doubted { Verdict::Untested } else { verdict }
     }
 
     /// The exponent of the next correction, at most `most`. `error`: of the logarithm of the
