@@ -94,15 +94,17 @@ fn write(output: &mut impl Write, findings: &[Finding]) -> Result<()> {
 
 fn sched_ext(root: &Path) -> Finding {
     let release = sched_ext::release(root);
-    if let Some(parameter) = sched_ext::isolated_domains(root) {
-        return Finding::new(Verdict::Fail, "sched_ext", preflight::isolated(&parameter));
-    }
     match SchedExt::detect(root) {
-        SchedExt::Available { .. } => Finding::new(
-            Verdict::Ok,
-            "sched_ext",
-            format!("built into kernel {release}"),
-        ),
+        SchedExt::Available { .. } => match sched_ext::isolated_domains(root) {
+            Some(parameter) => {
+                Finding::new(Verdict::Fail, "sched_ext", preflight::isolated(&parameter))
+            }
+            None => Finding::new(
+                Verdict::Ok,
+                "sched_ext",
+                format!("built into kernel {release}"),
+            ),
+        },
         SchedExt::Missing { config } => Finding::new(
             Verdict::Fail,
             "sched_ext",

@@ -59,6 +59,11 @@ pub fn release(root: &Path) -> String {
 /// CPUs choose what they are isolated from, and without words it is the domains
 /// (Documentation/admin-guide/kernel-parameters.txt).
 pub fn isolated_domains(root: &Path) -> Option<String> {
+    let isolated = fs::read_to_string(root.join("sys/devices/system/cpu/isolated"));
+    if isolated.is_ok_and(|list| list.trim().is_empty()) {
+        // The parameter names CPUs that this machine does not have.
+        return None;
+    }
     let line = fs::read_to_string(root.join("proc/cmdline")).unwrap_or_default();
     let isolates = |value: &str| {
         let mut words = value.split(',').take_while(|word| {
@@ -129,6 +134,11 @@ mod tests {
             let found = isolated_domains(root.path());
             assert_eq!(found.as_deref(), expected, "{line}");
         }
+        let root = fake_root(&[
+            ("proc/cmdline", "isolcpus=64"),
+            ("sys/devices/system/cpu/isolated", "\n"),
+        ]);
+        assert_eq!(isolated_domains(root.path()), None);
     }
 
     #[test]
