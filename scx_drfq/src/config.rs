@@ -160,6 +160,8 @@ pub struct Config {
     pub mba_trace: Option<PathBuf>,
     /// What shares it as one.
     pub entity: Entity,
+    /// Threads are charged also what only MBM counts.
+    pub charge_mbm: bool,
     /// What counts memory traffic.
     pub traffic: TrafficSource,
 }

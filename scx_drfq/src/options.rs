@@ -176,6 +176,10 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub mba_trace: Option<PathBuf>,
 
+    /// Charge threads also what only MBM counts, as non-temporal stores, where --mba monitors them
+    #[arg(long)]
+    pub charge_mbm: bool,
+
     /// What shares memory bandwidth as one, with --mba or --throttle
     #[arg(long, value_enum, default_value_t = Entity::Cgroup)]
     pub entity: Entity,
@@ -233,6 +237,7 @@ impl Options {
             mba: self.mba_mode(),
             throttle: self.throttle,
             mba_trace: self.mba_trace.clone(),
+            charge_mbm: self.charge_mbm,
             entity: self.entity,
             traffic: self.traffic_source()?,
         })

@@ -200,6 +200,10 @@ impl<M: Throttle, S: Scheduler> Throttle for Combined<M, S> {
         sums
     }
 
+    fn is_paced(&self, id: GroupId) -> bool {
+        self.paces.has(id)
+    }
+
     fn bytes(&self, id: GroupId) -> u64 {
         self.mba.bytes(id)
     }

@@ -127,11 +127,7 @@ impl<'a> Loop<'a> {
         let info = Info::read(&files, vendor()).map_err(|error| error.to_string())?;
         access::check(&info, config.mba)?;
         let (acts, reason) = access::mode(config, guard, &info);
-        let classes = if acts {
-            (info.num_closids as usize).saturating_sub(1)
-        } else {
-            0
-        };
+        let classes = usize::from(acts) * (info.num_closids as usize).saturating_sub(1);
         let actuator = Actuator::open(files, &info, classes, Instant::now)
             .map_err(|error| error.to_string())?;
         // The loop learns the capacity better than an estimate tells it.
@@ -150,9 +146,11 @@ impl<'a> Loop<'a> {
             }
             _ => Box::new(actuator),
         };
-        let charge = window.map(|window| -> Charge<'a> {
-            Box::new(move |tid, bytes| charge::charge(window.charge, tid, Mover::Cpu, bytes))
-        });
+        let charge = window
+            .filter(|_| config.charge_mbm)
+            .map(|window| -> Charge<'a> {
+                Box::new(move |tid, bytes| charge::charge(window.charge, tid, Mover::Cpu, bytes))
+            });
         Ok(Self {
             charge,
             curve,
@@ -262,6 +260,8 @@ struct Member {
     weight: f64,
     bounds: Bounds,
     usage: Usage,
+    /// Its threads that belong to another program's group.
+    foreign: u64,
 }
 
 /// The loop's state while it runs.
@@ -269,8 +269,8 @@ struct Running<'a, H: Hierarchy> {
     throttle: Box<dyn Throttle + Send + 'a>,
     charge: Option<Charge<'a>>,
     uncounted: Uncounted,
-    /// The entities of a look that MBM is to be asked about.
-    seen: Vec<(GroupId, Vec<Thread>)>,
+    /// The entities of a look that MBM is to be asked about, and the time since the last one.
+    seen: Option<(Duration, Vec<(GroupId, Vec<Thread>)>)>,
     hierarchy: H,
     rules: Vec<Rule>,
     curve: Option<Curve>,
@@ -298,7 +298,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             throttle: ready.throttle,
             charge: ready.charge,
             uncounted: Uncounted::default(),
-            seen: Vec::new(),
+            seen: None,
             hierarchy,
             rules: Vec::new(),
             curve: ready.curve,
@@ -416,11 +416,13 @@ impl<'a, H: Hierarchy> Running<'a, H> {
                     weight: 1.0,
                     bounds: Bounds::default(),
                     usage: Usage::default(),
+                    foreign: 0,
                 };
                 self.members.insert(key.clone(), member);
             }
             if let Some(member) = self.members.get_mut(&key) {
-                self.foreign += self.throttle.place(member.id, &usage.tids);
+                member.foreign = self.throttle.place(member.id, &usage.tids);
+                self.foreign += member.foreign;
                 member.weight = weights.get(&key).copied().unwrap_or(1.0);
                 member.bounds = entities::bounds(&self.rules, &key, &usage.comm);
                 member.usage = usage;
@@ -430,12 +432,15 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         if self.charge.is_some() {
             let before: HashMap<_, _> = before.iter().map(|task| (task.pid, task)).collect();
             let now: HashMap<_, _> = self.tasks.iter().map(|task| (task.pid, task)).collect();
-            let members = self.members.values().map(|member| {
+            // A pace follows what is charged at once, and MBM does not count threads elsewhere.
+            let (members, throttle) = (self.members.values(), &self.throttle);
+            let told = members.filter(|m| m.foreign == 0 && !throttle.is_paced(m.id));
+            let told = told.map(|member| {
                 let tids = member.usage.tids.iter();
                 let tasks: Vec<_> = tids.filter_map(|tid| now.get(tid).copied()).collect();
                 (member.id, uncounted::threads(&before, &tasks))
             });
-            self.seen = members.collect();
+            self.seen = Some((interval, told.collect()));
         }
     }
 
@@ -444,17 +449,17 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         let Some(charge) = &self.charge else {
             return;
         };
-        for (id, threads) in std::mem::take(&mut self.seen) {
-            let moved = self.throttle.bytes(id);
-            self.uncounted.look(id, &threads, moved, LOOK_PERIODS);
-        }
-        let ids: Vec<GroupId> = self.members.values().map(|member| member.id).collect();
-        self.uncounted.retain(&ids);
-        for (tid, bytes) in ids.iter().flat_map(|&id| self.uncounted.due(id)) {
-            if let Err(error) = charge(tid, bytes) {
-                let reason = format!("cannot charge task {tid} what MBM counted: {error}");
-                self.throttle.fail(reason);
+        if let Some((interval, seen)) = self.seen.take() {
+            let ids: Vec<GroupId> = seen.iter().map(|(id, _)| *id).collect();
+            self.uncounted.retain(&ids);
+            let most = self.capacity.unwrap_or(f64::INFINITY);
+            for (id, threads) in seen {
+                let (known, moved) = (&mut self.uncounted, self.throttle.bytes(id));
+                known.look(id, &threads, interval, moved, most, LOOK_PERIODS);
             }
+        }
+        if let Some(reason) = self.uncounted.pay(charge) {
+            self.throttle.fail(reason);
         }
     }
 

@@ -134,6 +134,7 @@ impl<'a> Machine<'a> {
             weight: 1 << 20,
             state: TaskState::Running,
             cpu_ns: self.cpu_ns / if pid <= self.light { 100 } else { 1 },
+            charged_ns: self.cpu_ns / if pid <= self.light { 100 } else { 1 },
             ..TaskSample::default()
         };
         let tasks = (1..=self.hogs).map(task).collect();
@@ -194,19 +195,21 @@ fn hogs_are_charged_what_only_mbm_counts() {
     let kernel = FakeKernel::new(shape(8, 32));
     let mut machine = Machine::new(&kernel, 4);
     machine.run(12);
-    let charged = |machine: &Machine| machine.charged.lock().unwrap().clone();
-    let before = charged(&machine);
-    let mut moved = [0.0; 4];
-    for _ in 0..20 {
-        let got = machine.run(1);
-        moved
-            .iter_mut()
-            .zip(got)
-            .for_each(|(sum, got)| *sum += got * 0.05);
-    }
-    let after = charged(&machine);
-    for (pid, moved) in (1..).zip(moved) {
-        let error = (after[&pid] - before[&pid]) as f64 / moved - 1.0;
+    // What was charged, and what MBM has counted, by process.
+    let look = |machine: &Machine| -> BTreeMap<u32, (u64, u64)> {
+        let charged = machine.charged.lock().unwrap().clone();
+        let report = machine.report.lock().unwrap().clone();
+        let groups = report.groups.iter().map(|group| {
+            let pid: u32 = group.name.trim_start_matches('/').parse().unwrap();
+            (pid, (charged[&pid], group.bytes))
+        });
+        groups.collect()
+    };
+    let before = look(&machine);
+    machine.run(20);
+    for (pid, (charged, moved)) in look(&machine) {
+        let (charged_before, moved_before) = before[&pid];
+        let error = (charged - charged_before) as f64 / (moved - moved_before) as f64 - 1.0;
         assert!(error.abs() < 0.03, "hog {pid}: {error}");
     }
 }

@@ -71,6 +71,11 @@ pub trait Throttle {
         Vec::new()
     }
 
+    /// Whether the tasks of an entity wait for a pace.
+    fn is_paced(&self, _id: GroupId) -> bool {
+        false
+    }
+
     /// What an entity moved since it is monitored (bytes).
     fn bytes(&self, id: GroupId) -> u64;
 

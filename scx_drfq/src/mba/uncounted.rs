@@ -3,34 +3,52 @@
 //! prefetched lines. MBM counts it. So what MBM counts of an entity beyond what its threads were
 //! charged is charged to them afterwards, in proportion to their CPU time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    time::Duration,
+};
 
 use drfq_policy::drf::GroupId;
 use drfq_stats::sample::TaskSample;
 
 /// MBM and the accounts are read one after the other, and an event may count a little more or less
-/// than MBM. A difference of at most this part of what was moved is neither charged nor kept.
+/// than MBM. Less than this part of what was moved waits until there is more.
 const NOISE: f64 = 0.05;
+
+/// A thread that ran or waited for a CPU for this part of the time takes each payment before the
+/// next look. Another one may not, and then its account does not tell what it has taken.
+const BUSY: f64 = 0.9;
+
+/// So much of an entity's CPU time may be that of threads that are not busy.
+const LIGHT: f64 = 0.05;
+
+/// A payment of less is not worth a call (bytes).
+const LEAST: f64 = 65536.0;
 
 /// A thread between two looks.
 #[derive(Clone, Copy, Debug)]
 pub struct Thread {
     pub tid: u32,
-    /// CPU time (ns).
-    pub cpu_ns: u64,
+    /// CPU time that the scheduler charged (ns). A task of another class has none.
+    pub ran_ns: u64,
+    /// It ran or waited for a CPU (ns).
+    pub runnable_ns: u64,
     /// What it was charged for the traffic of CPUs (bytes).
     pub charged: u64,
 }
 
-/// The threads of an entity between two samples of the tasks. One that was not there before has no
-/// traffic yet.
+/// The threads of an entity between two samples of the tasks. One that was not there before has
+/// done nothing yet.
 pub fn threads(before: &HashMap<u32, &TaskSample>, now: &[&TaskSample]) -> Vec<Thread> {
     let by_cpus = |task: &TaskSample| task.bytes.saturating_sub(task.dma_bytes);
+    let runnable = |task: &TaskSample| task.cpu_ns.saturating_add(task.wait_ns);
     let since = |now: &&TaskSample| {
         let before = before.get(&now.pid).unwrap_or(now);
         Thread {
             tid: now.pid,
-            cpu_ns: now.cpu_ns.saturating_sub(before.cpu_ns),
+            ran_ns: now.charged_ns.saturating_sub(before.charged_ns),
+            runnable_ns: runnable(now).saturating_sub(runnable(before)),
             charged: by_cpus(now).saturating_sub(by_cpus(before)),
         }
     };
@@ -45,11 +63,11 @@ struct Balance {
     moved: u64,
     /// What is not charged yet, without the payments (bytes).
     owed: f64,
-    /// What each thread is charged in each period until the next look (bytes).
+    /// What each thread is charged in each period that is left before the next look (bytes).
     payments: Vec<(u32, u64)>,
-    /// What each thread was charged here since it last ran (bytes): its account takes it when it
-    /// runs.
-    sent: BTreeMap<u32, u64>,
+    left: u64,
+    /// What was charged here since the last look (bytes).
+    sent: u64,
 }
 
 /// All entities.
@@ -64,54 +82,80 @@ impl Uncounted {
         self.balances.retain(|id, _| ids.contains(id));
     }
 
-    /// Looks at an entity. `moved`: what MBM has counted of it since it is monitored (bytes).
-    /// `periods`: until the next look. If its threads are others than at the last look, what
-    /// happened in between is not known: a thread that has ended took its account with it.
-    pub fn look(&mut self, id: GroupId, threads: &[Thread], moved: u64, periods: u64) {
+    /// Looks at an entity after `interval`. `moved`: what MBM has counted of it since it is
+    /// monitored (bytes). `most`: what a CPU can move (bytes per second). `periods`: until the next
+    /// look.
+    ///
+    /// If its threads are others than at the last look, or are mostly not busy, what happened in
+    /// between is not known. A thread that has ended took its account with it.
+    pub fn look(
+        &mut self,
+        id: GroupId,
+        threads: &[Thread],
+        interval: Duration,
+        moved: u64,
+        most: f64,
+        periods: u64,
+    ) {
         let balance = self.balances.entry(id).or_default();
         let mut tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
         tids.sort_unstable();
+        let same = tids == balance.tids;
+        balance.tids = tids;
         let since = moved.saturating_sub(balance.moved) as f64;
         balance.moved = moved;
         balance.payments.clear();
-        if tids != balance.tids {
-            balance.tids = tids;
+        let sent = std::mem::take(&mut balance.sent);
+
+        let least_ns = BUSY * interval.as_nanos() as f64;
+        let is_busy = |thread: &&Thread| thread.ran_ns > 0 && thread.runnable_ns as f64 >= least_ns;
+        let ran_ns = threads.iter().map(|thread| thread.ran_ns).sum::<u64>() as f64;
+        let busy_ns = threads
+            .iter()
+            .filter(is_busy)
+            .map(|t| t.ran_ns)
+            .sum::<u64>() as f64;
+        if !same || ran_ns == 0.0 || busy_ns < (1.0 - LIGHT) * ran_ns {
             balance.owed = 0.0;
-            balance.sent.clear();
             return;
         }
-        let cpu_ns: u64 = threads.iter().map(|thread| thread.cpu_ns).sum();
-        let mut by_events = 0.0;
-        for thread in threads {
-            let ours = match thread.cpu_ns {
-                0 => None,
-                _ => balance.sent.remove(&thread.tid),
-            };
-            by_events += thread.charged as f64 - ours.unwrap_or(0) as f64;
-        }
+        // A reading may jump, and MBM counts what children move that have ended.
+        let since = since.min(most * ran_ns / 1e9);
+        let by_events = threads.iter().map(|t| t.charged).sum::<u64>() as f64 - sent as f64;
         balance.owed = (balance.owed + since - by_events).max(-NOISE * since);
-        if balance.owed <= NOISE * since || cpu_ns == 0 {
+        if balance.owed <= NOISE * since {
             return;
         }
-        let owed = std::mem::take(&mut balance.owed);
-        for thread in threads {
-            let part = owed * thread.cpu_ns as f64 / cpu_ns as f64;
-            let payment = (part / periods.max(1) as f64) as u64;
-            if payment > 0 {
-                balance.payments.push((thread.tid, payment));
+        let owed = balance.owed;
+        balance.left = periods;
+        for thread in threads.iter().filter(is_busy) {
+            let payment = owed * thread.ran_ns as f64 / busy_ns / periods.max(1) as f64;
+            if payment >= LEAST {
+                balance.payments.push((thread.tid, payment as u64));
+                balance.owed -= payment * periods as f64;
             }
         }
     }
 
-    /// What to charge each thread of an entity in this period (bytes).
-    pub fn due(&mut self, id: GroupId) -> Vec<(u32, u64)> {
-        let Some(balance) = self.balances.get_mut(&id) else {
-            return Vec::new();
-        };
-        for &(tid, bytes) in &balance.payments {
-            *balance.sent.entry(tid).or_default() += bytes;
+    /// Charges what is due in this period. `charge`: charges a thread (bytes), and tells whether it
+    /// is there. Returns the last failure.
+    pub fn pay(&mut self, mut charge: impl FnMut(u32, u64) -> io::Result<bool>) -> Option<String> {
+        let mut failure = None;
+        for balance in self.balances.values_mut().filter(|found| found.left > 0) {
+            balance.left -= 1;
+            for &(tid, bytes) in &balance.payments {
+                match charge(tid, bytes) {
+                    Ok(true) => balance.sent += bytes,
+                    Ok(false) => {}
+                    Err(error) => {
+                        failure = Some(format!(
+                            "cannot charge task {tid} what MBM counted: {error}"
+                        ));
+                    }
+                }
+            }
         }
-        balance.payments.clone()
+        failure
     }
 }
 
@@ -121,8 +165,32 @@ mod tests {
 
     const ID: GroupId = 7;
     const PERIODS: u64 = 5;
+    const HALF: Duration = Duration::from_millis(500);
+    const HALF_NS: u64 = 500_000_000;
+    const MB: u64 = 1_000_000;
+
+    /// What a thread does in half a second.
+    #[derive(Clone, Copy)]
+    struct Does {
+        tid: u32,
+        ran_ns: u64,
+        runnable_ns: u64,
+        moves: u64,
+        counted: u64,
+    }
+
+    fn hog(tid: u32, moves: u64, counted: u64) -> Does {
+        Does {
+            tid,
+            ran_ns: HALF_NS,
+            runnable_ns: HALF_NS,
+            moves,
+            counted,
+        }
+    }
 
     /// Threads of which events count a part, and the account of an entity.
+    #[derive(Default)]
     struct Machine {
         uncounted: Uncounted,
         moved: u64,
@@ -131,39 +199,34 @@ mod tests {
     }
 
     impl Machine {
-        fn new() -> Self {
-            Self {
-                uncounted: Uncounted::default(),
-                moved: 0,
-                charged: 0,
-                pending: BTreeMap::new(),
-            }
-        }
-
-        /// Half a second. (thread, CPU time, bytes moved, bytes that events count). `skew`: what
-        /// MBM tells too much.
-        fn run(&mut self, threads: &[(u32, u64, u64, u64)], skew: i64) {
+        /// Half a second. `skew`: what MBM tells too much (bytes).
+        fn run(&mut self, threads: &[Does], skew: i64) {
             let mut seen = Vec::new();
-            for &(tid, cpu_ns, moved, counted) in threads {
-                self.moved += moved;
-                let pending = self.pending.get_mut(&tid).filter(|_| cpu_ns > 0);
-                let charged = counted + pending.map(std::mem::take).unwrap_or(0);
+            for does in threads {
+                self.moved += does.moves;
+                let pending = self.pending.get_mut(&does.tid).filter(|_| does.ran_ns > 0);
+                let charged = does.counted + pending.map(std::mem::take).unwrap_or(0);
                 self.charged += charged;
                 seen.push(Thread {
-                    tid,
-                    cpu_ns,
+                    tid: does.tid,
+                    ran_ns: does.ran_ns,
+                    runnable_ns: does.runnable_ns,
                     charged,
                 });
             }
             let moved = self.moved.saturating_add_signed(skew);
-            self.uncounted.look(ID, &seen, moved, PERIODS);
-            for _ in 0..PERIODS {
-                for (tid, bytes) in self.uncounted.due(ID) {
+            self.uncounted.look(ID, &seen, HALF, moved, 1e9, PERIODS);
+            // More periods than were told charge nothing.
+            for _ in 0..2 * PERIODS {
+                let failure = self.uncounted.pay(|tid, bytes| {
                     *self.pending.entry(tid).or_default() += bytes;
-                }
+                    Ok(true)
+                });
+                assert_eq!(failure, None);
             }
         }
 
+        /// How far the account is from what was moved, as a part of it.
         fn error(&self) -> f64 {
             let pending: u64 = self.pending.values().sum();
             (self.charged + pending) as f64 / self.moved as f64 - 1.0
@@ -172,70 +235,102 @@ mod tests {
 
     #[test]
     fn what_events_count_is_not_charged_twice() {
-        let mut machine = Machine::new();
+        let mut machine = Machine::default();
         for look in 0..100 {
-            let skew = [0, 30_000, -30_000, 10_000][look % 4];
-            machine.run(&[(1, 500, 1_000_000, 995_000)], skew);
+            let skew = [0, 3_000_000, -3_000_000, 1_000_000][look % 4];
+            machine.run(&[hog(1, 100 * MB, 99 * MB)], skew);
         }
-        assert!(machine.error().abs() < 0.01, "{}", machine.error());
+        assert!(machine.error().abs() < 0.015, "{}", machine.error());
     }
 
     #[test]
     fn what_no_event_counts_is_charged_in_the_next_interval() {
-        for counted in [0, 300_000, 667_000] {
-            let mut machine = Machine::new();
+        for counted in [0, 30 * MB, 67 * MB] {
+            let mut machine = Machine::default();
             for look in 0..100 {
-                let skew = [0, 20_000, -20_000][look % 3];
-                machine.run(&[(1, 500, 1_000_000, counted)], skew);
+                let skew = [0, 2_000_000, -2_000_000][look % 3];
+                machine.run(&[hog(1, 100 * MB, counted)], skew);
             }
             // The first interval begins with the first look.
-            assert!(
-                machine.error().abs() < 0.02,
-                "{counted}: {}",
-                machine.error()
-            );
+            let error = machine.error();
+            assert!(error.abs() < 0.02, "{counted}: {error}");
         }
     }
 
     #[test]
     fn threads_pay_in_proportion_to_their_cpu_time() {
-        let mut machine = Machine::new();
+        let mut machine = Machine::default();
+        let thread = |tid, ran_ns| Does {
+            ran_ns,
+            ..hog(tid, 50 * MB, 0)
+        };
+        let idle = Does {
+            runnable_ns: 0,
+            ..thread(3, 0)
+        };
         for _ in 0..2 {
-            machine.run(
-                &[(1, 300, 500_000, 0), (2, 100, 500_000, 0), (3, 0, 0, 0)],
-                0,
-            );
+            machine.run(&[thread(1, 300 * MB), thread(2, 100 * MB), idle], 0);
         }
         let parts: Vec<(u32, u64)> = machine.pending.into_iter().collect();
-        assert_eq!(parts, [(1, 750_000), (2, 250_000)]);
+        assert_eq!(parts.len(), 2);
+        assert_eq!(parts[0].1, 3 * parts[1].1);
     }
 
     #[test]
-    fn a_thread_that_sleeps_is_not_charged_again() {
-        let mut machine = Machine::new();
+    fn what_a_thread_took_that_slept_is_not_known() {
+        let mut machine = Machine::default();
         for look in 0..100 {
-            let (cpu_ns, moved) = [(500, 1_000_000), (0, 0), (0, 0)][look % 3];
-            machine.run(&[(1, cpu_ns, moved, 0)], 0);
+            let does = hog(1, 100 * MB, 0);
+            let light = Does {
+                ran_ns: 10 * MB,
+                runnable_ns: 20 * MB,
+                ..hog(1, MB, 0)
+            };
+            machine.run(&[if look % 2 == 0 { does } else { light }], 0);
         }
-        assert!(machine.error().abs() < 0.05, "{}", machine.error());
+        let error = machine.error();
+        assert!((-1.0..0.0).contains(&error), "{error}");
     }
 
     #[test]
     fn an_interval_in_which_threads_came_or_went_is_left_out() {
-        let mut machine = Machine::new();
+        let mut machine = Machine::default();
         for look in 0..50 {
-            machine.run(&[(look, 500, 1_000_000, 0)], 0);
+            machine.run(&[hog(look, 100 * MB, 0)], 0);
         }
         assert!(machine.pending.is_empty());
     }
 
     #[test]
+    fn a_task_of_another_class_is_not_charged() {
+        let mut machine = Machine::default();
+        let real_time = Does {
+            ran_ns: 0,
+            ..hog(1, 100 * MB, 0)
+        };
+        for _ in 0..50 {
+            machine.run(&[real_time], 0);
+        }
+        assert!(machine.pending.is_empty());
+    }
+
+    #[test]
+    fn no_thread_pays_for_more_than_a_cpu_can_move() {
+        let mut machine = Machine::default();
+        machine.run(&[hog(1, 0, 0)], 0);
+        machine.run(&[hog(1, 1_000_000 * MB, 0)], 0);
+        assert_eq!(machine.pending[&1], 500 * MB);
+    }
+
+    #[test]
     fn a_thread_has_no_traffic_before_it_is_seen() {
-        let sample = |pid, bytes, dma_bytes, cpu_ns| TaskSample {
+        let sample = |pid, bytes, dma_bytes, charged_ns| TaskSample {
             pid,
             bytes,
             dma_bytes,
-            cpu_ns,
+            charged_ns,
+            cpu_ns: charged_ns,
+            wait_ns: 2 * charged_ns,
             ..TaskSample::default()
         };
         let (old, now, new) = (
@@ -244,7 +339,10 @@ mod tests {
             sample(2, 70, 0, 3),
         );
         let seen = threads(&HashMap::from([(1, &old)]), &[&now, &new]);
-        let told: Vec<_> = seen.iter().map(|t| (t.tid, t.cpu_ns, t.charged)).collect();
-        assert_eq!(told, [(1, 4, 100), (2, 0, 0)]);
+        let told: Vec<_> = seen
+            .iter()
+            .map(|t| (t.tid, t.ran_ns, t.runnable_ns, t.charged))
+            .collect();
+        assert_eq!(told, [(1, 4, 12, 100), (2, 0, 0, 0)]);
     }
 }

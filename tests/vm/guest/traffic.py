@@ -124,7 +124,7 @@ def main():
     with open(HUGE_PAGES, "w", encoding="ascii") as file:
         file.write("never")
     by_us = events != "mbm"
-    mba = [] if by_us else ["--mba", "auto"]
+    mba = [] if by_us else ["--mba", "auto", "--charge-mbm"]
     agent = start(scx_drfq, "--memory-bandwidth", str(M_BYTES_PER_S), *mba, event=events if by_us else "auto")
     for load in loads:
         beside = BESIDE.get(load)
