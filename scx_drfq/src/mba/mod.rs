@@ -15,7 +15,7 @@ pub mod trace;
 mod uncounted;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io,
     path::PathBuf,
@@ -51,7 +51,7 @@ use self::{
     paces::Paces,
     throttle::Throttle,
     trace::Trace,
-    uncounted::{Thread, Uncounted},
+    uncounted::{Seen, Uncounted},
 };
 use crate::{
     bandwidth::Bandwidth,
@@ -269,8 +269,7 @@ struct Running<'a, H: Hierarchy> {
     throttle: Box<dyn Throttle + Send + 'a>,
     charge: Option<Charge<'a>>,
     uncounted: Uncounted,
-    /// The entities of a look that MBM is to be asked about, and the time since the last one.
-    seen: Option<(Duration, Vec<(GroupId, Vec<Thread>)>)>,
+    seen: Option<Seen>,
     hierarchy: H,
     rules: Vec<Rule>,
     curve: Option<Curve>,
@@ -429,34 +428,30 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             }
         }
         self.throttle.settle(&self.tasks);
-        if self.charge.is_some() {
-            let before: HashMap<_, _> = before.iter().map(|task| (task.pid, task)).collect();
-            let now: HashMap<_, _> = self.tasks.iter().map(|task| (task.pid, task)).collect();
-            // A pace follows what is charged at once, and MBM does not count threads elsewhere.
-            let (members, throttle) = (self.members.values(), &self.throttle);
-            let told = members.filter(|m| m.foreign == 0 && !throttle.is_paced(m.id));
-            let told = told.map(|member| {
-                let tids = member.usage.tids.iter();
-                let tasks: Vec<_> = tids.filter_map(|tid| now.get(tid).copied()).collect();
-                (member.id, uncounted::threads(&before, &tasks))
-            });
-            self.seen = Some((interval, told.collect()));
-        }
+        self.see(&before, interval);
     }
 
-    /// Charges what MBM counts and events do not, once the throttle has measured a period.
+    /// Notes what MBM is to be asked about, once the throttle has measured the next period. A pace
+    /// follows what is charged at once, and MBM does not count threads elsewhere.
+    fn see(&mut self, before: &[TaskSample], interval: Duration) {
+        if self.charge.is_none() {
+            return;
+        }
+        let (members, throttle) = (self.members.values(), &self.throttle);
+        let told = members.filter(|m| m.foreign == 0 && !throttle.is_paced(m.id));
+        let told = told.map(|member| (member.id, member.usage.tids.as_slice()));
+        self.seen = Some(Seen::new(interval, before, &self.tasks, told));
+    }
+
+    /// Charges what MBM counts and events do not.
     fn charge_uncounted(&mut self) {
         let Some(charge) = &self.charge else {
             return;
         };
-        if let Some((interval, seen)) = self.seen.take() {
-            let ids: Vec<GroupId> = seen.iter().map(|(id, _)| *id).collect();
-            self.uncounted.retain(&ids);
-            let most = self.capacity.unwrap_or(f64::INFINITY);
-            for (id, threads) in seen {
-                let (known, moved) = (&mut self.uncounted, self.throttle.bytes(id));
-                known.look(id, &threads, interval, moved, most, LOOK_PERIODS);
-            }
+        if let Some(seen) = self.seen.take() {
+            let (throttle, most) = (&self.throttle, self.capacity.unwrap_or(f64::INFINITY));
+            let moved = |id| throttle.bytes(id);
+            self.uncounted.take(&seen, moved, most, LOOK_PERIODS);
         }
         if let Some(reason) = self.uncounted.pay(charge) {
             self.throttle.fail(reason);

@@ -4,7 +4,7 @@
 //! charged is charged to them afterwards, in proportion to their CPU time.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     io,
     time::Duration,
 };
@@ -28,19 +28,49 @@ const LEAST: f64 = 65536.0;
 
 /// A thread between two looks.
 #[derive(Clone, Copy, Debug)]
-pub struct Thread {
-    pub tid: u32,
+struct Thread {
+    tid: u32,
     /// CPU time that the scheduler charged (ns). A task of another class has none.
-    pub ran_ns: u64,
+    ran_ns: u64,
     /// It ran or waited for a CPU (ns).
-    pub runnable_ns: u64,
+    runnable_ns: u64,
     /// What it was charged for the traffic of CPUs (bytes).
-    pub charged: u64,
+    charged: u64,
+}
+
+/// What entities did between two looks.
+pub struct Seen {
+    interval: Duration,
+    entities: Vec<(GroupId, Vec<Thread>)>,
+}
+
+impl Seen {
+    /// Of two samples of the tasks. `entities`: their threads.
+    pub fn new<'a>(
+        interval: Duration,
+        before: &[TaskSample],
+        now: &[TaskSample],
+        entities: impl Iterator<Item = (GroupId, &'a [u32])>,
+    ) -> Self {
+        let before: HashMap<_, _> = before.iter().map(|task| (task.pid, task)).collect();
+        let now: HashMap<_, _> = now.iter().map(|task| (task.pid, task)).collect();
+        let entities = entities.map(|(id, tids)| {
+            let tasks: Vec<_> = tids
+                .iter()
+                .filter_map(|tid| now.get(tid).copied())
+                .collect();
+            (id, threads(&before, &tasks))
+        });
+        Self {
+            interval,
+            entities: entities.collect(),
+        }
+    }
 }
 
 /// The threads of an entity between two samples of the tasks. One that was not there before has
 /// done nothing yet.
-pub fn threads(before: &HashMap<u32, &TaskSample>, now: &[&TaskSample]) -> Vec<Thread> {
+fn threads(before: &HashMap<u32, &TaskSample>, now: &[&TaskSample]) -> Vec<Thread> {
     let by_cpus = |task: &TaskSample| task.bytes.saturating_sub(task.dma_bytes);
     let runnable = |task: &TaskSample| task.cpu_ns.saturating_add(task.wait_ns);
     let since = |now: &&TaskSample| {
@@ -70,42 +100,26 @@ struct Balance {
     sent: u64,
 }
 
-/// All entities.
-#[derive(Default)]
-pub struct Uncounted {
-    balances: BTreeMap<GroupId, Balance>,
-}
-
-impl Uncounted {
-    /// Forgets all entities but these.
-    pub fn retain(&mut self, ids: &[GroupId]) {
-        self.balances.retain(|id, _| ids.contains(id));
-    }
-
-    /// Looks at an entity after `interval`. `moved`: what MBM has counted of it since it is
-    /// monitored (bytes). `most`: what a CPU can move (bytes per second). `periods`: until the next
-    /// look.
-    ///
-    /// If its threads are others than at the last look, or are mostly not busy, what happened in
-    /// between is not known. A thread that has ended took its account with it.
-    pub fn look(
+impl Balance {
+    /// See [`Uncounted::take`]. If the threads are others than at the last look, or are mostly not
+    /// busy, what happened in between is not known. A thread that has ended took its account with
+    /// it.
+    fn look(
         &mut self,
-        id: GroupId,
         threads: &[Thread],
         interval: Duration,
         moved: u64,
         most: f64,
         periods: u64,
     ) {
-        let balance = self.balances.entry(id).or_default();
         let mut tids: Vec<u32> = threads.iter().map(|thread| thread.tid).collect();
         tids.sort_unstable();
-        let same = tids == balance.tids;
-        balance.tids = tids;
-        let since = moved.saturating_sub(balance.moved) as f64;
-        balance.moved = moved;
-        balance.payments.clear();
-        let sent = std::mem::take(&mut balance.sent);
+        let same = tids == self.tids;
+        self.tids = tids;
+        let since = moved.saturating_sub(self.moved) as f64;
+        self.moved = moved;
+        self.payments.clear();
+        let sent = std::mem::take(&mut self.sent);
 
         let least_ns = BUSY * interval.as_nanos() as f64;
         let is_busy = |thread: &&Thread| thread.ran_ns > 0 && thread.runnable_ns as f64 >= least_ns;
@@ -116,24 +130,44 @@ impl Uncounted {
             .map(|t| t.ran_ns)
             .sum::<u64>() as f64;
         if !same || ran_ns == 0.0 || busy_ns < (1.0 - LIGHT) * ran_ns {
-            balance.owed = 0.0;
+            self.owed = 0.0;
             return;
         }
         // A reading may jump, and MBM counts what children move that have ended.
         let since = since.min(most * ran_ns / 1e9);
         let by_events = threads.iter().map(|t| t.charged).sum::<u64>() as f64 - sent as f64;
-        balance.owed = (balance.owed + since - by_events).max(-NOISE * since);
-        if balance.owed <= NOISE * since {
+        self.owed = (self.owed + since - by_events).max(-NOISE * since);
+        if self.owed <= NOISE * since {
             return;
         }
-        let owed = balance.owed;
-        balance.left = periods;
+        let owed = self.owed;
+        self.left = periods;
         for thread in threads.iter().filter(is_busy) {
             let payment = owed * thread.ran_ns as f64 / busy_ns / periods.max(1) as f64;
             if payment >= LEAST {
-                balance.payments.push((thread.tid, payment as u64));
-                balance.owed -= payment * periods as f64;
+                self.payments.push((thread.tid, payment as u64));
+                self.owed -= payment * periods as f64;
             }
+        }
+    }
+}
+
+/// All entities.
+#[derive(Default)]
+pub struct Uncounted {
+    balances: BTreeMap<GroupId, Balance>,
+}
+
+impl Uncounted {
+    /// Looks at entities, and forgets all others. `moved`: what MBM has counted of one since it is
+    /// monitored (bytes). `most`: what a CPU can move (bytes per second). `periods`: until the next
+    /// look.
+    pub fn take(&mut self, seen: &Seen, moved: impl Fn(GroupId) -> u64, most: f64, periods: u64) {
+        let ids: BTreeSet<GroupId> = seen.entities.iter().map(|(id, _)| *id).collect();
+        self.balances.retain(|id, _| ids.contains(id));
+        for (id, threads) in &seen.entities {
+            let balance = self.balances.entry(*id).or_default();
+            balance.look(threads, seen.interval, moved(*id), most, periods);
         }
     }
 
@@ -215,7 +249,11 @@ mod tests {
                 });
             }
             let moved = self.moved.saturating_add_signed(skew);
-            self.uncounted.look(ID, &seen, HALF, moved, 1e9, PERIODS);
+            let seen = Seen {
+                interval: HALF,
+                entities: vec![(ID, seen)],
+            };
+            self.uncounted.take(&seen, |_| moved, 1e9, PERIODS);
             // More periods than were told charge nothing.
             for _ in 0..2 * PERIODS {
                 let failure = self.uncounted.pay(|tid, bytes| {

@@ -2,10 +2,10 @@
 """Prints what the scheduler charges for memory traffic, for a comparison with the modelled machine's own count.
 
 traffic.py SCX_DRFQ EVENTS SECONDS STREAMS|mbw|sjeng ..., as root in the modelled machine, its guest programs in PATH.
-EVENTS is a value of --perf-event. With `mbm` it is auto, and scx_drfq monitors the tasks itself, so that it charges what
-only MBM counts. STREAMS are words of `stream` such as read@0,copy@1; each stream has a monitoring
-group, whose id names it in the ground truth. Streams of the same CPU take turns of 1 ms, so all words then name that
-CPU. `mbw` is one mbw beside four spinners, `sjeng` one beside four sjeng that
+EVENTS is a value of --perf-event. With `mbm` it is auto, and scx_drfq monitors the tasks itself and charges what only
+MBM counts. STREAMS are words of `stream` such as read@0,copy@1; each stream has a monitoring group, whose id names it
+in the ground truth. Streams of the same CPU take turns of 1 ms, so all words then name that CPU.
+`mbw` is one mbw beside four spinners, `sjeng` one beside four sjeng that
 analyse the opening position, with m of the machine thesis.
 Each window is one line of ground truth, and one line of JSON here.
 """
