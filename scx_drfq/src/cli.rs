@@ -112,8 +112,7 @@ pub struct Run {
     #[arg(long, value_name = "N")]
     pub run_id: Option<u64>,
 
-    /// Length of the kernel's dump when it ends the scheduler [bytes, 1024 to 16777216;
-    /// default: the kernel's, 32768]
+    /// Length of the kernel's exit dump [bytes, 1024 to 16777216; default: the kernel's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1024..=1 << 24))]
     pub exit_dump_len: Option<u32>,
 }

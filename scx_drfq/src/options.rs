@@ -64,8 +64,7 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(1..=SLICES_MAX))]
     pub cap_slices: u64,
 
-    /// How far beyond the system virtual time a woken task is still dispatched at
-    /// once (K of equation 4.10) [slices, 0 to 1000; default 10]
+    /// How far after V a woken task runs at once (K, 4.10) [slices, 0 to 1000; default 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=SLICES_MAX))]
     pub hold_slices: Option<u64>,
 
@@ -134,8 +133,7 @@ pub struct Options {
     )]
     pub perf_event: EventChoice,
 
-    /// Bytes that one event stands for [1 to 1048576; default: the size of a cache
-    /// line; a software event has no default]
+    /// Bytes that one event stands for [1 to 1048576; default: a line of the cache, if any]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub event_bytes: Option<u32>,
 
@@ -176,7 +174,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub mba_trace: Option<PathBuf>,
 
-    /// Charge threads also what only MBM counts, as non-temporal stores, where --mba monitors them
+    /// Charge also what only MBM counts, as non-temporal stores, where --mba monitors
     #[arg(long)]
     pub charge_mbm: bool,
 
