@@ -69,6 +69,34 @@ fn a_change_of_a_running_tasks_affinity_leaves_it_counted_in_its_group() {
     assert_eq!(weight, weight_one() / 2);
 }
 
+/// Before the first tick, which would count it.
+#[test]
+fn a_task_that_wakes_on_an_idle_cpu_counts_in_its_group_at_once() {
+    let specs = vec![
+        TaskSpec::new("hog", Trace::hog()),
+        TaskSpec::new("sleeper", Trace::sleeper(MS, 5 * MS)),
+    ];
+    let mut sim = Sim::new(Config::new(4), specs);
+    sim.run_until(5 * MS);
+    sim.act(|kernel, now_ns| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_move(now_ns, 0, group);
+        kernel.cgroup_move(now_ns, 1, group);
+    });
+    let mut now_ns = 50 * MS;
+    while sim.kernel().place(1) == Place::Running {
+        now_ns += MS / 10;
+        sim.run_until(now_ns);
+    }
+    while sim.kernel().place(1) != Place::Running {
+        now_ns += MS / 10;
+        sim.run_until(now_ns);
+    }
+    // Its charge looks at the group.
+    sim.act(|kernel, now_ns| kernel.renice(now_ns, 0, 0));
+    assert_eq!(sim.kernel().account(0).weight, weight_one() / 2);
+}
+
 /// A group of two whose parent runs uncounted: it was changed while it was about to sleep, and then
 /// did not.
 fn group_of_two_with_one_uncounted() -> Sim {
@@ -301,18 +329,23 @@ fn a_task_of_another_class_does_not_count_in_the_group_that_it_moves_to() {
     let specs = vec![
         TaskSpec::new("hog", Trace::hog()),
         TaskSpec::new("leaves", Trace::repeat([run, sleep])),
+        TaskSpec::new("beside", Trace::hog()),
     ];
     let mut sim = Sim::new(Config::new(4), specs);
     sim.run_until(5 * MS);
     sim.act(|kernel, now_ns| {
         kernel.leave_class(now_ns, 1);
-        let group = kernel.cgroup_new(None, 100);
+        // A task that is alone in its group counts in the outer one in its stead.
+        let outer = kernel.cgroup_new(None, 100);
+        let group = kernel.cgroup_new(Some(outer), 100);
+        let beside = kernel.cgroup_new(Some(outer), 100);
         kernel.cgroup_move(now_ns, 0, group);
+        kernel.cgroup_move(now_ns, 2, beside);
         kernel.cgroup_move(now_ns, 1, group);
         kernel.renice(now_ns, 1, 0);
     });
     sim.run_until(20 * MS);
-    assert_eq!(sim.kernel().account(0).weight, weight_one());
+    assert_eq!(sim.kernel().account(0).weight, weight_one() / 2);
 }
 
 #[test]

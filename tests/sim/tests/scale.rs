@@ -103,7 +103,9 @@ fn no_work_grows_beside(kthreads: usize) {
     let what = format!("20 to 1000 tasks beside {kthreads} kernel threads");
     assert_flat(&what, &kinds, &small, &large);
     if kthreads == 0 {
-        assert_flat(&what, &[Kind::Kfuncs], &small, &large);
+        // A switch has 18.3 kfuncs among 20 tasks, and 20.4 among 1000. A search for an urgent task
+        // in each would make them 21.3.
+        assert_within(&what, &[Kind::Kfuncs], &small, &large, (1.14, 0.0));
     } else {
         // Beside kernel threads a switch has 16.4 kfuncs among 20 tasks, and 21.1 among 1000.
         assert_within(&what, &[Kind::Kfuncs], &small, &large, (1.25, 1.0));
