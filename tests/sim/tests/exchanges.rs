@@ -7,6 +7,9 @@ use drfq_sim::kernel::{Kernel, Place};
 use drfq_sim::replay::strand::{Path, Point};
 use drfq_sim::{Config, CpuSet, MS};
 
+/// The CPUs of all tasks. A third one is idle, so nothing is contended where no task waits.
+const ALLOWED: u128 = 0b011;
+
 /// 1 GB/s: one byte is 1 ns of virtual time.
 const MEM: u64 = 1_000_000_000;
 /// When the tasks begin, and when CPU 1 exchanges.
@@ -22,13 +25,14 @@ const WAITS: usize = 2;
 
 /// The stream runs on CPU 0, a second task on CPU 1, and a third one waits.
 fn two_cpus() -> Kernel {
-    let mut kernel = Kernel::new(&Config::new(2).memory(MEM));
-    for task in [STREAM, RUNS] {
-        kernel.task_new(BEGIN, None, CpuSet::ALL, task, false);
-        kernel.adopt_running(BEGIN, task, task);
+    let mut kernel = Kernel::new(&Config::new(3).memory(MEM));
+    for task in [STREAM, RUNS, WAITS] {
+        kernel.task_new(BEGIN, None, CpuSet::of(ALLOWED), task.min(1), false);
+        kernel.wake_new(BEGIN, task);
+        if task != WAITS {
+            assert_eq!(kernel.schedule(BEGIN, task), Some(task));
+        }
     }
-    kernel.task_new(BEGIN, None, CpuSet::ALL, 1, false);
-    kernel.wake_new(BEGIN, WAITS);
     // The first tick starts the traffic counter.
     kernel.tick(BEGIN, 0, 0);
     assert_eq!(kernel.place(WAITS), Place::Queued);
