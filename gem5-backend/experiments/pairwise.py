@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A pairwise design: any two settings of the controller's load meet in some row.
 
-usage: pairwise.py [--rows N] [--first N] [--last N] [--seeds N] [--run-bursts N] [--out FILE] COMMAND...
+usage: pairwise.py [--rows N] [--first N] [--last N] [--seeds N] [--out FILE] COMMAND...
 
 COMMAND is drfq-mc, with words before it if need be. Each row runs under FR-FCFS and under lowest virtual time first
-with admission by shares, row preparation and filling. The rows of the result (docs/results/README.md) go to FILE.
+with the options that are recommended for throughput: admission by shares, row preparation, filling, least runs of
+RUN_BURSTS, and runs of at most half a queue while virtual times tie. The rows of the result (docs/results/README.md)
+go to FILE.
 
 Shares are held against weighted max-min fairness: no agent could move more without taking from one that moves no more
 for its weight. Agents that move alike for their weights form a level. Each level but the last has a run in which it and
@@ -60,6 +62,7 @@ admission = "share"
 prepare = true
 fill = true
 run_bursts = {run_bursts}
+tie_bursts = {tie_bursts}
 [loop]
 update_us = 7.8125
 shift = {shift}
@@ -75,7 +78,8 @@ seeds = {seeds}
 REPORT = "[report]\ncolumns = [{columns}]\n"
 FIGURES = ["total.bytes_per_ns", "read_wait_max_ns", "write_wait_max_ns"]
 SERIES = "controller-design"
-RUNS_SERIES = "controller-runs"  # with --run-bursts
+RUN_BURSTS = 8
+TIE_BURSTS = 64  # the controller's default; as many empty a direction of smaller queues, so there it is half a queue
 SHIFT, M_BYTES_PER_NS = 15, 4
 DURATION_MS, WEIGHT_MS = 40, 4
 BASELINE_SEEDS = 2  # FR-FCFS varies by less than 1 % with the seed
@@ -138,7 +142,7 @@ def text_of(row, policy, seed, vtimes=None, limits=None):
     """An experiment. vtimes: fixed virtual times, by agent, beside the loop; limits: the agents' rates (bytes/ns)."""
     text = SHARED.format(
         policy=policy, shift=SHIFT, entries=row["entries"], warmup=1, duration=duration_ms(row), seeds=[seed],
-        run_bursts=row.get("run_bursts", 0),
+        run_bursts=RUN_BURSTS, tie_bursts=min(TIE_BURSTS, row["entries"] // 2),
     )  # fmt: skip
     for i, (kind, lines, weight) in enumerate(agents_of(row)):
         limit = round(limits[i] * 1e9) if limits else 0
@@ -262,7 +266,7 @@ def result_rows(command, row, seeds, commit):
     for variant, values in shown:
         fields = dict.fromkeys(Row.__dataclass_fields__, "")
         fields |= {
-            "series": RUNS_SERIES if row.get("run_bursts") else SERIES, "case": case, "what": what_of(row),
+            "series": SERIES, "case": case, "what": what_of(row),
             "variant": variant, "unit": "see column", "value": f"{statistics.median(values):.3g}",
             "statistic": "median", "spread": f"{(max(values) - min(values)) / 2:.3g}", "spread_kind": "half range",
             "least": f"{min(values):.3g}", "greatest": f"{max(values):.3g}", "n": str(len(values)),
@@ -277,9 +281,6 @@ def main():
     parser.add_argument("--first", type=int, default=1, help="begin with this row of the design (1)")
     parser.add_argument("--last", type=int, help="end with this row (the design's last)")
     parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument(
-        "--run-bursts", type=int, default=0, help="least run of a direction (0); rows of another series"
-    )
     parser.add_argument("--out", type=Path, default=Path("controller-design.csv"))
     parser.add_argument("command", nargs="+", metavar="COMMAND")
     o = parser.parse_args()
@@ -291,7 +292,7 @@ def main():
     for i, row in enumerate(design(o.rows)):
         if not o.first <= i + 1 <= (o.last or o.rows):
             continue
-        found = list(result_rows(o.command, row | {"run_bursts": o.run_bursts}, o.seeds, commit))
+        found = list(result_rows(o.command, row, o.seeds, commit))
         rows += found
         write_rows(o.out, rows)
         print(f"{i + 1} of {o.rows}: {what_of(row)}: {found[0].value} %", file=sys.stderr)
