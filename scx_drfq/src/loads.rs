@@ -193,18 +193,23 @@ pub fn run(
     })
 }
 
-/// The begin or the end of what is counted.
+/// Into how many parts [`Moment::Between`] divides what is counted.
+pub const PARTS: u32 = 30;
+
+/// A moment of what is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// The first one.
     Begin,
-    /// The second one.
+    /// Those between, [`PARTS`] - 1 at equal distances.
+    Between,
+    /// The last one.
     End,
 }
 
 /// Runs loads beside each other for `time`, the first fifth of which does not count. `joined` is
-/// called by each thread before it works, `at` when counting begins and ends. Returns what each
-/// load did in the time that counted, and that time.
+/// called by each thread before it works, `at` at each [`Moment`]. Returns what each load did in the
+/// time that counted, and that time.
 ///
 /// # Errors
 /// A thread cannot run as it should, or cannot join.
@@ -249,7 +254,12 @@ pub fn race(
         at(Moment::Begin);
         let began = Instant::now();
         lines = count(&sums);
-        thread::sleep(time - time / 5);
+        for part in 1..=PARTS {
+            thread::sleep((time - time / 5) / PARTS);
+            if part < PARTS {
+                at(Moment::Between);
+            }
+        }
         let now = count(&sums);
         lines
             .iter_mut()
@@ -398,7 +408,9 @@ mod tests {
         let mut moments = Vec::new();
         let time = Duration::from_millis(500);
         let (done, counted) = race(&loads, time, || Ok(()), |at| moments.push(at)).unwrap();
-        assert_eq!(moments, [Moment::Begin, Moment::End]);
+        let mut expected = [Moment::Between; PARTS as usize + 1];
+        (expected[0], expected[PARTS as usize]) = (Moment::Begin, Moment::End);
+        assert_eq!(moments, expected);
         assert!(counted >= time * 4 / 5, "{counted:?}");
         assert_eq!(done[0].bytes, 0);
         let step = STEP_LINES as u64 * 3 * LINE_BYTES;

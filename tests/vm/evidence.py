@@ -91,11 +91,15 @@ def main() -> int:
     lines = [json.loads(line) for line in args.truth.read_text(encoding="utf-8").splitlines()]
     lines = [line for line in lines if line["interval_ns"] > 50e6]
     errors = {}
+    factors = {factor["event"]: factor["bytes"] for factor in evidence["sensors"]["factors"]}
     for row in evidence["sensors"]["rows"]:
         true = rate(lines, row["cpu"], row["load"])
         for what, key in (("the load's own count", "load_bytes"), ("events", "event_bytes"), ("MBM", "mbm_bytes")):
             if row[key] is not None:
                 errors[row["load"], what] = 100 * (row[key] / row["seconds"] / true - 1)
+        if factors:
+            fitted = sum(factors[event] * count for event, count in row["counts"])
+            errors[row["load"], "events by MBM's factors"] = 100 * (fitted / row["seconds"] / true - 1)
     for (load, what), value in errors.items():
         print(f"{load}: {what}: {value:+.2f} %")
     totals = sorted((sum(map(moved, line["cores"])) / line["interval_ns"] * 1e9 for line in lines), reverse=True)

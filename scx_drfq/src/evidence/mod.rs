@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The version of the file's form.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
 /// The parts of the time that sensors and calibration take. The sets take the rest.
 const SENSORS: f64 = 0.2;

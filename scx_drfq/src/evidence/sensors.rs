@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Result;
+use drfq_policy::attribution::{Counts as Lines, Fit};
 use drfq_resctrl::{
     fs::KernelFs,
     groups::{Ctrl, Groups},
@@ -36,8 +37,21 @@ pub struct Sensors {
     pub events: String,
     /// Why nothing is monitored (MBM); none: it is.
     pub no_mbm: Option<String>,
+    /// What MBM says of the events; none without events or MBM.
+    pub factors: Vec<Factor>,
     /// A row for each load.
     pub rows: Vec<Row>,
+}
+
+/// How much traffic an event stands for, fitted to what MBM shows of all loads.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Factor {
+    /// The event's name.
+    pub event: String,
+    /// Bytes of one event.
+    pub bytes: f64,
+    /// Their standard deviation (bytes).
+    pub std_dev: f64,
 }
 
 /// What each sensor says of one load.
@@ -76,7 +90,7 @@ pub fn measure(
     };
     let mut counters = TrafficCounters::open(&source, topology, root)?;
     let cpu = *topology.online.last().unwrap_or(&0);
-    let mut rows = Vec::new();
+    let (mut rows, mut fitting) = (Vec::new(), Fitting::default());
     for (load, op) in [("read", Op::Read), ("write", Op::Write), ("copy", Op::Copy)] {
         writeln!(out, "sensors: a load of kind {load} on CPU {cpu}")?;
         let monitor = monitor.as_ref().ok();
@@ -88,8 +102,10 @@ pub fn measure(
         let join = || monitor.map_or(Ok(()), Monitor::join);
         let (mut counted, mut monitored) = (Span::default(), Span::default());
         let look = |at| {
-            counted.set(at, Some(counters.counts(cpu)));
-            monitored.set(at, monitor.and_then(Monitor::bytes));
+            let (counts, bytes) = (counters.counts(cpu), monitor.and_then(Monitor::bytes));
+            fitting.look(at, &counts, bytes);
+            counted.set(at, Some(counts));
+            monitored.set(at, bytes);
         };
         let (done, time) = loads::race(&[one], time / 3, join, look)?;
         rows.push(Row {
@@ -102,6 +118,7 @@ pub fn measure(
     Ok(Sensors {
         events: counters.source.clone(),
         no_mbm: monitor.err(),
+        factors: fitting.factors(),
         rows,
     })
 }
@@ -125,6 +142,7 @@ impl<T> Span<T> {
     fn set(&mut self, at: Moment, value: Option<T>) {
         match at {
             Moment::Begin => self.begin = value,
+            Moment::Between => {}
             Moment::End => self.end = value,
         }
     }
@@ -132,6 +150,52 @@ impl<T> Span<T> {
 
 /// Counts of a CPU's events: name, bytes of an event, count.
 type Counts = Vec<(String, u32, u64)>;
+
+/// Fits [`Factor`]s. The loads mix reads and writes differently, so the factors differ, too.
+#[derive(Default)]
+struct Fitting {
+    fit: Fit,
+    events: Vec<String>,
+    last: Option<(Vec<u64>, u64)>,
+}
+
+impl Fitting {
+    /// Observes what has come since the last moment of the same load.
+    fn look(&mut self, at: Moment, counts: &Counts, bytes: Option<u64>) {
+        let numbers = || counts.iter().map(|(.., count)| *count).collect::<Vec<_>>();
+        let now = bytes.map(|bytes| (numbers(), bytes));
+        let last = self.last.take().filter(|_| at != Moment::Begin);
+        if let (Some((were, was)), Some((are, is))) = (last, &now) {
+            let since = |event: usize| {
+                let found = are.get(event).zip(were.get(event));
+                found.map_or(0, |(is, was)| is.saturating_sub(*was)) as f64
+            };
+            let lines = Lines {
+                reads: since(0),
+                writes: since(1),
+            };
+            self.fit = self.fit.observe(lines, is.saturating_sub(was) as f64);
+            self.events = counts.iter().map(|(name, ..)| name.clone()).collect();
+        }
+        self.last = now;
+    }
+
+    fn factors(&self) -> Vec<Factor> {
+        let one_of = |event: usize| Lines {
+            reads: f64::from(event == 0),
+            writes: f64::from(event == 1),
+        };
+        let factor = |(event, name): (usize, &String)| {
+            let found = self.fit.bytes(one_of(event));
+            Factor {
+                event: name.clone(),
+                bytes: found.bytes,
+                std_dev: found.std_dev,
+            }
+        };
+        self.events.iter().enumerate().map(factor).collect()
+    }
+}
 
 fn row(load_bytes: u64, counted: &Span<Counts>, monitored: &Span<u64>) -> Row {
     let (begin, end) = (counted.begin.iter().flatten(), counted.end.iter().flatten());
@@ -228,6 +292,47 @@ mod tests {
         assert_eq!(found.event_bytes, Some(64 * 150));
         assert_eq!(found.counts, [("r".to_owned(), 100), ("w".to_owned(), 50)]);
         assert_eq!(found.mbm_bytes, Some(10_000));
+    }
+
+    /// Looks at a reader and a writer, of which MBM shows so many bytes for each event of either.
+    fn fitted(read: u64, write: u64) -> Vec<Factor> {
+        let mut fitting = Fitting::default();
+        for (reads, writes) in [(1000, 0), (1000, 1000)] {
+            for moment in 0..50 {
+                let at = match moment {
+                    0 => Moment::Begin,
+                    _ => Moment::Between,
+                };
+                let count = |name: &str, each| (name.to_owned(), 64, each * moment);
+                let bytes = moment * (read * reads + write * writes);
+                fitting.look(
+                    at,
+                    &vec![count("r", reads), count("w", writes)],
+                    Some(bytes),
+                );
+            }
+        }
+        fitting.factors()
+    }
+
+    #[test]
+    fn each_event_has_the_bytes_that_mbm_shows() {
+        for (read, write) in [(64, 64), (96, 64), (80, 40)] {
+            for (factor, bytes) in fitted(read, write).iter().zip([read, write]) {
+                let off = (factor.bytes - bytes as f64).abs();
+                assert!(off < 1.0, "{factor:?} for {bytes}");
+                assert!(factor.std_dev < 3.0, "{factor:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_mbm_there_are_no_factors() {
+        let mut fitting = Fitting::default();
+        for at in [Moment::Begin, Moment::Between, Moment::End] {
+            fitting.look(at, &vec![("r".to_owned(), 64, 10)], None);
+        }
+        assert_eq!(fitting.factors(), []);
     }
 
     #[test]

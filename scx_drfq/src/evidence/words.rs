@@ -14,6 +14,12 @@ const ACCURATE: f64 = 0.05;
 pub fn summary(sensors: &Sensors, calibration: &Calibration, sets: &Sets) -> Vec<String> {
     let mut lines = events(sensors);
     lines.push(monitoring(sensors));
+    lines.extend(sensors.factors.iter().map(|factor| {
+        format!(
+            "By MBM, an event {} stands for {:.1} bytes, give or take {:.1}.",
+            factor.event, factor.bytes, factor.std_dev
+        )
+    }));
     lines.push(format!(
         "The memory moves {} at most (m).",
         format_bytes_per_s(calibration.bytes_per_s as f64)
@@ -95,7 +101,7 @@ fn capital(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::evidence::{
-        sensors::Row as SensorRow,
+        sensors::{Factor, Row as SensorRow},
         sets::{Got, Missing, Row},
     };
 
@@ -125,6 +131,11 @@ mod tests {
         let sensors = Sensors {
             events: "two".into(),
             no_mbm: None,
+            factors: vec![Factor {
+                event: "reads".into(),
+                bytes: 95.96,
+                std_dev: 0.42,
+            }],
             rows: vec![
                 sensor("read", Some(990), Some(1001)),
                 sensor("copy", Some(667), Some(1010)),
@@ -154,6 +165,7 @@ mod tests {
                 "The events count 120.0 % of what a write load moves: too much, or other \
                  programs moved memory, too.",
                 "At worst, MBM shows 101.0 % of what a copy load moves.",
+                "By MBM, an event reads stands for 96.0 bytes, give or take 0.4.",
                 "The memory moves 20 GB/s at most (m).",
                 "Set 1, under scx_drfq: dominant shares are 2.3 % apart, 18 GB/s in all (90 % of m).",
                 "scx_drfq --mba on --entity task was not measured: it ended: no MBA.",
@@ -166,6 +178,7 @@ mod tests {
         let sensors = Sensors {
             events: "no PMU".into(),
             no_mbm: Some("this machine or its kernel has no resctrl".into()),
+            factors: Vec::new(),
             rows: vec![sensor("read", None, None)],
         };
         let sets = Sets {
