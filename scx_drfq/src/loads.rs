@@ -254,12 +254,7 @@ pub fn race(
         at(Moment::Begin);
         let began = Instant::now();
         lines = count(&sums);
-        for part in 1..=PARTS {
-            thread::sleep((time - time / 5) / PARTS);
-            if part < PARTS {
-                at(Moment::Between);
-            }
-        }
+        wait(time - time / 5, &mut at);
         let now = count(&sums);
         lines
             .iter_mut()
@@ -281,6 +276,16 @@ pub fn race(
         cpu: *sum.cpu.lock().unwrap_or_else(PoisonError::into_inner),
     });
     Ok((done.collect(), counted))
+}
+
+/// Waits for `time`, and tells the moments between.
+fn wait(time: Duration, at: &mut impl FnMut(Moment)) {
+    for part in 1..=PARTS {
+        thread::sleep(time / PARTS);
+        if part < PARTS {
+            at(Moment::Between);
+        }
+    }
 }
 
 /// Lines that each thread has visited so far.

@@ -53,6 +53,17 @@ pub fn check_stopped(root: &Path, command: &str) -> Result<()> {
     }
 }
 
+/// Checks that no `sched_ext` scheduler is loaded.
+///
+/// # Errors
+/// One is.
+pub fn check_unoccupied(root: &Path) -> Result<()> {
+    match SchedExt::detect(root) {
+        SchedExt::Available { loaded: Some(name) } => bail!("{}", occupied(&name)),
+        _ => Ok(()),
+    }
+}
+
 /// The diagnosis if another scheduler is loaded.
 pub fn occupied(name: &str) -> String {
     format!("the sched_ext scheduler {name:?} is already loaded; stop it first")

@@ -65,7 +65,7 @@ pub fn command(options: &cli::Evidence) -> Result<()> {
     if unsafe { libc::geteuid() } != 0 {
         bail!("evidence counts events and loads schedulers, so it needs root; run it with sudo");
     }
-    preflight::check_stopped(&root, "evidence")?;
+    preflight::check_unoccupied(&root)?;
     // What is wrong with the file shows before the measurements. Ctrl-C leaves none.
     drop(create(&options.file)?);
     fs::remove_file(&options.file).context("cannot remove the file again")?;

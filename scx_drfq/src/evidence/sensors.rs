@@ -102,8 +102,8 @@ pub fn measure(
         let join = || monitor.map_or(Ok(()), Monitor::join);
         let (mut counted, mut monitored) = (Span::default(), Span::default());
         let look = |at| {
-            let (counts, bytes) = (counters.counts(cpu), monitor.and_then(Monitor::bytes));
-            fitting.look(at, &counts, bytes);
+            let (counts, bytes) = (counters.counts(cpu), monitor.map(Monitor::bytes));
+            fitting.look(at, &counts, bytes.clone());
             counted.set(at, Some(counts));
             monitored.set(at, bytes);
         };
@@ -151,21 +151,39 @@ impl<T> Span<T> {
 /// Counts of a CPU's events: name, bytes of an event, count.
 type Counts = Vec<(String, u32, u64)>;
 
+/// Bytes by domain; none where they cannot be read.
+type Monitored = Vec<Option<u64>>;
+
+/// What was monitored between two looks; none if it is not known. The hardware may not count a
+/// group in domains where it is idle. A domain that can be read at one look alone leaves open what
+/// moved there.
+fn moved(was: &Monitored, is: &Monitored) -> Option<u64> {
+    let known = was
+        .iter()
+        .zip(is)
+        .filter(|(was, is)| was.is_some() || is.is_some());
+    let differences = known.map(|(was, is)| (*is)?.checked_sub((*was)?));
+    let found: Vec<u64> = differences.collect::<Option<_>>()?;
+    (!found.is_empty()).then(|| found.iter().sum())
+}
+
 /// Fits [`Factor`]s. The loads mix reads and writes differently, so the factors differ, too.
 #[derive(Default)]
 struct Fitting {
     fit: Fit,
     events: Vec<String>,
-    last: Option<(Vec<u64>, u64)>,
+    last: Option<(Vec<u64>, Monitored)>,
 }
 
 impl Fitting {
     /// Observes what has come since the last moment of the same load.
-    fn look(&mut self, at: Moment, counts: &Counts, bytes: Option<u64>) {
+    fn look(&mut self, at: Moment, counts: &Counts, bytes: Option<Monitored>) {
         let numbers = || counts.iter().map(|(.., count)| *count).collect::<Vec<_>>();
         let now = bytes.map(|bytes| (numbers(), bytes));
         let last = self.last.take().filter(|_| at != Moment::Begin);
-        if let (Some((were, was)), Some((are, is))) = (last, &now) {
+        if let (Some((were, was)), Some((are, is))) = (last, &now)
+            && let Some(bytes) = moved(&was, is)
+        {
             let since = |event: usize| {
                 let found = are.get(event).zip(were.get(event));
                 found.map_or(0, |(is, was)| is.saturating_sub(*was)) as f64
@@ -174,7 +192,7 @@ impl Fitting {
                 reads: since(0),
                 writes: since(1),
             };
-            self.fit = self.fit.observe(lines, is.saturating_sub(was) as f64);
+            self.fit = self.fit.observe(lines, bytes as f64);
             self.events = counts.iter().map(|(name, ..)| name.clone()).collect();
         }
         self.last = now;
@@ -197,7 +215,7 @@ impl Fitting {
     }
 }
 
-fn row(load_bytes: u64, counted: &Span<Counts>, monitored: &Span<u64>) -> Row {
+fn row(load_bytes: u64, counted: &Span<Counts>, monitored: &Span<Monitored>) -> Row {
     let (begin, end) = (counted.begin.iter().flatten(), counted.end.iter().flatten());
     let found: Counts = begin
         .zip(end)
@@ -206,7 +224,7 @@ fn row(load_bytes: u64, counted: &Span<Counts>, monitored: &Span<u64>) -> Row {
     let bytes = found
         .iter()
         .map(|(_, bytes, count)| u64::from(*bytes) * count);
-    let mbm = monitored.begin.zip(monitored.end);
+    let mbm = monitored.begin.as_ref().zip(monitored.end.as_ref());
     Row {
         load_bytes,
         event_bytes: (!found.is_empty()).then(|| bytes.sum()),
@@ -214,7 +232,7 @@ fn row(load_bytes: u64, counted: &Span<Counts>, monitored: &Span<u64>) -> Row {
             .into_iter()
             .map(|(name, _, count)| (name, count))
             .collect(),
-        mbm_bytes: mbm.and_then(|(was, is)| is.checked_sub(was)),
+        mbm_bytes: mbm.and_then(|(was, is)| moved(was, is)),
         ..Row::default()
     }
 }
@@ -265,14 +283,13 @@ impl Monitor {
             .map_err(|error| io::Error::other(error.to_string()))
     }
 
-    /// What the group has moved so far, in all domains that can be read.
-    fn bytes(&self) -> Option<u64> {
+    /// What the group has moved so far, by domain; none where it cannot be read.
+    fn bytes(&self) -> Monitored {
         let read = |domain: &Domain| {
             let reading = self.groups.reading(&self.group, *domain, Event::MbmTotal);
             reading.ok().and_then(Reading::bytes)
         };
-        let found: Vec<u64> = self.domains.iter().filter_map(read).collect();
-        (!found.is_empty()).then(|| found.iter().sum())
+        self.domains.iter().map(read).collect()
     }
 }
 
@@ -286,8 +303,8 @@ mod tests {
         let (mut counted, mut monitored) = (Span::default(), Span::default());
         counted.set(Moment::Begin, Some(count(10, 20)));
         counted.set(Moment::End, Some(count(110, 70)));
-        monitored.set(Moment::Begin, Some(1000));
-        monitored.set(Moment::End, Some(11_000));
+        monitored.set(Moment::Begin, Some(vec![Some(1000), None]));
+        monitored.set(Moment::End, Some(vec![Some(11_000), None]));
         let found = row(9600, &counted, &monitored);
         assert_eq!(found.event_bytes, Some(64 * 150));
         assert_eq!(found.counts, [("r".to_owned(), 100), ("w".to_owned(), 50)]);
@@ -308,7 +325,7 @@ mod tests {
                 fitting.look(
                     at,
                     &vec![count("r", reads), count("w", writes)],
-                    Some(bytes),
+                    Some(vec![Some(bytes)]),
                 );
             }
         }
@@ -327,6 +344,19 @@ mod tests {
     }
 
     #[test]
+    fn a_domain_that_is_read_at_one_look_alone_leaves_the_traffic_unknown() {
+        assert_eq!(
+            moved(&vec![Some(1), Some(2)], &vec![Some(5), Some(4)]),
+            Some(6)
+        );
+        assert_eq!(moved(&vec![Some(1), None], &vec![Some(5), None]), Some(4));
+        assert_eq!(moved(&vec![Some(1), None], &vec![Some(5), Some(9)]), None);
+        assert_eq!(moved(&vec![Some(1), Some(9)], &vec![Some(5), None]), None);
+        assert_eq!(moved(&vec![Some(5)], &vec![Some(1)]), None);
+        assert_eq!(moved(&vec![None], &vec![None]), None);
+    }
+
+    #[test]
     fn without_mbm_there_are_no_factors() {
         let mut fitting = Fitting::default();
         for at in [Moment::Begin, Moment::Between, Moment::End] {
@@ -341,7 +371,7 @@ mod tests {
         counted.set(Moment::Begin, Some(Vec::new()));
         counted.set(Moment::End, Some(Vec::new()));
         let mut monitored = Span::default();
-        monitored.set(Moment::End, Some(5));
+        monitored.set(Moment::End, Some(vec![Some(5)]));
         let found = row(64, &counted, &monitored);
         assert_eq!((found.event_bytes, found.mbm_bytes), (None, None));
     }
