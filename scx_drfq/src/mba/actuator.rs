@@ -19,7 +19,7 @@ use drfq_resctrl::{
 };
 
 use super::{
-    gauge::{Gauge, Moved},
+    gauge::Gauge,
     throttle::{Counts, Throttle},
 };
 
@@ -246,6 +246,26 @@ impl<F: ResctrlFs> Actuator<F> {
         }
     }
 
+    /// Returns those to the default group that have left the entity, as to a cgroup that is not
+    /// monitored. Most have ended. `tids`: the entity's.
+    fn let_go(&mut self, id: GroupId, tids: &[u32]) -> Result<()> {
+        let Some(monitored) = self.monitored.get_mut(&id) else {
+            return Ok(());
+        };
+        let left = monitored
+            .placed
+            .extract_if(.., |tid, _| !tids.contains(tid));
+        let ours: Vec<u32> = left.filter(|left| left.1).map(|left| left.0).collect();
+        let is_placed = |tid: &u32| {
+            let mut others = self.monitored.values();
+            others.any(|other| other.placed.contains_key(tid))
+        };
+        for tid in ours.iter().filter(|tid| !is_placed(tid)) {
+            self.groups.add_task(&Ctrl::DEFAULT, *tid)?;
+        }
+        Ok(())
+    }
+
     /// Whether a counter is assigned to a group. AMD's ABMC has fewer counters than ids.
     fn is_counted(&self, mon: &Mon) -> bool {
         let reading = |&domain| self.groups.reading(mon, domain, Event::MbmTotal);
@@ -332,11 +352,10 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     }
 
     fn place(&mut self, id: GroupId, tids: &[u32]) -> u64 {
+        let mut failed = self.let_go(id, tids).err();
         let Some(monitored) = self.monitored.get_mut(&id) else {
             return 0;
         };
-        monitored.placed.retain(|tid, _| tids.contains(tid));
-        let mut failed = None;
         for &tid in tids {
             if monitored.placed.contains_key(&tid) {
                 continue;
@@ -400,16 +419,20 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         for &domain in &self.domains {
             let gauge = monitored.gauges.entry(domain);
             let gauge = gauge.or_insert_with(|| Gauge::new((self.clock)()));
-            let moved = match self.groups.reading(&monitored.mon, domain, Event::MbmTotal) {
-                Ok(reading) => gauge.take(reading, (self.clock)()).unwrap_or_default(),
+            let was_readable = gauge.is_readable();
+            let reading = match self.groups.reading(&monitored.mon, domain, Event::MbmTotal) {
+                Ok(reading) => reading,
                 Err(error) => {
                     monitored.gone |= vanished(&error);
                     failed = Some(error);
-                    Moved::default()
+                    Reading::Error
                 }
             };
-            monitored.bytes += moved.bytes;
-            rates.push(moved.bytes_per_s);
+            let moved = gauge.take(reading, (self.clock)());
+            monitored.bytes += moved.map_or(0, |moved| moved.bytes);
+            rates.push(gauge.rate());
+            // The kernel's count of the default group leaves out what it cannot read.
+            self.shape += u64::from(gauge.is_readable() != was_readable);
         }
         if let Some(error) = failed {
             self.check::<()>(Err(error));
