@@ -123,6 +123,13 @@ pub fn mode(config: &Config, guard: &Guard, info: &Info) -> (bool, String) {
     (false, reason)
 }
 
+/// The words where levels of MBA are absolute and nothing tells what they are of the memory.
+pub fn without_scale() -> String {
+    format!(
+        "observe: levels of MBA are absolute here, and the memory bandwidth is unknown; {MEASURE}"
+    )
+}
+
 /// What a user should know of the throttle of the machine whose `/` is `root`.
 pub fn caveat(info: &Info, root: &Path) -> Option<String> {
     let shared = info.bandwidth.as_ref()?.thread_throttle_mode == ThrottleMode::Max;

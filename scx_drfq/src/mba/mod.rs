@@ -131,11 +131,16 @@ impl<'a> Loop<'a> {
         let actuator = Actuator::open(files, &info, classes, Instant::now)
             .map_err(|error| error.to_string())?;
         // The loop learns the capacity better than an estimate tells it.
-        let m = config.capacity.reliable();
-        let capacity = m.map(|m| m.bytes_per_s() as f64 / actuator.domains().len().max(1) as f64);
+        let each = |m: Bandwidth| m.bytes_per_s() as f64 / actuator.domains().len().max(1) as f64;
+        let capacity = config.capacity.reliable().map(each);
+        // An estimate scales levels that are absolute well enough.
         let mut curve = measured_curve(config, &info)
-            .or_else(|| actuator::curve(&info, capacity))
+            .or_else(|| actuator::curve(&info, config.capacity.bandwidth().map(each)))
             .filter(|_| acts);
+        let reason = match acts && curve.is_none() {
+            true => access::without_scale(),
+            false => reason,
+        };
         let hindrance = actuator.hindrance().filter(|_| acts);
         let throttle: Box<dyn Throttle + Send + 'a> = match (&mut curve, window) {
             (Some(curve), Some(window)) => {
