@@ -193,11 +193,13 @@ fn run_once(
         statistics: statistics.id(),
         accounts: accounts.as_ref(),
     };
-    let scheduler = Scheduler::load(&config, &loading, counters, &mut storage, &root, announce)?;
+    let scheduler = Scheduler::load(&config, &loading, counters, &mut storage, &root, announce)
+        .inspect_err(|_| links.retract())?;
 
     // The kernel notices a change of CPUs only once the scheduler is being loaded,
     // so we check for earlier changes ourselves.
     if Topology::read(&root)? != topology {
+        links.retract();
         *accounts = Some(scheduler.finish()?.1);
         return Ok(true);
     }
@@ -215,8 +217,7 @@ fn run_once(
         facts: facts.clone(),
         first: loaded.clone(),
     }));
-    say(&summary(&config, &facts));
-    degraded.iter().for_each(|line| say(line));
+    tell(&config, &facts, &degraded);
     let seen = Seen {
         statistics_id: AtomicU32::new(statistics.id().unwrap_or(0)),
         scheduler: &scheduler,
@@ -236,6 +237,12 @@ fn run_once(
         say("stopped; the kernel's own scheduler runs again");
     }
     Ok(exit.should_restart())
+}
+
+/// Says what runs, and what it does less than asked.
+fn tell(config: &Config, facts: &Facts, degraded: &[String]) {
+    say(&summary(config, facts));
+    degraded.iter().for_each(|line| say(line));
 }
 
 /// The loop that shares memory bandwidth, and a warning if it does less than asked. `charges`:

@@ -101,6 +101,14 @@ impl Links {
         }
     }
 
+    /// The CPUs label their traffic nowhere any more. For a scheduler that ends before
+    /// [`Self::beside`] runs, which does the same.
+    pub fn retract(&mut self) {
+        if let Some(controller) = &mut self.controller {
+            controller.set_mailbox(Vec::new());
+        }
+    }
+
     /// Runs the links while `work` runs. If `charge` is set, tasks are charged the
     /// traffic that the controller counts.
     pub fn beside<T>(

@@ -58,6 +58,9 @@ impl Guard {
     /// # Errors
     /// Why resctrl cannot be used, in a few words.
     pub fn open(root: &Path) -> Result<Self, String> {
+        // What can fail without a trace comes first.
+        let (reader, writer) =
+            io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
         let (mount, before) = match mount(root) {
             Some(mount) => (mount, None),
             None => {
@@ -67,16 +70,21 @@ impl Guard {
                     }
                     _ => format!("cannot mount resctrl: {error}"),
                 })?;
-                let mount = mount(root).ok_or("resctrl vanished after it was mounted")?;
+                let Some(mount) = mount(root) else {
+                    unmount();
+                    return Err("resctrl vanished after it was mounted".into());
+                };
                 let values = fs::read_to_string(mount.point.join("schemata"));
                 // A machine that only monitors has no such file.
                 let before = Schemata::parse(&values.unwrap_or_default());
                 (mount, Some(before))
             }
         };
-        let modes = make_writable(&mount.point)?;
-        let (reader, writer) =
-            io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
+        let modes = make_writable(&mount.point).inspect_err(|_| {
+            if before.is_some() {
+                unmount();
+            }
+        })?;
         // SAFETY: the process has one thread, so that the child may do anything.
         let child = unsafe { libc::fork() };
         match child {

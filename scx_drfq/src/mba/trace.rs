@@ -24,6 +24,8 @@ impl Trace {
     pub fn create(path: &Path) -> Result<File, String> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
+        // The reader of a pipe that does not read ends the record, and never stops the loop.
+        options.custom_flags(libc::O_NONBLOCK);
         options.open(path).map_err(|error| {
             format!(
                 "nothing is recorded, because {} cannot be written: {error}; check --mba-trace",
@@ -96,7 +98,7 @@ impl Trace {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, os::fd::AsRawFd};
 
     use super::*;
 
@@ -113,6 +115,16 @@ mod tests {
             writeln!(trace.0, "{line}").unwrap();
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn a_reader_that_does_not_read_ends_the_record() {
+        let (_reader, writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        let file = Trace::create(Path::new(&path)).unwrap();
+        let mut trace = Trace::go_on(&file).unwrap();
+        let full = (0..100_000).find_map(|_| writeln!(trace.0, "a line of a record").err());
+        assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
