@@ -139,7 +139,9 @@ static void hold_end(struct task_ctx *t)
 	if (!(t->flags & DRFQ_TASK_HELD))
 		return;
 	t->flags &= ~DRFQ_TASK_HELD;
-	waited = scx_bpf_now() - t->held_since_ns;
+	waited = scx_bpf_now();
+	/* This CPU's clock may stand before the hold, which another CPU has begun. */
+	waited = drfq_later(waited, t->held_since_ns) - t->held_since_ns;
 	t->held_ns += waited;
 	if (waited > t->max_held_ns)
 		t->max_held_ns = waited;
@@ -215,9 +217,13 @@ __noinline int hold_release(bool all_idle)
  */
 static __noinline int hold_release_overdue(void)
 {
-	u64 now = scx_bpf_now(), due = 0;
+	u64 now = scx_bpf_now(), was = READ_ONCE(hold_due_ns.value), due = 0;
 	struct task_struct *p;
 
+	/* Of the CPUs that find the same hold at its bound, one searches. */
+	if (!was || drfq_before(now, was) ||
+	    __sync_val_compare_and_swap(&hold_due_ns.value, was, now + HOLD_SEARCH_NS) != was)
+		return 0;
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
 		u64 end = t ? t->held_since_ns + hold_max_ns : now;

@@ -76,6 +76,9 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 
 	if (!t)
 		return prev_cpu;
+	/* A waker of a higher class makes no room. The kernel looks at no class. */
+	if (wake_flags & SCX_WAKE_SYNC && !own_slot()->pid)
+		wake_flags &= ~(u64)SCX_WAKE_SYNC;
 	if (wake_flags & SCX_WAKE_TTWU) {
 		task_wake(p, t);
 		if (wake_flags & SCX_WAKE_SYNC)
@@ -103,7 +106,7 @@ static __always_inline void dispatch_last(struct task_struct *p, struct task_ctx
 {
 	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
 
-	if (enq_flags & SCX_ENQ_REENQ) {
+	if (READ_ONCE(slot->taken)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
 		kick_idle_for(p);
 		return;
@@ -166,9 +169,10 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	queue_insert(p, t, queue_key(p, t), enq_flags);
-	/* Look for an idle CPU if select_cpu did not. It was not called, or V
-	 * has released the task that it held for DMA traffic. */
-	if ((!__COMPAT_is_enq_cpu_selected(enq_flags) || (t->flags & DRFQ_TASK_INDEBTED)) &&
+	/* Look for an idle CPU if select_cpu did not. It was not called, or V has
+	 * released the task that it held for DMA traffic, or a throttle has ended. */
+	if ((!__COMPAT_is_enq_cpu_selected(enq_flags) || (t->flags & DRFQ_TASK_INDEBTED) ||
+	     limits_exist()) &&
 	    kick_idle_for(p))
 		return;
 	/* After a synchronous wake-up the waker blocks and makes room. Preempting
@@ -370,6 +374,9 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 
 	exchange_end(slot, cpu);
 	if (!idle) {
+		/* Kernels before 6.19 do not tell of a higher class that takes an idle CPU. If
+		 * one of our tasks has it, ops.running follows at once. */
+		WRITE_ONCE(slot->taken, 1);
 		kick_idle_for_queued(cpu);
 		return;
 	}
@@ -415,7 +422,10 @@ void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args
 SEC("tp_btf/sched_switch")
 int BPF_PROG(drfq_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	if (is_of_higher_class(next) && !is_of_higher_class(prev))
+	if (!is_of_higher_class(next))
+		return 0;
+	/* The CPU may have taken one of our tasks before another task of a higher class woke. */
+	if (!is_of_higher_class(prev) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > 0)
 		lose_cpu(bpf_get_smp_processor_id(),
 			 (prev->scx.flags & SCX_TASK_QUEUED) && task_is_pinned(prev));
 	return 0;

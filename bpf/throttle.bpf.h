@@ -54,7 +54,7 @@ static __always_inline void throttle_finish(struct task_ctx *t)
 	u64 since = t->throttled_since_ns;
 
 	if (since && __sync_val_compare_and_swap(&t->throttled_since_ns, since, 0) == since)
-		t->throttled_ns += scx_bpf_now() - since;
+		t->throttled_ns += drfq_later(scx_bpf_now(), since) - since;
 }
 
 /* Returns the place in the queue of throttled tasks of one that waits until @until (ns). */

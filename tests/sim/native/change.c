@@ -68,6 +68,14 @@ static void move_running(struct machine *m, struct task_struct *p)
 	wakeup_preempt(m, p->cpu);
 }
 
+/* switch_class() sees a task of ours that is put, and no idle task (kernels before 6.19). */
+void machine_take_idle_cpu(struct machine *m, u64 now_ns, s32 cpu)
+{
+	machine_use(m, now_ns, cpu);
+	m->rqs[cpu].taken = true;
+	set_idle(m, cpu, false);
+}
+
 void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
 			  const struct cpumask *allowed)
 {

@@ -71,6 +71,7 @@ void machine_tick(struct machine *m, u64 now_ns, s32 from, s32 cpu);
 /* A task of a higher class takes @cpu, which idles or runs a task of ours; it gives the CPU back.
  * The caller then schedules @cpu. */
 void machine_take_cpu(struct machine *m, u64 now_ns, s32 cpu);
+void machine_take_idle_cpu(struct machine *m, u64 now_ns, s32 cpu);
 void machine_give_cpu(struct machine *m, s32 cpu);
 /* Brings the running task's times up to @now_ns. */
 void machine_update_curr(struct machine *m, u64 now_ns, s32 cpu);

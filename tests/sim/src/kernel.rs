@@ -84,6 +84,7 @@ unsafe extern "C" {
     fn machine_yield(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_schedule(m: *mut Machine, now_ns: u64, cpu: i32) -> *mut Task;
     fn machine_take_cpu(m: *mut Machine, now_ns: u64, cpu: i32);
+    fn machine_take_idle_cpu(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_give_cpu(m: *mut Machine, cpu: i32);
     fn machine_tick(m: *mut Machine, now_ns: u64, from: i32, cpu: i32);
     fn machine_update_curr(m: *mut Machine, now_ns: u64, cpu: i32);
@@ -362,6 +363,12 @@ impl Kernel {
     pub fn take_cpu(&mut self, now_ns: u64, cpu: usize) {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_take_cpu(m, now_ns, cpu as i32) });
+    }
+
+    /// The same for a CPU that idles, on a kernel before 6.19, which does not tell of it.
+    pub fn take_idle_cpu(&mut self, now_ns: u64, cpu: usize) {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_take_idle_cpu(m, now_ns, cpu as i32) });
     }
 
     /// It gives the CPU back. Then the CPU must schedule.

@@ -457,6 +457,47 @@ fn a_task_dispatched_to_a_cpu_that_a_higher_class_takes_runs_on_another_one() {
     assert_eq!(kernel.place(task), Place::Running);
 }
 
+/// The waker says that it sleeps soon (`SYNC`), but it has a CPU that no task of ours gets.
+#[test]
+fn a_task_that_a_higher_class_wakes_runs_on_an_idle_cpu() {
+    let mut kernel = Kernel::new(&Config::new(3));
+    let sleeper = kernel.task_new(0, None, CpuSet::ALL, 0, false);
+    kernel.wake_new(0, sleeper);
+    let own = kernel.task_cpu(sleeper);
+    assert_eq!(kernel.schedule(0, own), Some(sleeper));
+    kernel.block(MS, own);
+    let hog = kernel.task_new(MS, None, CpuSet::one(own), own, false);
+    kernel.wake_new(MS, hog);
+    assert_eq!(kernel.schedule(MS, own), Some(hog));
+    let (taken, idle) = ((own + 1) % 3, (own + 2) % 3);
+    kernel.take_cpu(MS, taken);
+    kernel.take_rescheds();
+    kernel.wake(2 * MS, sleeper, Some(taken), true);
+    assert_eq!(kernel.task_cpu(sleeper), idle);
+    assert_eq!(kernel.schedule(2 * MS, idle), Some(sleeper));
+}
+
+/// Kernels before 6.19 do not tell of a higher class that takes an idle CPU.
+#[test]
+fn the_agent_waits_for_no_cpu_that_a_higher_class_took_while_it_idled() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let agent = kernel.task_new(0, None, CpuSet::ALL, 0, false);
+    kernel.set_agent(agent);
+    kernel.wake_new(0, agent);
+    let own = kernel.task_cpu(agent);
+    assert_eq!(kernel.schedule(0, own), Some(agent));
+    kernel.block(MS, own);
+    assert_eq!(kernel.schedule(MS, own), None);
+    kernel.take_idle_cpu(2 * MS, own);
+    let hog = kernel.task_new(2 * MS, None, CpuSet::one(1 - own), 1 - own, false);
+    kernel.wake_new(2 * MS, hog);
+    assert_eq!(kernel.schedule(2 * MS, 1 - own), Some(hog));
+    kernel.wake(3 * MS, agent, None, false);
+    assert_eq!(kernel.place(agent), Place::Queued);
+    kernel.tick(7 * MS, 1 - own, 1 - own);
+    assert_eq!(kernel.schedule(7 * MS, 1 - own), Some(agent));
+}
+
 /// It has only its last switch to do, and no rescue could find it in a queue.
 #[test]
 fn a_reaped_task_runs_on_another_cpu_than_the_one_that_a_higher_class_takes() {
