@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # `scx_drfq evidence` on modelled machines: what it says against the machines' own account, and what it leaves. The rows
 # go to docs/results.
-# It has not run through yet.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 find_provenance
