@@ -68,7 +68,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=SLICES_MAX))]
     pub hold_slices: Option<u64>,
 
-    /// Longest time that delayed wake-up holds a task
+    /// Longest delayed wake-up, and wait for a pace
     /// [milliseconds, 1 to 10000; default 300]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub hold_max_ms: Option<u64>,
@@ -137,7 +137,7 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub event_bytes: Option<u32>,
 
-    /// Do not charge block I/O to the tasks that submit it
+    /// Neither count nor charge traffic of devices: block I/O and packets
     #[arg(long)]
     pub no_dma: bool,
 

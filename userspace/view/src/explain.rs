@@ -297,8 +297,7 @@ fn holds_back(row: &Row, contended: Contended, system: &System) -> String {
         return format!("A {means} holds it back: level {level:.0} %, because {why}.");
     }
     if row.state == State::Throttled {
-        return "A limit of its group holds it back: a quota (cpu.max), or a pace (--throttle \
-                hold)."
+        return "A limit of its group holds it back: a quota (cpu.max), or a pace of memory traffic."
             .into();
     }
     if held >= NOTABLE_PCT {
