@@ -245,6 +245,10 @@ fn tell(config: &Config, facts: &Facts, degraded: &[String]) {
     degraded.iter().for_each(|line| say(line));
 }
 
+/// The warning if what only MBM counts is not charged although the user asked for it.
+const CHARGE_MBM_IDLE: &str = "--charge-mbm has no effect; it needs a source of memory traffic, \
+     such as the PMU, and no --throttle hold";
+
 /// The loop that shares memory bandwidth, and a warning if it does less than asked. `charges`:
 /// tasks are charged their memory traffic.
 fn open_sharing<'a>(
@@ -268,7 +272,11 @@ fn open_sharing<'a>(
                 let mode = name(config.mba);
                 format!("--mba {mode} does not throttle: {}", ready.state())
             });
-            let warning = warning.or_else(|| ready.caveat().map(str::to_owned));
+            let uncharged = config.charge_mbm && (config.throttle.is_some() || !charges);
+            let uncharged = uncharged.then(|| CHARGE_MBM_IDLE.to_owned());
+            let warning = warning
+                .or(uncharged)
+                .or_else(|| ready.caveat().map(str::to_owned));
             (Some(ready), warning)
         }
     }

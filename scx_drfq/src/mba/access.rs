@@ -123,8 +123,12 @@ pub fn mode(config: &Config, guard: &Guard, info: &Info) -> (bool, String) {
     (false, reason)
 }
 
-/// The words where levels of MBA are absolute and nothing tells what they are of the memory.
-pub fn without_scale() -> String {
+/// The words of [`mode`], or others where levels of MBA are absolute and nothing tells what they are
+/// of the memory: they have no scale.
+pub fn state(words: String, has_scale: bool) -> String {
+    if has_scale {
+        return words;
+    }
     format!(
         "observe: levels of MBA are absolute here, and the memory bandwidth is unknown; {MEASURE}"
     )

@@ -137,10 +137,7 @@ impl<'a> Loop<'a> {
         let mut curve = measured_curve(config, &info)
             .or_else(|| actuator::curve(&info, config.capacity.bandwidth().map(each)))
             .filter(|_| acts);
-        let reason = match acts && curve.is_none() {
-            true => access::without_scale(),
-            false => reason,
-        };
+        let state = access::state(reason, !acts || curve.is_some());
         let hindrance = actuator.hindrance().filter(|_| acts);
         let throttle: Box<dyn Throttle + Send + 'a> = match (&mut curve, window) {
             (Some(curve), Some(window)) => {
@@ -165,7 +162,7 @@ impl<'a> Loop<'a> {
             capacity,
             cpus: config.nr_cpus.into(),
             entity: config.entity,
-            state: reason,
+            state,
             trace: None,
             point: Some(guard.point.clone()),
         })
