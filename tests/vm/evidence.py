@@ -38,6 +38,8 @@ def rate(lines: list, cpu: int, load: str) -> float:
         low, high = WRITES[load]
         if low <= line["cores"][cpu]["write_bytes"] / own <= high:
             found.append(own / line["interval_ns"] * 1e9)
+    if not found:
+        sys.exit(f"evidence.py: TRUTH has no interval of 100 ms in which CPU {cpu} runs a {load} load alone")
     # Ticks move a little, and the first touch of a load's memory some: the load itself moves most. The median leaves
     # out the intervals in which it began or ended.
     return statistics.median(one for one in found if one > 0.75 * max(found))

@@ -153,6 +153,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::mba::actuator;
 
     /// A machine with resctrl, whose CPU has these flags.
     #[cfg(target_arch = "x86_64")]
@@ -187,6 +188,16 @@ mod tests {
             let reason = reason.unwrap_or_default();
             assert!(reason.contains(words.unwrap_or_default()), "{reason}");
         }
+    }
+
+    #[test]
+    fn levels_without_a_scale_are_not_called_on() {
+        assert_eq!(state("on".into(), true), "on");
+        let words = state("on".into(), false);
+        assert!(words.starts_with("observe: levels"), "{words}");
+        let info = Info::read(&FakeKernel::new(Shape::default()), Vendor::Amd).unwrap();
+        assert!(actuator::curve(&info, None).is_none());
+        assert!(actuator::curve(&info, Some(1e11)).is_some());
     }
 
     #[test]

@@ -260,10 +260,10 @@ impl<F: ResctrlFs> Actuator<F> {
             let mut others = self.monitored.values();
             others.any(|other| other.placed.contains_key(tid))
         };
-        for tid in ours.iter().filter(|tid| !is_placed(tid)) {
-            self.groups.add_task(&Ctrl::DEFAULT, *tid)?;
-        }
-        Ok(())
+        let strays = ours.iter().filter(|tid| !is_placed(tid));
+        let moved = strays.map(|tid| self.groups.add_task(&Ctrl::DEFAULT, *tid).map(drop));
+        // One that cannot be moved keeps none of the others.
+        moved.fold(Ok(()), Result::and)
     }
 
     /// Whether a counter is assigned to a group. AMD's ABMC has fewer counters than ids.
