@@ -6,8 +6,9 @@ mod common;
 
 use common::{cpus_used, hogs, nice, run};
 use drfq_sim::ffi::weight_one;
+use drfq_sim::kernel::{Kernel, Place};
 use drfq_sim::reference::fair_cpus;
-use drfq_sim::{Config, MS, Rng, SEC, Step, TaskSpec, Trace, US};
+use drfq_sim::{Config, CpuSet, MS, Rng, SEC, Step, TaskSpec, Trace, US};
 
 #[test]
 fn a_light_sleeper_runs_within_a_slice_against_two_hogs_per_cpu() {
@@ -95,6 +96,34 @@ fn a_task_behind_its_waker_preempts_it() {
 #[test]
 fn a_synchronous_wake_up_preempts_nothing() {
     assert_eq!(preemptions_of_a_waker(true), 0);
+}
+
+/// The woken task has the smallest S, but its waker goes on. Another one is before the waker.
+#[test]
+fn a_task_that_is_woken_synchronously_takes_the_place_of_its_waker() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let tasks = [0, 1, 2, 3].map(|_| kernel.task_new(0, None, CpuSet::ALL, 0, false));
+    for task in tasks {
+        kernel.wake_new(0, task);
+    }
+    let [waker, other, sleeper, hog] = tasks;
+    let own = kernel.task_cpu(waker);
+    let far = kernel.task_cpu(other);
+    assert_eq!(kernel.schedule(0, own), Some(waker));
+    assert_eq!(kernel.schedule(0, far), Some(other));
+    kernel.tick(4 * MS, own, own);
+    kernel.tick(4 * MS, far, far);
+    assert_eq!(kernel.schedule(4 * MS, own), Some(sleeper));
+    assert_eq!(kernel.schedule(4 * MS, far), Some(hog));
+    kernel.block(5 * MS, own);
+    assert_eq!(kernel.schedule(5 * MS, own), Some(waker));
+    kernel.wake(8 * MS, sleeper, Some(own), true);
+    assert_eq!(kernel.place(sleeper), Place::Queued);
+    kernel.block(9 * MS, far);
+    assert_eq!(kernel.schedule(9 * MS, far), Some(other));
+    // The waker makes room.
+    kernel.block(9 * MS, own);
+    assert_eq!(kernel.schedule(9 * MS, own), Some(sleeper));
 }
 
 /// A packet of low weight ends far after V. V must not follow it past the tasks that wait.
