@@ -61,7 +61,7 @@ enum drfq_weights {
 	X(RELEASED_IDLE, "held tasks released because a CPU was idle")                             \
 	X(RELEASED_BOUND, "held tasks released after the longest allowed hold")                    \
 	X(THROTTLED, "tasks that wait because their cgroup has used up its cpu.max")               \
-	X(PACED, "tasks that wait because their group moves more than its part (--throttle hold)") \
+	X(PACED, "tasks that wait because their group moves too much (--throttle, --mba)")         \
 	X(RESCUED, "starved tasks that ran ahead of their turn")                                   \
 	X(LATE, "tasks that waited for a CPU for more than 10 s")                                  \
 	X(AGENT_AHEAD, "packets of the agent that ran ahead of their turn")                        \

@@ -251,8 +251,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	held = hold_nonempty();
 	if (held) {
 		hold_release(false);
-		if (hold_overdue())
-			hold_release_overdue();
+		hold_release_overdue();
 	}
 	if (runnable && rescue_goes_on(slot, cpu, prev))
 		return;
