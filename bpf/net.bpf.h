@@ -170,12 +170,8 @@ int BPF_PROG(drfq_skb_socket, struct sock *sk, struct sk_buff *skb)
 static __always_inline void net_use(struct sock *sk)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	struct net_socket *s;
+	struct net_socket *s = bpf_sk_storage_get(&net_sockets, sk, 0, 0);
 
-	/* Most messages are between processes of one machine. */
-	if (sk->__sk_common.skc_family == AF_UNIX)
-		return;
-	s = bpf_sk_storage_get(&net_sockets, sk, 0, 0);
 	/* Only a socket whose packets a device has moved has an entry. */
 	if (!s || s->of_kernel)
 		return;
@@ -189,17 +185,67 @@ static __always_inline void net_use(struct sock *sk)
 		net_settle(s);
 }
 
+/*
+ * A task has sent or received. Nearly all sockets whose packets a card moves pass these functions,
+ * and no socket between processes of one machine does. The programs run when the functions return,
+ * because an answer that fits into one call leaves in it, and no other call may follow.
+ */
+SEC("fexit/inet_sendmsg")
+int BPF_PROG(drfq_inet_send, struct socket *sock)
+{
+	net_use(sock->sk);
+	return 0;
+}
+
+SEC("fexit/inet6_sendmsg")
+int BPF_PROG(drfq_inet6_send, struct socket *sock)
+{
+	net_use(sock->sk);
+	return 0;
+}
+
+SEC("fexit/inet_recvmsg")
+int BPF_PROG(drfq_inet_recv, struct socket *sock)
+{
+	net_use(sock->sk);
+	return 0;
+}
+
+SEC("fexit/inet6_recvmsg")
+int BPF_PROG(drfq_inet6_recv, struct socket *sock)
+{
+	net_use(sock->sk);
+	return 0;
+}
+
+SEC("fexit/packet_sendmsg")
+int BPF_PROG(drfq_packet_send, struct socket *sock)
+{
+	net_use(sock->sk);
+	return 0;
+}
+
+/*
+ * The same where BPF cannot follow all those functions. Messages on sockets of any family come by
+ * here, and most are between processes of one machine.
+ */
+static __always_inline void net_use_any(struct sock *sk)
+{
+	if (sk->__sk_common.skc_family != AF_UNIX)
+		net_use(sk);
+}
+
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(drfq_sock_send, struct sock *sk, int ret, int flags)
 {
-	net_use(sk);
+	net_use_any(sk);
 	return 0;
 }
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(drfq_sock_recv, struct sock *sk, int ret, int flags)
 {
-	net_use(sk);
+	net_use_any(sk);
 	return 0;
 }
 

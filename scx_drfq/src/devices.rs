@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which BPF programs follow the traffic of devices on this kernel.
 
+use std::fmt::Display;
+
+use anyhow::{Context, Result};
 use libbpf_rs::Link;
 
 use crate::{
@@ -11,13 +14,31 @@ use crate::{
 /// Hook at which a packet reaches its socket. Any kernel with CONFIG_SECURITY_NETWORK has it.
 const RECEIVE: &str = "security_sock_rcv_skb";
 
+/// By what tasks send and receive. The kernel's BTF lacks those that are in a module.
+const USES: [&str; 5] = [
+    "inet_sendmsg",
+    "inet6_sendmsg",
+    "inet_recvmsg",
+    "inet6_recvmsg",
+    "packet_sendmsg",
+];
+
+/// The same on sockets of every family. They cost each message between processes, too.
+const TRACED_USES: [&str; 2] = ["sock_send_length", "sock_recv_length"];
+
+/// What a kernel may refuse.
+pub struct Hooks {
+    /// Of what it has not refused.
+    pub links: Vec<Link>,
+    /// What of device traffic is not charged, for the user.
+    pub uncharged: Option<String>,
+}
+
 /// Leaves out the programs that the user does not want (`charged` is false) or that the kernel
 /// has no hooks for.
 pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     let traced_flag = charged.then(bio_traced_flag).flatten();
     let dirtiers = charged && has_tracepoint("writeback_dirty_folio");
-    let sockets = ["sock_send_length", "sock_recv_length"];
-    let network = charged && sockets.iter().all(|name| has_tracepoint(name));
     if let Some(rodata) = skel.maps.rodata_data.as_deref_mut() {
         rodata.bio_traced_flag = traced_flag.unwrap_or(0);
         rodata.tracks_dirtiers = dirtiers.into();
@@ -31,32 +52,140 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     progs.drfq_bio_remap2.set_autoload(traced_flag.is_some());
     progs.drfq_dirty.set_autoload(dirtiers);
     progs.drfq_dirty2.set_autoload(dirtiers);
+    configure_network(skel, charged);
+}
+
+fn configure_network(skel: &mut OpenBpfSkel, charged: bool) {
+    let network = charged && TRACED_USES.iter().all(|name| has_tracepoint(name));
+    let functions = network && USES.iter().all(|name| has_function(name));
+    let progs = &mut skel.progs;
     progs.drfq_skb_send.set_autoload(network);
     progs.drfq_skb_arrive.set_autoload(network);
-    progs.drfq_sock_send.set_autoload(network);
-    progs.drfq_sock_recv.set_autoload(network);
-    progs
-        .drfq_skb_socket
-        .set_autoload(network && has_function(RECEIVE));
-    progs.drfq_skb_socket.set_autoattach(false);
+    let refusable = [
+        (&mut progs.drfq_skb_socket, network && has_function(RECEIVE)),
+        (&mut progs.drfq_inet_send, functions),
+        (&mut progs.drfq_inet6_send, functions),
+        (&mut progs.drfq_inet_recv, functions),
+        (&mut progs.drfq_inet6_recv, functions),
+        (&mut progs.drfq_packet_send, functions),
+        // Whether the kernel refuses the functions shows when these, too, must be loaded.
+        (&mut progs.drfq_sock_send, network),
+        (&mut progs.drfq_sock_recv, network),
+    ];
+    for (prog, loaded) in refusable {
+        prog.set_autoload(loaded);
+        prog.set_autoattach(false);
+    }
     let _ = skel.maps.net_sockets.set_autocreate(network);
 }
 
 /// Attaches what a kernel may refuse, though it has the hook: some architectures let BPF follow
-/// tracepoints, but no functions. Returns what the user should know, too.
-pub fn attach(skel: &BpfSkel) -> (Option<Link>, Option<String>) {
+/// tracepoints, but no functions.
+///
+/// # Errors
+/// The kernel refuses a tracepoint.
+pub fn attach(skel: &BpfSkel) -> Result<Hooks> {
     let progs = &skel.progs;
     if !progs.drfq_skb_send.autoload() {
-        return (None, None);
+        return Ok(Hooks {
+            links: Vec::new(),
+            uncharged: None,
+        });
     }
-    let reason = match progs.drfq_skb_socket.autoload() {
-        true => match progs.drfq_skb_socket.attach() {
-            Ok(link) => return (Some(link), None),
-            Err(error) => error.to_string(),
-        },
-        false => format!("this kernel has no function {RECEIVE}"),
+    let functions = [
+        &progs.drfq_inet_send,
+        &progs.drfq_inet6_send,
+        &progs.drfq_inet_recv,
+        &progs.drfq_inet6_recv,
+        &progs.drfq_packet_send,
+    ];
+    let known = progs.drfq_inet_send.autoload();
+    let traced = [&progs.drfq_sock_send, &progs.drfq_sock_recv];
+    let mut links = attach_either(known.then_some(&functions), &traced, |prog| prog.attach())
+        .context("cannot attach to the tracepoints of sockets")?;
+    let received = match progs.drfq_skb_socket.autoload() {
+        true => progs.drfq_skb_socket.attach().map_err(|e| e.to_string()),
+        false => Err(format!("this kernel has no function {RECEIVE}")),
     };
-    let effect = "received packets are counted and charged to no task, because the program that \
-                  finds their socket is not attached";
-    (None, Some(format!("{effect}: {reason}")))
+    let uncharged = match received {
+        Ok(link) => {
+            links.push(link);
+            None
+        }
+        Err(reason) => Some(format!(
+            "received packets are counted and charged to no task, because the program that finds \
+             their socket is not attached: {reason}"
+        )),
+    };
+    Ok(Hooks { links, uncharged })
+}
+
+/// Attaches all the programs of functions, or, if these are unknown or the kernel refuses one, all
+/// those of tracepoints. Both would charge nothing twice, but cost twice.
+fn attach_either<P, L, E: Display>(
+    functions: Option<&[P]>,
+    traced: &[P],
+    attach: impl Fn(&P) -> Result<L, E>,
+) -> Result<Vec<L>, E> {
+    let all = |progs: &[P]| progs.iter().map(&attach).collect::<Result<Vec<L>, E>>();
+    match functions.map(all) {
+        Some(Ok(links)) => Ok(links),
+        Some(Err(error)) => {
+            log::info!("tracepoints tell who uses a socket, because no function does: {error}");
+            all(traced)
+        }
+        None => all(traced),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, rc::Rc};
+
+    use super::*;
+
+    const FUNCTIONS: &[&str] = &["a", "b", "c"];
+    const TRACED: &[&str] = &["x", "y"];
+
+    /// An attached program, until it is dropped.
+    struct Attached(&'static str, Rc<Cell<u32>>);
+
+    impl Drop for Attached {
+        fn drop(&mut self) {
+            self.1.set(self.1.get() - 1);
+        }
+    }
+
+    /// What is attached to a kernel that refuses some, or why nothing is.
+    fn attached(
+        functions: Option<&[&'static str]>,
+        refused: &[&str],
+    ) -> Result<Vec<&'static str>, String> {
+        let count = Rc::new(Cell::new(0));
+        let links = attach_either(functions, TRACED, |name| {
+            if refused.contains(name) {
+                return Err(format!("{name} is refused"));
+            }
+            count.set(count.get() + 1);
+            Ok(Attached(name, count.clone()))
+        })?;
+        assert_eq!(count.get() as usize, links.len());
+        Ok(links.iter().map(|link| link.0).collect())
+    }
+
+    #[test]
+    fn functions_tell_who_uses_a_socket_or_else_tracepoints_and_never_both() {
+        assert_eq!(attached(Some(FUNCTIONS), &[]), Ok(FUNCTIONS.to_vec()));
+        assert_eq!(attached(None, &[]), Ok(TRACED.to_vec()));
+        for refused in FUNCTIONS {
+            let found = attached(Some(FUNCTIONS), &[refused]);
+            assert_eq!(found, Ok(TRACED.to_vec()));
+        }
+    }
+
+    #[test]
+    fn a_refused_tracepoint_is_an_error() {
+        let refused = attached(Some(FUNCTIONS), &["c", "y"]);
+        assert_eq!(refused, Err("y is refused".into()));
+    }
 }

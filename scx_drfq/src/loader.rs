@@ -54,7 +54,7 @@ const _: () = assert!(EVENTS.len() == bpf_intf::drfq_event_DRFQ_NR_EVENTS as usi
 pub struct Scheduler<'a> {
     // Fields are dropped in this order, so the scheduler is detached first.
     link: Option<Link>,
-    _received: Option<Link>,
+    _hooks: Vec<Link>,
     /// What of device traffic is not charged on this kernel.
     uncharged: Option<String>,
     skel: BpfSkel<'a>,
@@ -151,12 +151,12 @@ impl<'a> Scheduler<'a> {
         if let Some(data) = skel.maps.data_labels_data.as_deref() {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
         }
-        let (received, uncharged) = devices::attach(&skel);
+        let hooks = devices::attach(&skel)?;
         let link = Some(realtime::during(|| attach(&mut skel))?);
         let scheduler = Self {
             link,
-            _received: received,
-            uncharged,
+            _hooks: hooks.links,
+            uncharged: hooks.uncharged,
             skel,
             nr_cpu_ids: config.nr_cpu_ids as usize,
             cpu_llcs: online_llcs(config),

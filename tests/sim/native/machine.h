@@ -198,7 +198,7 @@ void machine_kernel_socket(struct machine *m, u32 socket);
 /* The packet leaves or arrives. */
 void machine_packet_leaves(struct machine *m, s32 cpu, const struct packet *packet);
 void machine_packet_arrives(struct machine *m, s32 cpu, const struct packet *packet);
-/* @p, which runs, sends or receives on a socket. */
+/* @p, which runs, sends or receives on a socket. Each one is of another kind. */
 void machine_use_socket(struct machine *m, const struct task_struct *p, u32 socket, bool sends);
 /* A device moves @bytes for a task. */
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes);

@@ -92,7 +92,8 @@ void machine_packet_arrives(struct machine *m, s32 cpu, const struct packet *pac
 void machine_use_socket(struct machine *m, const struct task_struct *p, u32 socket, bool sends)
 {
 	machine_use(m, m->now_ns, p->cpu);
+	_Static_assert(SOCKET_TRACED == NATIVE_SOCKETS - 1, "one socket of each kind");
 	if (m->rqs[p->cpu].curr != p || socket >= NATIVE_SOCKETS)
 		abort();
-	scheduler_net_use(&m->sockets[socket], sends);
+	scheduler_net_use(&m->sockets[socket], (enum socket_kind)socket, sends);
 }

@@ -215,12 +215,24 @@ void scheduler_net_receive(struct sock *sk, struct sk_buff *skb)
 	drfq_skb_socket(sk, skb);
 }
 
-void scheduler_net_use(struct sock *sk, bool sends)
+void scheduler_net_use(struct sock *sk, enum socket_kind kind, bool sends)
 {
-	if (sends)
-		drfq_sock_send(sk, 0, 0);
-	else
-		drfq_sock_recv(sk, 0, 0);
+	struct socket sock = {.sk = sk};
+
+	switch (kind) {
+	case SOCKET_INET:
+		sends ? drfq_inet_send(&sock) : drfq_inet_recv(&sock);
+		break;
+	case SOCKET_INET6:
+		sends ? drfq_inet6_send(&sock) : drfq_inet6_recv(&sock);
+		break;
+	case SOCKET_PACKET:
+		sends ? drfq_packet_send(&sock) : drfq_inet_recv(&sock);
+		break;
+	case SOCKET_TRACED:
+		sends ? drfq_sock_send(sk, 0, 0) : drfq_sock_recv(sk, 0, 0);
+		break;
+	}
 }
 
 u64 scheduler_slice_ns(void)

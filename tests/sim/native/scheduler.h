@@ -87,11 +87,18 @@ void scheduler_bio_remap(struct bio *bio, u32 from);
 void scheduler_rq_issue(struct request *rq);
 /* A folio becomes dirty. */
 void scheduler_dirty_folio(struct folio *folio, struct address_space *mapping);
+/* What a task calls to use a socket. */
+enum socket_kind {
+	SOCKET_INET,
+	SOCKET_INET6,
+	SOCKET_PACKET, /* It receives as SOCKET_INET does: packet_recvmsg() is not followed. */
+	SOCKET_TRACED, /* BPF follows no functions. */
+};
 /* Packets, and tasks that use sockets. */
 void scheduler_net_send(struct sk_buff *skb, struct net_device *dev);
 void scheduler_net_arrive(struct sk_buff *skb);
 void scheduler_net_receive(struct sock *sk, struct sk_buff *skb);
-void scheduler_net_use(struct sock *sk, bool sends);
+void scheduler_net_use(struct sock *sk, enum socket_kind kind, bool sends);
 u64 scheduler_slice_ns(void);
 /* Nothing of the budgets has been used for long. */
 void scheduler_fill_budgets(void);

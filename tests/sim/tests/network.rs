@@ -60,6 +60,19 @@ fn the_task_that_uses_a_socket_pays_for_its_packets_whatever_runs_meanwhile() {
     assert_eq!(books(&mut sim), [60_000, 0, 60_000, 60_000]);
 }
 
+/// Those of both versions of IP, one of whole packets, and any where BPF follows no functions.
+#[test]
+fn a_task_uses_a_socket_of_any_kind() {
+    for (socket, sends) in (0..4).flat_map(|socket| [(socket, true), (socket, false)]) {
+        let mut sim = machine(Trace::hog());
+        sim.kernel()
+            .packet_arrives(SECOND, Packet { socket, ..PACKET });
+        sim.kernel().use_socket(FIRST, socket, sends);
+        let charged = [20_000, 0, 20_000, 20_000];
+        assert_eq!(books(&mut sim), charged, "{socket} {sends}");
+    }
+}
+
 #[test]
 fn packets_that_nobody_has_used_yet_wait_in_their_socket() {
     let mut sim = machine(Trace::hog());

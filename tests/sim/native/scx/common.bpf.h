@@ -250,6 +250,9 @@ struct sock {
 	/* The model's own. */
 	void *storage;
 };
+struct socket {
+	struct sock *sk;
+};
 struct skb_shared_info {
 	unsigned short gso_segs;
 	u32 gso_type;
