@@ -94,14 +94,16 @@ pub fn run(mut settings: Settings) -> Result<()> {
     };
     trace.iter().for_each(Trace::begin);
     loop {
-        let again = run_once(
+        let outcome = run_once(
             &mut settings,
             &capacity,
             &signals,
             &access,
             trace.as_ref(),
             &mut lasting,
-        )?;
+        );
+        lasting.links.retract();
+        let again = outcome?;
         if signals.stop() || !again {
             // The scheduler has ended as it should, whatever becomes of the accounts.
             let stored = lasting.accounts.map_or(Ok(()), |left| left.store());
@@ -193,13 +195,11 @@ fn run_once(
         statistics: statistics.id(),
         accounts: accounts.as_ref(),
     };
-    let scheduler = Scheduler::load(&config, &loading, counters, &mut storage, &root, announce)
-        .inspect_err(|_| links.retract())?;
+    let scheduler = Scheduler::load(&config, &loading, counters, &mut storage, &root, announce)?;
 
     // The kernel notices a change of CPUs only once the scheduler is being loaded,
     // so we check for earlier changes ourselves.
     if Topology::read(&root)? != topology {
-        links.retract();
         *accounts = Some(scheduler.finish()?.1);
         return Ok(true);
     }

@@ -101,8 +101,8 @@ impl Links {
         }
     }
 
-    /// The CPUs label their traffic nowhere any more. For a scheduler that ends before
-    /// [`Self::beside`] runs, which does the same.
+    /// The CPUs label their traffic nowhere any more. [`Self::beside`] does the same at its end,
+    /// but a scheduler may end before.
     pub fn retract(&mut self) {
         if let Some(controller) = &mut self.controller {
             controller.set_mailbox(Vec::new());
