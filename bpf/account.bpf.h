@@ -38,8 +38,8 @@ struct task_ctx {
 	s64 left_after_v_ns;
 	/* Bit i: the task may run on every CPU of LLC i. */
 	u64 whole_llcs;
-	/* With DRFQ_TASK_SYNC: the place that its waker made free (waker_place(), ns). */
-	u64 waker_place_ns;
+	/* With DRFQ_TASK_PLACED: where its waker was in the order of S (place.bpf.h, ns). */
+	u64 place_ns;
 	/* The kernel's sum_exec_runtime at the last charge (ns). */
 	u64 exec_ns;
 	/* The last charge: running time (ns), and what bus_vt grew by (ns). */

@@ -157,17 +157,6 @@ static __always_inline u64 vtime_of_cpu(s32 cpu)
 }
 
 /*
- * Returns the place in the order of S (ns) of the task that runs on this CPU, with @slot: its
- * S, as if it had run at weight 1 since its last charge, at most half a slice after V.
- */
-static __always_inline u64 waker_place(const struct drfq_cpu *slot)
-{
-	u64 now_start = slot->charged_vtime_ns + (scx_bpf_now() - slot->charged_at_ns);
-
-	return drfq_earlier(now_start, vtime_now() + slice_ns / 2);
-}
-
-/*
  * Returns the V by which tasks wake on @cpu (ns): V, or S of the CPU's packet if that
  * is earlier. Tasks that are pinned to a CPU with much weight fall behind a V that
  * the other CPUs advance. A task that wakes among them starts from their S.

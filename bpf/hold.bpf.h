@@ -150,7 +150,7 @@ static void hold_end(struct task_ctx *t)
 /* @t has run, or leaves the scheduler: what its last wake-up noted is over. */
 static __always_inline void wake_end(struct task_ctx *t)
 {
-	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC);
+	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC | DRFQ_TASK_PLACED);
 	hold_end(t);
 }
 

@@ -237,6 +237,7 @@ enum drfq_task_flags {
 	DRFQ_TASK_HELD = 1 << 2, /* held by delayed wake-up */
 	DRFQ_TASK_KTHREAD = 1 << 3, /* a kernel thread */
 	DRFQ_TASK_INDEBTED = 1 << 4, /* a device moved bytes for it while it was blocked */
+	DRFQ_TASK_PLACED = 1 << 5, /* waits at the place of its waker */
 	DRFQ_TASK_SYNC = 1 << 6, /* its waker is about to block (SCX_WAKE_SYNC) */
 	DRFQ_TASK_RULED = 1 << 7, /* a rule gives its weight; only in drfq_task_stat */
 	DRFQ_TASK_THROTTLED = 1 << 8, /* waits for a quota or a pace; only in drfq_task_stat */

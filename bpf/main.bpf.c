@@ -43,6 +43,7 @@
 #include "task.bpf.h"
 #include "label.bpf.h"
 #include "idle.bpf.h"
+#include "place.bpf.h"
 #include "preempt.bpf.h"
 #include "hold.bpf.h"
 #include "ahead.bpf.h"
@@ -81,10 +82,8 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		wake_flags &= ~(u64)SCX_WAKE_SYNC;
 	if (wake_flags & SCX_WAKE_TTWU) {
 		task_wake(p, t);
-		if (wake_flags & SCX_WAKE_SYNC) {
+		if (wake_flags & SCX_WAKE_SYNC)
 			t->flags |= DRFQ_TASK_SYNC;
-			t->waker_place_ns = waker_place(own_slot());
-		}
 		if (hold_needed(p, t))
 			return prev_cpu;
 	}
@@ -96,6 +95,8 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		task_arrive(p, t, cpu);
 		dispatch_local(p, t, 0);
 		count(DRFQ_EV_DIRECT);
+	} else if (t->flags & DRFQ_TASK_SYNC) {
+		place_after_waker(p, t);
 	}
 	return cpu;
 }
@@ -119,21 +120,14 @@ static __always_inline void dispatch_last(struct task_struct *p, struct task_ctx
 	dispatch_local(p, t, enq_flags);
 }
 
-/*
- * Returns the place of @p in its queue (ns): S, or one slice later after a yield. After a
- * synchronous wake-up it is not before the waker's place, so that a stream of messages is
- * read in large parts, and not in a packet for each message.
- */
+/* Returns the place of @p in its queue (ns): place_of(), or S one slice later after a yield. */
 static __always_inline u64 queue_key(struct task_struct *p, struct task_ctx *t)
 {
 	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
 	struct drfq_flow after = t->flow;
 
-	if (slot->yielded_pid != (u32)p->pid) {
-		if (t->flags & DRFQ_TASK_SYNC)
-			return drfq_later(drfq_start(&t->flow), t->waker_place_ns);
-		return drfq_start(&t->flow);
-	}
+	if (slot->yielded_pid != (u32)p->pid)
+		return place_of(t);
 	slot->yielded_pid = 0;
 	flow_charge(&after, slice_ns, 0, true);
 	return drfq_start(&after);
@@ -301,7 +295,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct drfq_cpu *slot = cpu_slot(cpu), *own = own_slot();
-	u64 start = p->scx.dsq_vtime, published = start;
+	u64 start = was_placed(p) ? start_of_placed(p) : p->scx.dsq_vtime, published = start;
 
 	exchange_end(slot, cpu);
 	slot_given_back(slot);

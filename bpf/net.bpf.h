@@ -187,8 +187,8 @@ static __always_inline void net_use(struct sock *sk)
 
 /*
  * A task has sent or received. Nearly all sockets whose packets a card moves pass these functions,
- * and no socket between processes of one machine does. The programs run when the functions return,
- * because an answer that fits into one call leaves in it, and no other call may follow.
+ * and no Unix socket does. The programs run when the functions return. An answer that fits into one
+ * call leaves in it, and no other call may follow.
  */
 SEC("fexit/inet_sendmsg")
 int BPF_PROG(drfq_inet_send, struct socket *sock)

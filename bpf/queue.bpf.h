@@ -189,8 +189,10 @@ static __always_inline void exchange_end(struct drfq_cpu *slot, s32 cpu)
 /* Inserts @p into its queue. @key: its place there (ns), usually S. */
 static void queue_insert(struct task_struct *p, struct task_ctx *t, u64 key, u64 enq_flags)
 {
-	u64 slice = was_released(p) ? RELEASED_SLICE : slice_ns, dsq = queue_of(p, t);
+	u64 slice = key == drfq_start(&t->flow) ? slice_ns : PLACED_SLICE, dsq = queue_of(p, t);
 
+	if (was_released(p))
+		slice = RELEASED_SLICE;
 	/* A CPU's queue is inserted into and taken from under the same run-queue lock,
 	 * so the insertion, which follows this callback, is not missed. */
 	queue_announce(dsq);

@@ -200,6 +200,8 @@ fn run_once(
     // The kernel notices a change of CPUs only once the scheduler is being loaded,
     // so we check for earlier changes ourselves.
     if Topology::read(&root)? != topology {
+        // Before the pages of the labels are freed.
+        links.retract();
         *accounts = Some(scheduler.finish()?.1);
         return Ok(true);
     }

@@ -121,7 +121,7 @@ pub fn attach(skel: &BpfSkel) -> Result<Hooks> {
 }
 
 /// Attaches all the programs of functions, or, if these are unknown or the kernel refuses one, all
-/// those of tracepoints. Both would charge nothing twice, but cost twice.
+/// those of tracepoints. With both, each call would cost twice.
 fn attach_either<P, L, E: Display>(
     functions: Option<&[P]>,
     traced: &[P],

@@ -55,7 +55,8 @@ pub fn has_tracepoint(name: &str) -> bool {
     })
 }
 
-/// Whether the kernel has this function for BPF programs that read its arguments (`fentry`, `fexit`).
+/// Whether the kernel has this function for BPF programs that read its arguments (`fentry`,
+/// `fexit`).
 pub fn has_function(name: &str) -> bool {
     Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>(name).is_some())
 }

@@ -54,7 +54,7 @@ const _: () = assert!(EVENTS.len() == bpf_intf::drfq_event_DRFQ_NR_EVENTS as usi
 pub struct Scheduler<'a> {
     // Fields are dropped in this order, so the scheduler is detached first.
     link: Option<Link>,
-    _hooks: Vec<Link>,
+    hooks: Vec<Link>,
     /// What of device traffic is not charged on this kernel.
     uncharged: Option<String>,
     skel: BpfSkel<'a>,
@@ -155,7 +155,7 @@ impl<'a> Scheduler<'a> {
         let link = Some(realtime::during(|| attach(&mut skel))?);
         let scheduler = Self {
             link,
-            _hooks: hooks.links,
+            hooks: hooks.links,
             uncharged: hooks.uncharged,
             skel,
             nr_cpu_ids: config.nr_cpu_ids as usize,
@@ -216,6 +216,8 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// The kernel ended it because of a fault.
     pub fn finish(mut self) -> Result<(UserExitInfo, Accounts)> {
+        // The kernel takes a while for each. No other scheduler runs meanwhile.
+        self.hooks.clear();
         self.close_v();
         drop(self.link.take());
         let exit = self.exit_info()?;

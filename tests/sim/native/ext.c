@@ -364,7 +364,9 @@ void machine_wake(struct machine *m, u64 now_ns, struct task_struct *p, s32 wake
 	machine_use(m, now_ns, waker_cpu < 0 ? p->cpu : waker_cpu);
 	count_entry(m, COUNT_WAKE);
 	p->__state = TASK_WAKING;
+	m->preempt_count = waker_cpu < 0 ? SERVES_SOFTIRQ : 0;
 	wake(m, p, SCX_WAKE_TTWU | (sync ? SCX_WAKE_SYNC : 0), SCX_ENQ_WAKEUP);
+	m->preempt_count = 0;
 }
 
 void set_curr(struct machine *m, s32 cpu, struct task_struct *p)

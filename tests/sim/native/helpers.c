@@ -182,6 +182,14 @@ void *bpf_per_cpu_ptr(const struct rq *rqs, u32 cpu)
 	return cpu < machine_in_use->nr_cpus ? &machine_in_use->rqs[cpu].kernel : NULL;
 }
 
+const int __preempt_count;
+
+const void *bpf_this_cpu_ptr(const int *counts)
+{
+	(void)counts;
+	return &machine_in_use->preempt_count;
+}
+
 long bpf_timer_init(struct bpf_timer *timer, void *map, u64 clock)
 {
 	(void)map;

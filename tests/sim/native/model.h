@@ -60,10 +60,15 @@ struct hash_map {
 	u32 nr;
 };
 
+/* SOFTIRQ_OFFSET: the CPU serves a softirq. */
+#define SERVES_SOFTIRQ (1 << 8)
+
 struct machine {
 	u64 now_ns, jiffy_ns;
 	u32 nr_cpus;
 	s32 this_cpu;
+	/* Of this CPU, by which the kernel knows whether it serves an interrupt. */
+	int preempt_count;
 	const struct sched_ext_ops *ops;
 	/* The callbacks while operations are counted, and the counter; NULL: they are not. */
 	struct sched_ext_ops counted_ops;

@@ -6,7 +6,7 @@ mod common;
 
 use common::{cpus_used, hogs, nice, run};
 use drfq_sim::ffi::weight_one;
-use drfq_sim::kernel::{Kernel, Place};
+use drfq_sim::kernel::{Kernel, Place, TaskId};
 use drfq_sim::reference::fair_cpus;
 use drfq_sim::{Config, CpuSet, MS, Rng, SEC, Step, TaskSpec, Trace, US};
 
@@ -98,32 +98,132 @@ fn a_synchronous_wake_up_preempts_nothing() {
     assert_eq!(preemptions_of_a_waker(true), 0);
 }
 
-/// The woken task has the smallest S, but its waker goes on. Another one is before the waker.
-#[test]
-fn a_task_that_is_woken_synchronously_takes_the_place_of_its_waker() {
-    let mut kernel = Kernel::new(&Config::new(2));
+const TENTH: u64 = MS / 10;
+
+/// A waker has run on the first CPU since the beginning, without a tick. `other` has run for
+/// `other_ns` and waits. `sleeper` has run for 0.2 ms and sleeps. A hog runs on the second CPU. All
+/// began at S 0, and 1 ms of running is 0.5 ms of S. Returns `other`, `sleeper` and the CPUs.
+fn a_waker_runs(kernel: &mut Kernel, other_ns: u64) -> ([TaskId; 2], [usize; 2]) {
     let tasks = [0, 1, 2, 3].map(|_| kernel.task_new(0, None, CpuSet::ALL, 0, false));
     for task in tasks {
         kernel.wake_new(0, task);
     }
     let [waker, other, sleeper, hog] = tasks;
-    let own = kernel.task_cpu(waker);
-    let far = kernel.task_cpu(other);
+    let [own, far] = [waker, other].map(|task| kernel.task_cpu(task));
     assert_eq!(kernel.schedule(0, own), Some(waker));
     assert_eq!(kernel.schedule(0, far), Some(other));
-    kernel.tick(4 * MS, own, own);
-    kernel.tick(4 * MS, far, far);
-    assert_eq!(kernel.schedule(4 * MS, own), Some(sleeper));
-    assert_eq!(kernel.schedule(4 * MS, far), Some(hog));
-    kernel.block(5 * MS, own);
-    assert_eq!(kernel.schedule(5 * MS, own), Some(waker));
-    kernel.wake(8 * MS, sleeper, Some(own), true);
+    kernel.block(other_ns, far);
+    assert_eq!(kernel.schedule(other_ns, far), Some(sleeper));
+    let now_ns = other_ns + 2 * TENTH;
+    kernel.block(now_ns, far);
+    assert_eq!(kernel.schedule(now_ns, far), Some(hog));
+    kernel.wake(now_ns, other, Some(own), false);
+    ([other, sleeper], [own, far])
+}
+
+/// Its S is the smallest, but another one is before its waker.
+#[test]
+fn a_task_that_is_woken_synchronously_takes_the_place_of_its_waker() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let ([other, sleeper], [own, far]) = a_waker_runs(&mut kernel, MS);
+    kernel.wake(14 * TENTH, sleeper, Some(own), true);
     assert_eq!(kernel.place(sleeper), Place::Queued);
-    kernel.block(9 * MS, far);
-    assert_eq!(kernel.schedule(9 * MS, far), Some(other));
+    kernel.block(15 * TENTH, far);
+    assert_eq!(kernel.schedule(15 * TENTH, far), Some(other));
     // The waker makes room.
-    kernel.block(9 * MS, own);
-    assert_eq!(kernel.schedule(9 * MS, own), Some(sleeper));
+    kernel.block(16 * TENTH, own);
+    assert_eq!(kernel.schedule(16 * TENTH, own), Some(sleeper));
+    let start_ns = kernel.account(sleeper).start_ns;
+    assert_eq!(kernel.slot_vtime_ns(own), start_ns, "it has its own S");
+}
+
+#[test]
+fn the_place_of_a_waker_is_at_most_half_a_round_after_v() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let ([other, sleeper], [own, far]) = a_waker_runs(&mut kernel, 3 * MS);
+    kernel.wake(35 * TENTH, sleeper, Some(own), true);
+    kernel.block(36 * TENTH, far);
+    assert_eq!(kernel.schedule(36 * TENTH, far), Some(sleeper));
+    kernel.block(37 * TENTH, own);
+    assert_eq!(kernel.schedule(37 * TENTH, own), Some(other));
+}
+
+/// The current task is not its waker.
+#[test]
+fn a_task_that_an_interrupt_wakes_takes_nobodys_place() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let ([_, sleeper], [_, far]) = a_waker_runs(&mut kernel, MS);
+    kernel.wake(14 * TENTH, sleeper, None, true);
+    kernel.block(15 * TENTH, far);
+    assert_eq!(kernel.schedule(15 * TENTH, far), Some(sleeper));
+}
+
+/// Groups that share no CPU each have their own order: V follows the first one.
+#[test]
+fn a_task_takes_no_place_of_a_waker_whose_cpu_is_not_one_of_its_own() {
+    let near = CpuSet::of(0b0011);
+    let far = CpuSet::of(0b1100);
+    let mut specs = hogs(&[weight_one(); 24]);
+    for (i, spec) in specs.iter_mut().enumerate() {
+        spec.allowed = if i < 4 { near } else { far };
+    }
+    let work = Step::Run {
+        ns: 5 * MS,
+        bytes_per_s: 0,
+    };
+    let wake = Step::Wake {
+        spec: 25,
+        sync: true,
+    };
+    let answer = [
+        Step::Run {
+            ns: 100 * US,
+            bytes_per_s: 0,
+        },
+        Step::Wait { ns: SEC },
+    ];
+    let mut waker = TaskSpec::new("waker", Trace::repeat([work, wake]));
+    waker.allowed = near;
+    let mut woken = TaskSpec::new("woken", Trace::repeat(answer));
+    woken.allowed = far;
+    specs.extend([waker, woken]);
+    let config = Config::new(4);
+    let bound = 2 * config.slice_ns + config.tick_ns;
+    let report = run(config, specs, 30);
+    let waits = &report.tasks[25].wake_latencies_ns;
+    assert!(waits.len() > 1000);
+    assert!(
+        report.tasks[25].max_wake_ns() <= bound,
+        "{} ns",
+        report.tasks[25].max_wake_ns()
+    );
+}
+
+/// How many CPUs two tasks use that wake each other each 20 us, beside two hogs per CPU.
+fn pair_beside_hogs(cpus: usize, sync: bool) -> f64 {
+    let mut specs = hogs(&vec![weight_one(); 2 * cpus]);
+    let first = specs.len();
+    for other in [first + 1, first] {
+        let steps = [
+            Step::Run {
+                ns: 20 * US,
+                bytes_per_s: 0,
+            },
+            Step::Wake { spec: other, sync },
+            Step::Wait { ns: SEC },
+        ];
+        specs.push(TaskSpec::new("ping", Trace::repeat(steps)));
+    }
+    let used = cpus_used(&run(Config::new(cpus), specs, 5));
+    used[first] + used[first + 1]
+}
+
+#[test]
+fn a_pair_that_wakes_each_other_synchronously_loses_nothing() {
+    for cpus in [2, 64] {
+        let (sync, plain) = (pair_beside_hogs(cpus, true), pair_beside_hogs(cpus, false));
+        assert!(sync > 0.98 * plain, "{cpus} CPUs: {sync:.4} and {plain:.4}");
+    }
 }
 
 /// A packet of low weight ends far after V. V must not follow it past the tasks that wait.

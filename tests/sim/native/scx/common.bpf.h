@@ -345,6 +345,8 @@ struct sched_ext_ops {
 
 #define SEC(name)
 #define __ksym
+#define __weak
+#define bpf_ksym_exists(symbol) (1)
 #define bpf_core_cast(ptr, type) ((type *)(ptr))
 #define BPF_CORE_READ_BITFIELD(at, field) ((at)->field)
 #define bpf_core_enum_value(type, value) (value)
@@ -430,6 +432,7 @@ struct task_struct *bpf_task_from_pid(s32 pid);
 struct task_struct *bpf_task_from_vpid(s32 vpid);
 void bpf_task_release(struct task_struct *p);
 void *bpf_per_cpu_ptr(const struct rq *rqs, u32 cpu);
+const void *bpf_this_cpu_ptr(const int *counts);
 long bpf_timer_init(struct bpf_timer *timer, void *map, u64 clock);
 long native_timer_set_callback(struct bpf_timer *timer, void *callback);
 #define bpf_timer_set_callback(timer, callback) native_timer_set_callback(timer, (void *)(callback))

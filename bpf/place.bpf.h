@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The place of a task that is woken synchronously (SCX_WAKE_SYNC). Its waker says that it is
+ * about to block and makes room. So the task waits at S of its waker, if that is later than
+ * its own. A waker that does not block thus lets messages gather, and what it wakes reads many
+ * of them in a packet. By its own S it would often be the next task, and another CPU would take
+ * it for each message.
+ *
+ * Only the order changes. The packet starts at the task's own S (start_of_placed()).
+ */
+#ifndef DRFQ_PLACE_BPF_H
+#define DRFQ_PLACE_BPF_H
+
+/* A part of the kernel's preempt_count: this CPU handles a softirq. */
+#define PREEMPT_SOFTIRQ (1 << 8)
+
+/* Of x86. */
+extern const int __preempt_count __ksym __weak;
+
+/*
+ * Returns whether the current task was interrupted, so that it is no waker. Cards wake readers
+ * from softirqs. Where the kernel has no such variable, the answer is no.
+ */
+static __always_inline bool in_softirq(void)
+{
+	if (!bpf_ksym_exists(&__preempt_count))
+		return false;
+	return *(const int *)bpf_this_cpu_ptr(&__preempt_count) & PREEMPT_SOFTIRQ;
+}
+
+/*
+ * Returns how long after V a place may be (virtual ns): half a round of the tasks that wait. In a
+ * round each of them runs for a slice, and S grows by a slice over the CPUs.
+ */
+static __always_inline u64 place_bound(void)
+{
+	return slice_ns / (2 * drfq_cpu_divisor(drfq_conf(), READ_ONCE(busy_cpus.value)));
+}
+
+/*
+ * The current task wakes @p, with account @t, synchronously: notes S of the waker as the place of
+ * @p. It has none where its waker's CPU is not one of its own, because the tasks there may be
+ * anywhere in the order.
+ */
+static __noinline void place_after_waker(struct task_struct *p, struct task_ctx *t)
+{
+	struct drfq_cpu *slot = own_slot();
+	struct drfq_flow waker;
+	struct task_ctx *w;
+
+	if (in_softirq() || !bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr))
+		return;
+	w = task_ctx_of(bpf_get_current_task_btf());
+	if (!w)
+		return;
+	waker = w->flow;
+	flow_charge(&waker, scx_bpf_now() - slot->charged_at_ns, 0, true);
+	t->place_ns =
+		drfq_earlier(drfq_start(&waker), vtime_local(scx_bpf_task_cpu(p)) + place_bound());
+	t->flags |= DRFQ_TASK_PLACED;
+}
+
+/* Returns the place of @t in the order of S (ns). */
+static __always_inline u64 place_of(const struct task_ctx *t)
+{
+	u64 start = drfq_start(&t->flow);
+
+	return t->flags & DRFQ_TASK_PLACED ? drfq_later(start, t->place_ns) : start;
+}
+
+/* Returns S of @p, whose place was another one (ns). */
+static __noinline u64 start_of_placed(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	return t ? drfq_start(&t->flow) : p->scx.dsq_vtime;
+}
+
+#endif /* DRFQ_PLACE_BPF_H */
