@@ -152,10 +152,12 @@ fn the_place_of_a_waker_is_at_most_half_a_round_after_v() {
 #[test]
 fn a_task_that_an_interrupt_wakes_takes_nobodys_place() {
     let mut kernel = Kernel::new(&Config::new(2));
-    let ([_, sleeper], [_, far]) = a_waker_runs(&mut kernel, MS);
-    kernel.wake(14 * TENTH, sleeper, None, true);
-    kernel.block(15 * TENTH, far);
-    assert_eq!(kernel.schedule(15 * TENTH, far), Some(sleeper));
+    let ([_, sleeper], [own, far]) = a_waker_runs(&mut kernel, MS);
+    // It interrupts the hog, which has run for longer than `other`.
+    assert_eq!(kernel.task_cpu(sleeper), far);
+    kernel.wake(26 * TENTH, sleeper, None, true);
+    kernel.block(27 * TENTH, own);
+    assert_eq!(kernel.schedule(27 * TENTH, own), Some(sleeper));
 }
 
 /// Groups that share no CPU each have their own order: V follows the first one.
