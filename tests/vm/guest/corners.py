@@ -23,7 +23,7 @@ from hogs import (
     shares_and_others,
     used_s,
 )
-from scheduler import observe, spin, start, state, stats, stuck
+from scheduler import ended, observe, spin, start, state, stats, stuck
 
 # Of the hogs' shares. A run begins and ends within a packet of each hog.
 WITHIN_PCT = 2.0
@@ -226,7 +226,7 @@ OPTIONS = {"partial": ["--partial"]}
 
 def stop(agent):
     agent.terminate()
-    assert agent.wait(60) == 0, agent.returncode
+    ended(agent)
 
 
 def main():

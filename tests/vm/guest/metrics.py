@@ -14,7 +14,7 @@ import time
 import urllib.parse
 import urllib.request
 
-from scheduler import spin, start, wait
+from scheduler import ended, spin, start, wait
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 GROUPS, TASKS_EACH = 200, 5
@@ -101,7 +101,7 @@ def main():
     for tenant in tenants:
         tenant.kill()
     agent.terminate()
-    assert agent.wait(30) == 0, agent.returncode
+    ended(agent)
 
 
 main()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from scheduler import spin, start, wait
+from scheduler import ended, spin, start, wait
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 BEFORE_S, NOISY_S, AFTER_S = 1800, 300, 1500
@@ -55,7 +55,7 @@ def main():
     let_pass(AFTER_S)
     took, spent = time.time() - begin, cpu_s(recorder.pid) - spent
     recorder.terminate()
-    assert recorder.wait(60) == 0
+    ended(recorder)
     size = file.stat().st_size
     print(f"{took:.0f} s recorded in {size} bytes; the recorder took {1000 * spent / took:.2f} ms of CPU time a second")
 
@@ -83,7 +83,7 @@ def main():
     for process in service:
         process.kill()
     agent.terminate()
-    assert agent.wait(30) == 0, agent.returncode
+    ended(agent)
 
 
 main()

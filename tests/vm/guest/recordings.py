@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from scheduler import spin, start, wait
+from scheduler import ended, spin, start, wait
 
 DRFQ, OUT = sys.argv[1], pathlib.Path(sys.argv[2])
 FILE = pathlib.Path("/tmp/r.rec")
@@ -72,7 +72,7 @@ killed = len({row["time_ns"] for row in rows()})
 recorder = record("--max-size", "10M")
 second, kernel_second = scrape(), sum(cpu_ns(process.pid) for process in spinners)
 recorder.terminate()
-assert recorder.wait(30) == 0
+ended(recorder)
 
 table = rows()
 times = sorted({int(row["time_ns"]) for row in table})
@@ -106,7 +106,7 @@ assert len({row["time_ns"] for row in rows()}) == len(times) - 1
 
 (OUT / "metrics.txt").write_text(second, encoding="utf-8")
 agent.terminate()
-assert agent.wait(30) == 0
+ended(agent)
 assert not pathlib.Path(METRICS).exists()
 for process in spinners:
     process.kill()

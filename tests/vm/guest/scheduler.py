@@ -55,6 +55,12 @@ def wait(what, true, pid=None):
     sys.exit(f"FAILED: waited {PATIENCE_S} s in vain for: {what}" + (f"\n{stuck(pid)}" if pid else ""))
 
 
+def ended(process):
+    """Waits until a child process ends without an error. To detach BPF programs takes seconds beside hogs."""
+    wait(f"the end of {process.args}", lambda: process.poll() is not None, process.pid)
+    assert process.returncode == 0, f"{process.args} ended with {process.returncode}"
+
+
 def stats(timeout_s=10):
     """The system and its tasks since the scheduler was loaded."""
     with socket.socket(socket.AF_UNIX) as connection:

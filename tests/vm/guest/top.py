@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from scheduler import spin, start
+from scheduler import ended, spin, start
 from screen import Terminal
 
 COLOURS = {str(number) for number in (*range(30, 38), *range(90, 98), *range(40, 48), 38, 48)}
@@ -133,5 +133,5 @@ explanations(hogs)
 for hog in hogs:
     hog.kill()
 agent.terminate()
-assert agent.wait(30) == 0, agent.returncode
+ended(agent)
 print("every view and key of top, and explain: as expected")
