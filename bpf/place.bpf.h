@@ -29,12 +29,16 @@ static __always_inline bool in_softirq(void)
 }
 
 /*
- * Returns how long after V a place may be (virtual ns): half a round of the tasks that wait. In a
- * round each of them runs for a slice, and S grows by a slice over the CPUs.
+ * Returns the latest place of @p, which the task on the CPU of @slot wakes (ns): half a round after
+ * the start of that one's packet, or after V. When the packet began, it was the earliest of those
+ * that waited. V may be long before that, because those that were woken since have earlier starts.
+ * In a round each task that waits runs for a slice, and S grows by a slice over the CPUs.
  */
-static __always_inline u64 place_bound(void)
+static __always_inline u64 place_limit(const struct drfq_cpu *slot, const struct task_struct *p)
 {
-	return slice_ns / (2 * drfq_cpu_divisor(drfq_conf(), READ_ONCE(busy_cpus.value)));
+	u64 round = slice_ns / drfq_cpu_divisor(drfq_conf(), READ_ONCE(busy_cpus.value));
+
+	return drfq_later(slot->vtime_ns, vtime_local(scx_bpf_task_cpu(p))) + round / 2;
 }
 
 /*
@@ -55,8 +59,7 @@ static __noinline void place_after_waker(struct task_struct *p, struct task_ctx 
 		return;
 	waker = w->flow;
 	flow_charge(&waker, scx_bpf_now() - slot->charged_at_ns, 0, true);
-	t->place_ns =
-		drfq_earlier(drfq_start(&waker), vtime_local(scx_bpf_task_cpu(p)) + place_bound());
+	t->place_ns = drfq_earlier(drfq_start(&waker), place_limit(slot, p));
 	t->flags |= DRFQ_TASK_PLACED;
 }
 

@@ -186,6 +186,15 @@ static __always_inline void exchange_end(struct drfq_cpu *slot, s32 cpu)
 	__sync_fetch_and_add(exchanges_of(cpu), -1);
 }
 
+/* The slice of a task whose place in its queue is not its S (ns). */
+#define PLACED_SLICE (slice_ns + 2)
+
+/* Returns whether the place of @p in its queue is not its S, and it has not run since. */
+static __always_inline bool was_placed(const struct task_struct *p)
+{
+	return p->scx.slice == PLACED_SLICE;
+}
+
 /* Inserts @p into its queue. @key: its place there (ns), usually S. */
 static void queue_insert(struct task_struct *p, struct task_ctx *t, u64 key, u64 enq_flags)
 {

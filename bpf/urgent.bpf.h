@@ -23,15 +23,6 @@ static __always_inline bool was_released(const struct task_struct *p)
 	return p->scx.slice == RELEASED_SLICE;
 }
 
-/* The slice of a task whose place in its queue is not its S (ns). */
-#define PLACED_SLICE (slice_ns + 2)
-
-/* Returns whether the place of @p in its queue is not its S, and it has not run since. */
-static __always_inline bool was_placed(const struct task_struct *p)
-{
-	return p->scx.slice == PLACED_SLICE;
-}
-
 /* Returns whether @p is in a read section of RCU. Each BPF program makes one around
  * itself, in the current task. */
 static __always_inline bool task_reads_rcu(const struct task_struct *p)

@@ -138,7 +138,7 @@ fn a_task_that_is_woken_synchronously_takes_the_place_of_its_waker() {
 }
 
 #[test]
-fn the_place_of_a_waker_is_at_most_half_a_round_after_v() {
+fn the_place_of_a_waker_is_at_most_half_a_round_after_its_start() {
     let mut kernel = Kernel::new(&Config::new(2));
     let ([other, sleeper], [own, far]) = a_waker_runs(&mut kernel, 3 * MS);
     kernel.wake(35 * TENTH, sleeper, Some(own), true);
@@ -146,6 +146,23 @@ fn the_place_of_a_waker_is_at_most_half_a_round_after_v() {
     assert_eq!(kernel.schedule(36 * TENTH, far), Some(sleeper));
     kernel.block(37 * TENTH, own);
     assert_eq!(kernel.schedule(37 * TENTH, own), Some(other));
+}
+
+/// V stays where the hog began. The packet of the waker began far beyond it.
+#[test]
+fn a_place_does_not_stay_behind_with_v() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let ([other, sleeper], [own, far]) = a_waker_runs(&mut kernel, 4 * MS);
+    kernel.block(43 * TENTH, own);
+    assert_eq!(kernel.schedule(43 * TENTH, own), Some(other));
+    let first = 0;
+    kernel.wake(44 * TENTH, first, Some(far), false);
+    // `other` has run for longer than the first task.
+    kernel.wake(48 * TENTH, sleeper, Some(own), true);
+    let beyond_v = kernel.slot_vtime_ns(own) - kernel.v_ns();
+    assert!(beyond_v > MS, "the packet began {beyond_v} ns after V");
+    kernel.block(49 * TENTH, far);
+    assert_eq!(kernel.schedule(49 * TENTH, far), Some(first));
 }
 
 /// The current task is not its waker.
