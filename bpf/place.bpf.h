@@ -28,17 +28,27 @@ static __always_inline bool in_softirq(void)
 	return *(const int *)bpf_this_cpu_ptr(&__preempt_count) & PREEMPT_SOFTIRQ;
 }
 
+/* The start of a packet counts up to so many rounds after V. */
+#define PLACE_MAX_ROUNDS 2
+
 /*
  * Returns the latest place of @p, which the task on the CPU of @slot wakes (ns): half a round after
- * the start of that one's packet, or after V. When the packet began, it was the earliest of those
- * that waited. V may be long before that, because those that were woken since have earlier starts.
- * In a round each task that waits runs for a slice, and S grows by a slice over the CPUs.
+ * the start of that one's packet. V may be long before that start, because what was woken since
+ * starts behind. In a round each task that waits runs for a slice, and S grows by a slice over the
+ * CPUs.
+ *
+ * While nothing waits, packets of low weight start far after V. Their start counts up to a limit.
+ * That of a CPU with another cache does not count, because @p waits in another queue.
  */
 static __always_inline u64 place_limit(const struct drfq_cpu *slot, const struct task_struct *p)
 {
 	u64 round = slice_ns / drfq_cpu_divisor(drfq_conf(), READ_ONCE(busy_cpus.value));
+	s32 own = bpf_get_smp_processor_id(), cpu = scx_bpf_task_cpu(p);
+	u64 v = vtime_local(cpu), start = v;
 
-	return drfq_later(slot->vtime_ns, vtime_local(scx_bpf_task_cpu(p))) + round / 2;
+	if (llc_of_cpu(cpu) == llc_of_cpu(own))
+		start = drfq_earlier(READ_ONCE(slot->vtime_ns), v + PLACE_MAX_ROUNDS * round);
+	return drfq_later(start, v) + round / 2;
 }
 
 /*

@@ -369,14 +369,16 @@ static void task_set_affinity(struct task_struct *p, struct task_ctx *t,
 
 /*
  * @p waits for @cpu, or is sent there. If a change of affinity made it leave another CPU,
- * it keeps its distance from that CPU's packet, relative to the packet of @cpu. The
- * kernel queues a task once more where it must leave, before it moves it.
+ * it keeps its distance from that CPU's packet, relative to the packet of @cpu, and no place
+ * in the order there. The kernel queues a task once more where it must leave, before it moves
+ * it.
  */
 static __always_inline void task_arrive(struct task_struct *p, struct task_ctx *t, s32 cpu)
 {
 	if (!t->leaves_cpu || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return;
 	t->leaves_cpu = 0;
+	t->flags &= ~DRFQ_TASK_PLACED;
 	flow_move(&t->flow, vtime_now() + t->left_after_v_ns, vtime_of_cpu(cpu));
 }
 

@@ -165,6 +165,72 @@ fn a_place_does_not_stay_behind_with_v() {
     assert_eq!(kernel.schedule(49 * TENTH, far), Some(first));
 }
 
+/// Nothing has waited, so the packet of a waker of nice 19 began at the cap.
+#[test]
+fn a_place_is_near_v_where_the_packet_is_not() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let ([other, sleeper], [own, far]) = a_waker_runs(&mut kernel, MS);
+    let waker = 0;
+    kernel.renice(12 * TENTH, waker, 19);
+    // `other` is of nice 19, too, and ends 7 ms after V.
+    kernel.block(13 * TENTH, far);
+    assert_eq!(kernel.schedule(13 * TENTH, far), Some(other));
+    kernel.renice(13 * TENTH, other, 19);
+    kernel.block(15 * TENTH, far);
+    kernel.wake(16 * TENTH, 3, Some(far), false);
+    assert_eq!(kernel.schedule(16 * TENTH, far), Some(3));
+    for now_ns in [6 * MS, 11 * MS] {
+        kernel.tick(now_ns, own, own);
+        assert_eq!(kernel.schedule(now_ns, own), Some(waker));
+    }
+    assert!(kernel.slot_vtime_ns(own) > kernel.v_ns() + 30 * MS);
+    kernel.wake(111 * TENTH, other, Some(far), false);
+    assert!(kernel.account(other).start_ns > kernel.v_ns() + 6 * MS);
+    kernel.wake(112 * TENTH, sleeper, Some(own), true);
+    kernel.block(113 * TENTH, far);
+    assert_eq!(kernel.schedule(113 * TENTH, far), Some(sleeper));
+}
+
+/// The waker is on the CPU of another cache.
+#[test]
+fn a_place_stays_near_v_where_other_tasks_wait() {
+    let mut kernel = Kernel::new(&Config::new(2).llcs(2));
+    let [waker, hog, sleeper, between] =
+        [0, 1, 1, 1].map(|cpu| kernel.task_new(0, None, CpuSet::ALL, cpu, false));
+    for (now_ns, task, cpu) in [(0, waker, 0), (0, sleeper, 1), (2 * TENTH, between, 1)] {
+        kernel.wake_new(now_ns, task);
+        assert_eq!(kernel.schedule(now_ns, cpu), Some(task));
+        if task == sleeper {
+            kernel.block(2 * TENTH, cpu);
+        }
+    }
+    for (cpu, task) in [(1, hog), (0, waker)] {
+        kernel.block(3 * MS, cpu);
+        if task == waker {
+            kernel.wake(3 * MS, waker, Some(0), false);
+        } else {
+            kernel.wake_new(3 * MS, hog);
+        }
+        assert_eq!(kernel.schedule(3 * MS, cpu), Some(task));
+    }
+    kernel.wake(31 * TENTH, between, Some(1), false);
+    kernel.wake(32 * TENTH, sleeper, Some(0), true);
+    kernel.block(33 * TENTH, 1);
+    assert_eq!(kernel.schedule(33 * TENTH, 1), Some(sleeper));
+}
+
+#[test]
+fn a_task_that_must_leave_its_cpu_loses_its_place() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let ([other, sleeper], [own, far]) = a_waker_runs(&mut kernel, MS);
+    kernel.set_affinity(12 * TENTH, other, CpuSet::of(1 << own));
+    kernel.wake(14 * TENTH, sleeper, Some(own), true);
+    assert_eq!(kernel.task_cpu(sleeper), far);
+    kernel.set_affinity(15 * TENTH, sleeper, CpuSet::of(1 << own));
+    kernel.block(16 * TENTH, own);
+    assert_eq!(kernel.schedule(16 * TENTH, own), Some(sleeper));
+}
+
 /// The current task is not its waker.
 #[test]
 fn a_task_that_an_interrupt_wakes_takes_nobodys_place() {
