@@ -151,8 +151,10 @@ impl<'a> Scheduler<'a> {
         if let Some(data) = skel.maps.data_labels_data.as_deref() {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
         }
-        let hooks = devices::attach(&skel)?;
         let link = Some(realtime::during(|| attach(&mut skel))?);
+        // The kernel closes the files of a killed agent in their order. It takes a second for the
+        // hooks, so the scheduler's own file is before them.
+        let hooks = devices::attach(&skel)?;
         let scheduler = Self {
             link,
             hooks: hooks.links,
