@@ -218,9 +218,13 @@ impl LoadedScheduler {
         Ok(())
     }
 
-    /// Kills the process (SIGKILL), without waiting for the kernel.
-    pub fn kill(mut self) -> Result<()> {
+    /// Kills the process (SIGKILL), without waiting for its end.
+    pub fn kill(&self) {
         self.signal(libc::SIGKILL);
+    }
+
+    /// Waits for the end of the process, whatever its status.
+    pub fn reap(mut self) -> Result<()> {
         self.wait()?;
         Ok(())
     }

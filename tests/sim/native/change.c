@@ -76,6 +76,12 @@ void machine_take_idle_cpu(struct machine *m, u64 now_ns, s32 cpu)
 	set_idle(m, cpu, false);
 }
 
+void machine_switch_above(struct machine *m, u64 now_ns, s32 cpu)
+{
+	machine_use(m, now_ns, cpu);
+	scheduler_switch_above();
+}
+
 void machine_set_affinity(struct machine *m, u64 now_ns, struct task_struct *p,
 			  const struct cpumask *allowed)
 {

@@ -73,6 +73,8 @@ void machine_tick(struct machine *m, u64 now_ns, s32 from, s32 cpu);
 void machine_take_cpu(struct machine *m, u64 now_ns, s32 cpu);
 void machine_take_idle_cpu(struct machine *m, u64 now_ns, s32 cpu);
 void machine_give_cpu(struct machine *m, s32 cpu);
+/* On @cpu one task of a higher class follows another one. */
+void machine_switch_above(struct machine *m, u64 now_ns, s32 cpu);
 /* Brings the running task's times up to @now_ns. */
 void machine_update_curr(struct machine *m, u64 now_ns, s32 cpu);
 /* What is left of the running task's slice, ns. */

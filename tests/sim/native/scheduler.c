@@ -133,6 +133,13 @@ u64 scheduler_queue_choice(s32 cpu)
 	return pick.dsq;
 }
 
+void scheduler_switch_above(void)
+{
+	struct task_struct above = {};
+
+	drfq_sched_switch(false, &above, &above);
+}
+
 void scheduler_settle(void)
 {
 	v_scan.taken = DRFQ_V_SCAN_FREE;

@@ -59,6 +59,8 @@ const struct sched_ext_ops *scheduler_ops(void);
 void scheduler_configure(const struct scheduler_options *options);
 /* The scheduler was loaded long ago, so V moves. */
 void scheduler_settle(void);
+/* sched_switch, from a task of a higher class to another one. */
+void scheduler_switch_above(void);
 /* Makes the thread group of @p the agent's. */
 void scheduler_set_agent(const struct task_struct *p);
 void scheduler_set_agent_stats(const struct task_struct *p);

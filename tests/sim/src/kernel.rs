@@ -86,6 +86,7 @@ unsafe extern "C" {
     fn machine_take_cpu(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_take_idle_cpu(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_give_cpu(m: *mut Machine, cpu: i32);
+    fn machine_switch_above(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_tick(m: *mut Machine, now_ns: u64, from: i32, cpu: i32);
     fn machine_update_curr(m: *mut Machine, now_ns: u64, cpu: i32);
     fn machine_slice_left_ns(m: *const Machine, cpu: i32) -> u64;
@@ -369,6 +370,12 @@ impl Kernel {
     pub fn take_idle_cpu(&mut self, now_ns: u64, cpu: usize) {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_take_idle_cpu(m, now_ns, cpu as i32) });
+    }
+
+    /// On `cpu` one task of a higher class follows another one (Linux from 6.19 on tells of it).
+    pub fn switch_above(&mut self, now_ns: u64, cpu: usize) {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_switch_above(m, now_ns, cpu as i32) });
     }
 
     /// It gives the CPU back. Then the CPU must schedule.

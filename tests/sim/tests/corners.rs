@@ -514,6 +514,34 @@ fn a_reaped_task_runs_on_another_cpu_than_the_one_that_a_higher_class_takes() {
     assert_eq!(kernel.schedule(MS, other), Some(task));
 }
 
+/// The kernel ends a scheduler that queues a task again 256 times before it runs. The other task was
+/// given the CPU while it idled, and may run elsewhere.
+#[test]
+fn a_kernel_thread_stays_while_tasks_of_higher_classes_follow_each_other() {
+    let mut kernel = Kernel::new(&Config::new(2));
+    let own = 0;
+    let kthread = kernel.task_new(0, None, CpuSet::one(own), own, true);
+    kernel.wake_new(0, kthread);
+    assert_eq!(kernel.schedule(0, own), Some(kthread));
+    kernel.block(MS, own);
+    assert_eq!(kernel.schedule(MS, own), None);
+    let other = kernel.task_new(MS, None, CpuSet::ALL, own, false);
+    kernel.wake_new(MS, other);
+    kernel.take_idle_cpu(MS, own);
+    kernel.wake(MS, kthread, None, false);
+    assert_eq!(
+        [kthread, other].map(|task| kernel.place(task)),
+        [Place::Local; 2]
+    );
+    kernel.switch_above(MS, own);
+    assert_ne!(kernel.place(other), Place::Local);
+    for step in 2..300 {
+        kernel.switch_above(step * MS, own);
+    }
+    assert_eq!(kernel.place(kthread), Place::Local);
+    assert_eq!(kernel.event_count("REENQUEUED"), 1);
+}
+
 /// What a CPU counts is what its own task moves, whoever runs the tick (`sched_tick_remote()`).
 #[test]
 fn a_tick_from_another_cpu_charges_no_traffic_of_that_cpu() {

@@ -5,6 +5,7 @@ As root in the VM: corners.py SCX_DRFQ DRFQ_LOAD CASE ...
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -159,6 +160,30 @@ def real_time(hogs):
     print(f"the real-time task: {got[0]:.3f} CPUs", flush=True)
     assert got[0] > 0.15, got
     compare("beside it", got[1:], scaled(fair([WEIGHT[nice] for nice in nices], 2 - got[0]), got[1:]), WITHIN_PCT)
+
+
+# Two processes that wake each other.
+PAIR = """
+import os
+one, other = os.pipe(), os.pipe()
+if os.fork():
+    one, other = other, one
+    os.write(one[1], b"x")
+while True:
+    os.read(other[0], 1)
+    os.write(one[1], b"x")
+"""
+
+
+def real_time_pair(hogs):
+    """Two real-time tasks follow each other all the time, while kernel threads of their CPU wait."""
+    beside = hogs.start(2)
+    pair = subprocess.Popen(["taskset", "-c", "0", "chrt", "-f", "10", sys.executable, "-c", PAIR], process_group=0)
+    got = shares(beside, 2 * SECONDS)
+    os.killpg(pair.pid, signal.SIGKILL)
+    pair.wait()
+    assert state() == "enabled", "the kernel ended the scheduler"
+    compare("beside the pair", got, scaled([0.5, 0.5], got), WITHIN_PCT)
 
 
 def isolated_partition(hogs):
