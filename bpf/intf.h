@@ -186,8 +186,6 @@ struct drfq_cpu {
 	u32 overdue_turns;
 	/* Urgent tasks that wait for this CPU, or run. Other CPUs change it too. */
 	u32 urgent_waiting;
-	/* Kernel threads that came to the local DSQ since a higher class took the CPU. */
-	u32 local_kthreads;
 	/* Thread id of a task in a long read section of RCU (rescue.bpf.h; 0: none is known),
 	 * since when it is known, and until when it is not rescued for that (jiffies). */
 	u32 section_pid;

@@ -137,7 +137,6 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_of(p);
 	bool wakeup = enq_flags & SCX_ENQ_WAKEUP;
-	s32 cpu;
 
 	if (!t) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
@@ -148,12 +147,11 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 	/* The kernel does not call select_cpu for a task that is pinned. */
 	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
 		task_wake(p, t);
-	if (goes_to_local_dsq(p, t)) {
-		cpu = scx_bpf_task_cpu(p);
-		if (READ_ONCE(cpu_slot(cpu)->taken))
-			cpu_slot(cpu)->local_kthreads++;
+	/* One that a higher class has kept from its CPU waits in its queue. The kernel ends a
+	 * scheduler that queues a task again 256 times. */
+	if (!(enq_flags & SCX_ENQ_REENQ) && goes_to_local_dsq(p, t)) {
 		dispatch_local(p, t, enq_flags);
-		preempt_cpu(cpu, drfq_start(&t->flow));
+		preempt_cpu(scx_bpf_task_cpu(p), drfq_start(&t->flow));
 		count(DRFQ_EV_LOCAL_KTHREADS);
 		return;
 	}
@@ -412,7 +410,6 @@ static __always_inline void lose_cpu(s32 cpu, bool pinned)
 	/* What this CPU has taken is queued again. */
 	slot->ahead_pid = 0;
 	exchange_end(slot, cpu);
-	slot->local_kthreads = 0;
 	scx_bpf_reenqueue_local();
 	WRITE_ONCE(slot->crowded, pinned || queue_has_pinned(cpu));
 	count(DRFQ_EV_REENQUEUED);
@@ -429,15 +426,12 @@ void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args
 SEC("tp_btf/sched_switch")
 int BPF_PROG(drfq_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	s32 cpu = bpf_get_smp_processor_id();
-
 	if (!is_of_higher_class(next))
 		return 0;
-	/* The CPU may have taken one of our tasks before another task of a higher class woke.
-	 * Kernel threads stay: the kernel ends a scheduler that queues one again 256 times. */
-	if (!is_of_higher_class(prev) ||
-	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > (s32)cpu_slot(cpu)->local_kthreads)
-		lose_cpu(cpu, (prev->scx.flags & SCX_TASK_QUEUED) && task_is_pinned(prev));
+	/* The CPU may have taken one of our tasks before another task of a higher class woke. */
+	if (!is_of_higher_class(prev) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > 0)
+		lose_cpu(bpf_get_smp_processor_id(),
+			 (prev->scx.flags & SCX_TASK_QUEUED) && task_is_pinned(prev));
 	return 0;
 }
 

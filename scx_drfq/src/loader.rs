@@ -4,7 +4,7 @@
 use std::{
     collections::HashSet,
     mem::MaybeUninit,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     path::Path,
     ptr,
     sync::{Mutex, PoisonError},
@@ -21,7 +21,6 @@ use drfq_stats::{
     sample::{CpuSample, Sample, mark_running},
 };
 use libbpf_rs::{Link, MapInfo, MapType, OpenObject};
-use nix::fcntl::{FcntlArg, fcntl};
 use scx_utils::{
     ScxExitKind, UserExitInfo,
     compat::{SCX_OPS_SWITCH_PARTIAL, ksym_exists, struct_has_field},
@@ -54,7 +53,7 @@ const _: () = assert!(EVENTS.len() == bpf_intf::drfq_event_DRFQ_NR_EVENTS as usi
 /// A loaded scheduler. When it is dropped, the kernel returns to its own.
 pub struct Scheduler<'a> {
     // Fields are dropped in this order, so the scheduler is detached first.
-    link: Option<(OwnedFd, Link)>,
+    link: Option<Link>,
     hooks: Vec<Link>,
     /// What of device traffic is not charged on this kernel.
     uncharged: Option<String>,
@@ -152,9 +151,10 @@ impl<'a> Scheduler<'a> {
         if let Some(data) = skel.maps.data_labels_data.as_deref() {
             announce(&data.labels[..config.nr_cpu_ids as usize]);
         }
+        // The kernel releases the files of a killed agent from the highest number down, and needs
+        // up to 0.4 s for each hook. So the scheduler, which must end first, comes last.
         let hooks = devices::attach(&skel)?;
-        let link = realtime::during(|| attach(&mut skel))?;
-        let link = Some((duplicate_above(&link, &hooks.links)?, link));
+        let link = Some(realtime::during(|| attach(&mut skel))?);
         let scheduler = Self {
             link,
             hooks: hooks.links,
@@ -399,20 +399,6 @@ fn leave_out_callbacks(skel: &mut OpenBpfSkel) -> Result<()> {
 /// The kernel switches all tasks to the scheduler.
 fn attach(skel: &mut BpfSkel) -> Result<Link> {
     Ok(scx_ops_attach!(skel, drfq_ops)?)
-}
-
-/// Returns another descriptor of `link`, with a number above those of `others`. When an agent is
-/// killed, the kernel closes its files by number, and releases last what it closed first (Linux,
-/// `task_work_run()`). The release of each hook takes up to 0.4 s.
-///
-/// # Errors
-/// The process has too many files.
-fn duplicate_above(link: &Link, others: &[Link]) -> Result<OwnedFd> {
-    let highest = others.iter().map(|other| other.as_fd().as_raw_fd()).max();
-    let copy = FcntlArg::F_DUPFD_CLOEXEC(highest.map_or(0, |fd| fd + 1));
-    let fd = fcntl(link.as_fd(), copy).context("cannot duplicate the scheduler's link")?;
-    // SAFETY: the descriptor is new, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// The accounts go on where the last load has left them. They start anew if the map is not what it

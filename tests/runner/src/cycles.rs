@@ -149,17 +149,7 @@ pub fn kill(count: usize, moment: Moment, limit: Duration, dir: &Path) -> Result
         };
         let state = sched_ext_state()?;
         loaded_by_then += usize::from(state == "enabled");
-        let start = Instant::now();
-        loaded.kill();
-        wait_for_state("disabled", Duration::from_secs(60))?;
-        let mut took = start.elapsed();
-        // It detaches other programs after the scheduler.
-        loaded.reap()?;
-        // A process that was about to load the scheduler may have done so until its end.
-        if sched_ext_state()? != "disabled" {
-            wait_for_state("disabled", Duration::from_secs(60))?;
-            took = start.elapsed();
-        }
+        let took = loaded.kill()?;
         println!(
             "kill {round}: {state}, disabled after {:.0} ms",
             took.as_secs_f64() * 1e3

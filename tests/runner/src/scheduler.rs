@@ -218,15 +218,25 @@ impl LoadedScheduler {
         Ok(())
     }
 
-    /// Kills the process (SIGKILL), without waiting for its end.
-    pub fn kill(&self) {
+    /// Kills the process (SIGKILL). Returns how long the kernel ran its scheduler, or was loading
+    /// it, after that. The process may need longer, for its other programs.
+    pub fn kill(mut self) -> Result<Duration> {
+        let start = Instant::now();
+        let mut took = Duration::ZERO;
         self.signal(libc::SIGKILL);
-    }
-
-    /// Waits for the end of the process, whatever its status.
-    pub fn reap(mut self) -> Result<()> {
-        self.wait()?;
-        Ok(())
+        loop {
+            let ended = self.exited()?.is_some();
+            if sched_ext_state()? != "disabled" {
+                took = start.elapsed();
+            } else if ended {
+                return Ok(took);
+            }
+            ensure!(
+                start.elapsed() < PATIENCE,
+                "the killed scheduler or its process did not end within {PATIENCE:?}"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn signal(&self, signal: libc::c_int) {
