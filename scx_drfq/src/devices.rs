@@ -8,7 +8,7 @@ use libbpf_rs::Link;
 
 use crate::{
     bpf_skel::{BpfSkel, OpenBpfSkel},
-    kernel_btf::{bio_traced_flag, has_function, has_tracepoint},
+    kernel_btf::KernelTypes,
 };
 
 /// Hook at which a packet reaches its socket. Any kernel with CONFIG_SECURITY_NETWORK has it.
@@ -37,8 +37,11 @@ pub struct Hooks {
 /// Leaves out the programs that the user does not want (`charged` is false) or that the kernel
 /// has no hooks for.
 pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
-    let traced_flag = charged.then(bio_traced_flag).flatten();
-    let dirtiers = charged && has_tracepoint("writeback_dirty_folio");
+    let kernel = charged.then(KernelTypes::read);
+    let traced_flag = kernel.as_ref().and_then(KernelTypes::bio_traced_flag);
+    let dirtiers = kernel
+        .as_ref()
+        .is_some_and(|kernel| kernel.has_tracepoint("writeback_dirty_folio"));
     if let Some(rodata) = skel.maps.rodata_data.as_deref_mut() {
         rodata.bio_traced_flag = traced_flag.unwrap_or(0);
         rodata.tracks_dirtiers = dirtiers.into();
@@ -52,17 +55,20 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     progs.drfq_bio_remap2.set_autoload(traced_flag.is_some());
     progs.drfq_dirty.set_autoload(dirtiers);
     progs.drfq_dirty2.set_autoload(dirtiers);
-    configure_network(skel, charged);
+    configure_network(skel, kernel.as_ref());
 }
 
-fn configure_network(skel: &mut OpenBpfSkel, charged: bool) {
-    let network = charged && TRACED_USES.iter().all(|name| has_tracepoint(name));
-    let functions = network && USES.iter().all(|name| has_function(name));
+fn configure_network(skel: &mut OpenBpfSkel, charged_on: Option<&KernelTypes>) {
+    let kernel =
+        charged_on.filter(|kernel| TRACED_USES.iter().all(|name| kernel.has_tracepoint(name)));
+    let network = kernel.is_some();
+    let functions = kernel.is_some_and(|kernel| USES.iter().all(|name| kernel.has_function(name)));
+    let received = kernel.is_some_and(|kernel| kernel.has_function(RECEIVE));
     let progs = &mut skel.progs;
     progs.drfq_skb_send.set_autoload(network);
     progs.drfq_skb_arrive.set_autoload(network);
     let refusable = [
-        (&mut progs.drfq_skb_socket, network && has_function(RECEIVE)),
+        (&mut progs.drfq_skb_socket, received),
         (&mut progs.drfq_inet_send, functions),
         (&mut progs.drfq_inet6_send, functions),
         (&mut progs.drfq_inet_recv, functions),

@@ -35,28 +35,45 @@ impl KernelBtf {
     }
 }
 
-/// The flag of a block request whose queueing the kernel has traced. Its number differs between
-/// kernels, and its enum has no name, so BPF cannot find it by itself.
-pub fn bio_traced_flag() -> Option<u32> {
-    let btf = Btf::from_vmlinux().ok()?;
-    let values = btf.type_by_kind::<Enum<'_>>().find_map(|found| {
-        let mut members = found.iter();
-        let flag = members.find(|member| member.name.is_some_and(|n| n == "BIO_TRACE_COMPLETION"));
-        flag.map(|member| member.value)
-    });
-    1u32.checked_shl(values?.try_into().ok()?)
-}
+/// Types and functions of the running kernel. To read them takes long beside hogs, so it is done once
+/// for all questions.
+pub struct KernelTypes(Option<Btf<'static>>);
 
-/// Whether the kernel has this tracepoint for BPF programs that read its arguments (`tp_btf`).
-pub fn has_tracepoint(name: &str) -> bool {
-    Btf::from_vmlinux().is_ok_and(|btf| {
+impl KernelTypes {
+    /// Reads the kernel's BTF. Where it cannot be read, the kernel seems to have nothing.
+    pub fn read() -> Self {
+        Self(Btf::from_vmlinux().ok())
+    }
+
+    /// The flag of a block request whose queueing the kernel has traced. Its number differs between
+    /// kernels, and its enum has no name, so BPF cannot find it by itself.
+    pub fn bio_traced_flag(&self) -> Option<u32> {
+        let values = self
+            .0
+            .as_ref()?
+            .type_by_kind::<Enum<'_>>()
+            .find_map(|found| {
+                let mut members = found.iter();
+                let flag =
+                    members.find(|member| member.name.is_some_and(|n| n == "BIO_TRACE_COMPLETION"));
+                flag.map(|member| member.value)
+            });
+        1u32.checked_shl(values?.try_into().ok()?)
+    }
+
+    /// Whether the kernel has this tracepoint for BPF programs that read its arguments (`tp_btf`).
+    pub fn has_tracepoint(&self, name: &str) -> bool {
         let name = format!("btf_trace_{name}");
-        btf.type_by_name::<Typedef<'_>>(&name).is_some()
-    })
-}
+        self.0
+            .as_ref()
+            .is_some_and(|btf| btf.type_by_name::<Typedef<'_>>(&name).is_some())
+    }
 
-/// Whether the kernel has this function for BPF programs that read its arguments (`fentry`,
-/// `fexit`).
-pub fn has_function(name: &str) -> bool {
-    Btf::from_vmlinux().is_ok_and(|btf| btf.type_by_name::<Func<'_>>(name).is_some())
+    /// Whether the kernel has this function for BPF programs that read its arguments (`fentry`,
+    /// `fexit`).
+    pub fn has_function(&self, name: &str) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|btf| btf.type_by_name::<Func<'_>>(name).is_some())
+    }
 }

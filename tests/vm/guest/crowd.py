@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from scheduler import observe, spin, start, state, stats
+from scheduler import children, observe, spin, start, state, stats
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # --sleep has up to 1,024 threads in each process.
@@ -84,16 +84,29 @@ def threads(pid):
     return "; ".join(out)
 
 
+def times(agent):
+    """CPU time (s) of the agent and of the process that serves its statistics, and the time (s) that they waited."""
+    words = []
+    for pid in (agent.pid, *children(agent.pid)):
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            words.append(task.joinpath("schedstat").read_text(encoding="ascii").split())
+    return [sum(int(task[i]) for task in words) / 1e9 for i in (0, 1)]
+
+
 def ask(agent):
     """The agent's counts, and the seconds that its answer took. It may answer late in such a crowd."""
-    begin = time.monotonic()
+    begin, had = time.monotonic(), times(agent)
     try:
         events = stats(ANSWER_S)["system"]
     except (OSError, ValueError) as error:
         events = {}
         said = threads(agent.pid) if agent.poll() is None else f"it has ended with status {agent.returncode}"
         print(f"no answer ({error}): {said}", flush=True)
-    return events, time.monotonic() - begin
+    took = time.monotonic() - begin
+    if agent.poll() is None:
+        ran, waited = (now - then for now, then in zip(times(agent), had, strict=True))
+        print(f"answer {took:.1f} s: its threads ran {ran:.1f} s, waited for a CPU {waited:.1f} s", flush=True)
+    return events, took
 
 
 def main():
