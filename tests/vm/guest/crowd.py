@@ -6,6 +6,7 @@ Prints what the kernel's log has of stalls and of the watchdog, and how long tas
 the scheduler ended or the kernel complained; under the kernel's own scheduler it only tells.
 """
 
+import contextlib
 import os
 import pathlib
 import statistics
@@ -85,12 +86,15 @@ def threads(pid):
 
 
 def times(agent):
-    """CPU time (s) of the agent and of the process that serves its statistics, and the time (s) that they waited."""
-    words = []
+    """CPU time (ns) of each thread of the agent and of what serves its statistics, and how long it waited (ns)."""
+    found = {}
     for pid in (agent.pid, *children(agent.pid)):
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            words.append(task.joinpath("schedstat").read_text(encoding="ascii").split())
-    return [sum(int(task[i]) for task in words) / 1e9 for i in (0, 1)]
+            # A thread serves one connection.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                words = task.joinpath("schedstat").read_text(encoding="ascii").split()
+                found[task.name] = [int(word) for word in words[:2]]
+    return found
 
 
 def ask(agent):
@@ -104,7 +108,8 @@ def ask(agent):
         print(f"no answer ({error}): {said}", flush=True)
     took = time.monotonic() - begin
     if agent.poll() is None:
-        ran, waited = (now - then for now, then in zip(times(agent), had, strict=True))
+        now = times(agent)
+        ran, waited = (sum(now[tid][i] - had.get(tid, (0, 0))[i] for tid in now) / 1e9 for i in (0, 1))
         print(f"answer {took:.1f} s: its threads ran {ran:.1f} s, waited for a CPU {waited:.1f} s", flush=True)
     return events, took
 
