@@ -48,7 +48,7 @@ debtor_waits() {
 	((100 * debtor < 15 * (debtor + others)))
 }
 # Where the package and its users may have left something; a search of all of /usr would take long.
-places=(/etc /etc/default /etc/systemd /run /sys/fs/bpf /usr/lib/systemd/system /usr/sbin /usr/share/doc
+places=(/etc /etc/default /etc/systemd /run /sys/fs/bpf /usr/lib/systemd/system /usr/bin /usr/share/doc
 	/usr/share/man/man1 /usr/share/bash-completion/completions /usr/share/zsh/vendor-completions
 	/usr/share/zsh/site-functions /usr/share/fish/vendor_completions.d /usr/share/licenses /var/lib)
 files() {
