@@ -27,7 +27,7 @@ pub struct LevelMeasured {
 /// What was measured for one domain of memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DomainMeasured {
-    /// Its last-level cache, as resctrl numbers it; without resctrl, as the scheduler does.
+    /// Its last-level cache, as the scheduler numbers it.
     pub domain: u32,
     /// Traffic of readers, writers and copiers on all of its CPUs (bytes per second).
     pub read_bytes_per_s: u64,

@@ -95,6 +95,15 @@ impl Capacity {
         }
     }
 
+    /// The memory domains that m is of, where `present` are online: a calibration counts those that
+    /// have gone offline since.
+    pub fn domains(&self, present: usize) -> usize {
+        match self {
+            Self::Calibrated(_, found) if !found.domains.is_empty() => found.domains.len(),
+            _ => present,
+        }
+    }
+
     /// m if it is more than an estimate.
     pub fn reliable(&self) -> Option<Bandwidth> {
         self.bandwidth()

@@ -10,7 +10,6 @@ use std::{
 use anyhow::{Result, bail};
 
 const SECOND_NS: u64 = 1_000_000_000;
-const DAY_S: i64 = 86_400;
 
 /// A time as users write it: `03:12`, `03:12:30`, or with a date before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +82,18 @@ impl TimeOfDay {
         at.tm_isdst = -1;
         // SAFETY: the structure is valid.
         let mut at_s = unsafe { libc::mktime(&mut at) };
+        if let Some([_, _, day]) = self.date
+            && at.tm_mday != day
+        {
+            bail!("there is no such day; choose one of the recording");
+        }
         if self.date.is_none() && at_s > end_s {
-            at_s -= DAY_S;
+            // The day before may have another offset.
+            at.tm_mday -= 1;
+            (at.tm_hour, at.tm_min, at.tm_sec) = (self.hour, self.minute, self.second);
+            at.tm_isdst = -1;
+            // SAFETY: the structure is valid.
+            at_s = unsafe { libc::mktime(&mut at) };
         }
         // 03:12 is in a recording that begins at 03:12:20.
         let begin_s = (span.0 / SECOND_NS) as i64;
@@ -167,6 +176,16 @@ mod tests {
             .within(span)
             .unwrap_err();
         assert!(error.to_string().contains("2026-11-22 03:00:00"), "{error}");
+    }
+
+    #[test]
+    fn a_day_that_no_month_has_is_refused() {
+        let span = (ns("2026-02-22T03:00"), ns("2026-03-22T04:00"));
+        for date in ["2026-02-29", "2026-02-31"] {
+            let time = format!("{date}T12:00").parse::<TimeOfDay>().unwrap();
+            let error = time.within(span).unwrap_err().to_string();
+            assert!(error.contains("no such day"), "{error}");
+        }
     }
 
     #[test]

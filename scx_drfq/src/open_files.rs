@@ -18,7 +18,7 @@ pub fn raise_limit() {
 }
 
 /// Closes what a process that the agent forks has inherited, but for standard error and `kept`.
-pub fn close_inherited(kept: RawFd) {
+pub fn close_inherited(kept: &[RawFd]) {
     let null = File::options().read(true).write(true).open("/dev/null");
     let close = |first: RawFd, last: libc::c_uint| {
         if first as libc::c_uint <= last {
@@ -34,8 +34,14 @@ pub fn close_inherited(kept: RawFd) {
         };
     }
     std::mem::forget(null);
-    close(libc::STDERR_FILENO + 1, kept as libc::c_uint - 1);
-    close(kept + 1, libc::c_uint::MAX);
+    let mut kept = kept.to_vec();
+    kept.sort_unstable();
+    let mut first = libc::STDERR_FILENO + 1;
+    for descriptor in kept {
+        close(first, descriptor as libc::c_uint - 1);
+        first = descriptor + 1;
+    }
+    close(first, libc::c_uint::MAX);
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use drfq_resctrl::{
     schemata::{Domain, Resource},
 };
 
-use crate::mba::{guard::Guard, vendor};
+use crate::mba::{guard::Guard, join::join, vendor};
 
 /// The class and its levels.
 pub struct Throttle {
@@ -78,13 +78,8 @@ impl Throttle {
     /// Puts the calling thread into the class. It leaves when it ends.
     ///
     /// # Errors
-    /// The kernel refused.
+    /// As [`join`].
     pub fn join(&self) -> io::Result<()> {
-        // SAFETY: the call has no preconditions.
-        let tid = unsafe { libc::gettid() } as u32;
-        let joined = self.groups.add_task(&self.class, tid);
-        joined
-            .map(drop)
-            .map_err(|error| io::Error::other(error.to_string()))
+        join(&self.groups, &self.class)
     }
 }

@@ -27,7 +27,7 @@ use serde::Serialize;
 use crate::{
     calibrate::beyond_cache,
     loads::{self, Load, Moment, Op, Work},
-    mba::{guard::Guard, vendor},
+    mba::{guard::Guard, join::join, vendor},
 };
 
 /// What was compared.
@@ -275,12 +275,7 @@ impl Monitor {
     }
 
     fn join(&self) -> io::Result<()> {
-        // SAFETY: the call has no preconditions.
-        let tid = unsafe { libc::gettid() } as u32;
-        let joined = self.groups.add_task(&self.group, tid);
-        joined
-            .map(drop)
-            .map_err(|error| io::Error::other(error.to_string()))
+        join(&self.groups, &self.group)
     }
 
     /// What the group has moved so far, by domain; none where it cannot be read.

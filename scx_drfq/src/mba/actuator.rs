@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    io,
+    io, mem,
     time::Instant,
 };
 
@@ -17,6 +17,7 @@ use drfq_resctrl::{
     reading::{Event, Reading},
     schemata::{Domain, Resource},
 };
+use drfq_stats::sample::TaskSample;
 
 use super::{
     gauge::Gauge,
@@ -55,6 +56,8 @@ pub struct Actuator<F: ResctrlFs> {
     /// Classes by number, made when they are first needed.
     classes: Vec<Option<Rung>>,
     monitored: BTreeMap<GroupId, Monitored>,
+    /// Threads in our groups that were put into none of them, at the last audit.
+    strays: Vec<u32>,
     /// Groups that can be monitored, as far as it is known.
     room: usize,
     info: Info,
@@ -95,6 +98,7 @@ impl<F: ResctrlFs> Actuator<F> {
             domains,
             classes: (0..classes).map(|_| None).collect(),
             monitored: BTreeMap::new(),
+            strays: Vec::new(),
             room,
             info: info.clone(),
             classes_most,
@@ -230,7 +234,8 @@ impl<F: ResctrlFs> Actuator<F> {
         }
     }
 
-    /// Forgets the threads that another program took out of a group, so that they are put back.
+    /// Forgets the threads that another program took out of a group, so that they are put back, and
+    /// those that were in its groups, so that they are asked for again. Notes who came by itself.
     fn audit_tasks(&mut self, id: GroupId) {
         let Some(monitored) = self.monitored.get_mut(&id) else {
             return;
@@ -240,7 +245,11 @@ impl<F: ResctrlFs> Actuator<F> {
                 let there: HashSet<u32> = tasks.into_iter().collect();
                 monitored
                     .placed
-                    .retain(|tid, ours| !*ours || there.contains(tid));
+                    .retain(|tid, ours| *ours && there.contains(tid));
+                let unknown = there
+                    .iter()
+                    .filter(|tid| !monitored.placed.contains_key(tid));
+                self.strays.extend(unknown);
             }
             Err(error) => monitored.gone |= vanished(&error),
         }
@@ -256,12 +265,18 @@ impl<F: ResctrlFs> Actuator<F> {
             .placed
             .extract_if(.., |tid, _| !tids.contains(tid));
         let ours: Vec<u32> = left.filter(|left| left.1).map(|left| left.0).collect();
-        let is_placed = |tid: &u32| {
-            let mut others = self.monitored.values();
-            others.any(|other| other.placed.contains_key(tid))
-        };
-        let strays = ours.iter().filter(|tid| !is_placed(tid));
-        let moved = strays.map(|tid| self.groups.add_task(&Ctrl::DEFAULT, *tid).map(drop));
+        let strays = ours.into_iter().filter(|tid| !self.is_placed(*tid));
+        self.put_back(strays)
+    }
+
+    fn is_placed(&self, tid: u32) -> bool {
+        let mut all = self.monitored.values();
+        all.any(|monitored| monitored.placed.contains_key(&tid))
+    }
+
+    /// Returns threads to the default group.
+    fn put_back(&self, tids: impl Iterator<Item = u32>) -> Result<()> {
+        let moved = tids.map(|tid| self.groups.add_task(&Ctrl::DEFAULT, tid).map(drop));
         // One that cannot be moved keeps none of the others.
         moved.fold(Ok(()), Result::and)
     }
@@ -378,7 +393,17 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         foreign
     }
 
+    /// A thread that a member starts begins in its group, and may have gone to another cgroup
+    /// before it was seen. An audit finds it there.
+    fn settle(&mut self, _: &[TaskSample]) {
+        let strays = mem::take(&mut self.strays);
+        let strays = strays.into_iter().filter(|tid| !self.is_placed(*tid));
+        let back = self.put_back(strays);
+        self.check(back);
+    }
+
     fn audit(&mut self) -> Vec<GroupId> {
+        self.strays.clear();
         self.audit_ids();
         for number in 0..self.classes.len() {
             self.audit_class(number);

@@ -6,14 +6,20 @@
 //! mounted it and no other program has changed it since. It keeps CAP_SYS_ADMIN for that.
 //! The agent itself needs no capability for resctrl. Its files and directories belong
 //! to root, as does the agent. The directories are read-only even for their owner,
-//! who may change that: while the agent runs, they are writable.
+//! who may change that: while the agent runs, they are writable. Agent and child hold a lock, so
+//! that no second process takes over their groups.
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, CString},
     fs::{self, Permissions},
     io::{self, ErrorKind, PipeReader, PipeWriter, Read},
-    os::{fd::AsRawFd, unix::fs::PermissionsExt},
+    mem::MaybeUninit,
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, fs::PermissionsExt},
+    },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use drfq_resctrl::{
@@ -23,7 +29,7 @@ use drfq_resctrl::{
     schemata::Schemata,
 };
 
-use super::actuator::groups_in;
+use super::{actuator::groups_in, lock::Lock};
 use crate::{open_files, realtime};
 
 /// The directories in which we make groups, relative to the mount point.
@@ -37,6 +43,9 @@ const MARK: u32 = 0o1000;
 /// Lets the owner of a directory write to it.
 const WRITABLE: u32 = 0o200;
 
+/// How long the child of an earlier agent may take to clean up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Where resctrl is usually mounted.
 const POINT: &CStr = c"/sys/fs/resctrl";
 
@@ -49,6 +58,16 @@ pub struct Guard {
     child: libc::pid_t,
     /// Its end tells the child to clean up.
     pipe: Option<PipeWriter>,
+    /// The child has it, too, until it has cleaned up.
+    _lock: Lock,
+}
+
+/// resctrl as it was when we mounted it.
+struct Mounted {
+    /// Values of the default group.
+    schemata: Schemata,
+    /// Of the mount.
+    id: Option<u64>,
 }
 
 impl Guard {
@@ -59,6 +78,11 @@ impl Guard {
     /// Why resctrl cannot be used, in a few words.
     pub fn open(root: &Path) -> Result<Self, String> {
         // What can fail without a trace comes first.
+        let Some(lock) = Lock::take(root, PATIENCE)? else {
+            return Err(
+                "another process of scx_drfq uses it; try again when that has ended".into(),
+            );
+        };
         let (reader, writer) =
             io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
         let (mount, before) = match mount(root) {
@@ -76,8 +100,9 @@ impl Guard {
                 };
                 let values = fs::read_to_string(mount.point.join("schemata"));
                 // A machine that only monitors has no such file.
-                let before = Schemata::parse(&values.unwrap_or_default());
-                (mount, Some(before))
+                let schemata = Schemata::parse(&values.unwrap_or_default());
+                let id = mount_id(&mount.point);
+                (mount, Some(Mounted { schemata, id }))
             }
         };
         let modes = make_writable(&mount.point).inspect_err(|_| {
@@ -98,7 +123,7 @@ impl Guard {
             }
             0 => {
                 drop(writer);
-                open_files::close_inherited(reader.as_raw_fd());
+                open_files::close_inherited(&[reader.as_raw_fd(), lock.descriptor()]);
                 realtime::forbid();
                 clean_after_agent(reader, &mount.point, &modes, before.as_ref())
             }
@@ -107,6 +132,7 @@ impl Guard {
                 point: mount.point,
                 child,
                 pipe: Some(writer),
+                _lock: lock,
             }),
         }
     }
@@ -117,8 +143,9 @@ fn mount(root: &Path) -> Option<Mount> {
     Mount::parse(&fs::read_to_string(root.join("proc/mounts")).ok()?)
 }
 
-/// Removes the groups that a killed agent and its killed child have left. Call it with all
-/// privileges where no [`Guard`] is opened. Else their tasks would stay throttled.
+/// Removes the groups that a killed agent and its killed child have left, unless another process
+/// owns them. Call it with all privileges where no [`Guard`] is opened. Else their tasks would stay
+/// throttled.
 ///
 /// # Errors
 /// Why they remain, in a few words.
@@ -127,9 +154,12 @@ pub fn clean_left(root: &Path) -> Result<(), String> {
         return Ok(());
     };
     let files = KernelFs::open(&mount.point).map_err(|error| error.to_string())?;
-    if !has_left(&files) {
+    if !has_left(&files) && !is_marked(&mount.point) {
         return Ok(());
     }
+    let Some(_lock) = Lock::take(root, Duration::ZERO)? else {
+        return Ok(());
+    };
     let modes = make_writable(&mount.point)?;
     // The owner removes groups when it comes.
     let cleaned = Groups::open(files).map(drop);
@@ -153,13 +183,13 @@ impl Drop for Guard {
     }
 }
 
-/// Runs in the child, until the agent has ended and all is clean. `before`: the values of the
-/// default group when we mounted resctrl; none: another program did.
+/// Runs in the child, until the agent has ended and all is clean. `before`: resctrl when we mounted
+/// it; none: another program did.
 fn clean_after_agent(
     mut reader: PipeReader,
     point: &Path,
     modes: &Modes,
-    before: Option<&Schemata>,
+    before: Option<&Mounted>,
 ) -> ! {
     // SAFETY: neither call touches memory. The agent's end is the only signal.
     unsafe {
@@ -176,7 +206,9 @@ fn clean_after_agent(
     if let Ok(files) = KernelFs::open(point) {
         // The owner removes groups when it comes and when it goes.
         drop(Groups::open(files.clone()));
-        unmounts = before.is_some_and(|before| is_untouched(&files, before));
+        unmounts = before.is_some_and(|before| {
+            before.id == mount_id(point) && is_untouched(&files, &before.schemata)
+        });
     }
     restore(modes);
     if unmounts {
@@ -198,6 +230,36 @@ fn is_untouched(files: &impl ResctrlFs, before: &Schemata) -> bool {
     let empty = |path| groups_in(files, path).is_ok_and(|found| found.is_empty());
     let same = Schemata::parse(&values).changes(before).is_none();
     empty("") && empty("mon_groups") && same
+}
+
+/// A number that no other mount has had since the boot. `None`: the kernel tells none, as before 6.8,
+/// or nothing is there.
+fn mount_id(point: &Path) -> Option<u64> {
+    // linux/stat.h; the libc crate lacks it.
+    const STATX_MNT_ID_UNIQUE: libc::c_uint = 0x4000;
+    let point = CString::new(point.as_os_str().as_bytes()).ok()?;
+    let mut found = MaybeUninit::<libc::statx>::zeroed();
+    // SAFETY: the string ends in NUL, and the kernel fills the structure.
+    let failed = unsafe {
+        libc::statx(
+            libc::AT_FDCWD,
+            point.as_ptr(),
+            0,
+            STATX_MNT_ID_UNIQUE,
+            found.as_mut_ptr(),
+        )
+    };
+    // SAFETY: all bits zero are a value of the structure, too.
+    let found = unsafe { found.assume_init() };
+    (failed == 0 && found.stx_mask & STATX_MNT_ID_UNIQUE != 0).then_some(found.stx_mnt_id)
+}
+
+/// Whether an agent has made a directory writable and none has restored it.
+fn is_marked(point: &Path) -> bool {
+    DIRECTORIES.iter().any(|name| {
+        let metadata = fs::metadata(point.join(name));
+        metadata.is_ok_and(|found| found.permissions().mode() & MARK != 0)
+    })
 }
 
 /// Directories and the permissions that they had.
@@ -300,7 +362,9 @@ mod tests {
     fn after_a_killed_agent_and_child_the_next_one_restores_the_first_modes() {
         let (point, groups) = point_of_mode(0o555);
         make_writable(point.path()).unwrap();
+        assert!(is_marked(point.path()));
         restore(&make_writable(point.path()).unwrap());
+        assert!(!is_marked(point.path()));
         assert_eq!((mode(point.path()), mode(&groups)), (0o555, 0o555));
         end(&point);
     }
@@ -356,6 +420,15 @@ mod tests {
         let kernel = FakeKernel::new(Shape::default());
         let before = Schemata::parse("MB:0=100;1=100;2=100\nL3:0=7ff;1=7ff;2=7ff\n");
         assert!(is_untouched(&kernel, &before));
+    }
+
+    #[test]
+    fn each_mount_has_a_number_of_its_own() {
+        let [proc, again, sys] =
+            ["/proc", "/proc/self", "/sys"].map(|path| mount_id(Path::new(path)));
+        assert_eq!(proc, again);
+        assert!(proc != sys || proc.is_none());
+        assert_eq!(mount_id(Path::new("/nonexistent")), None);
     }
 
     #[test]

@@ -9,6 +9,8 @@ mod combined;
 pub mod entities;
 mod gauge;
 pub mod guard;
+pub mod join;
+mod lock;
 mod paces;
 mod throttle;
 pub mod trace;
@@ -131,7 +133,8 @@ impl<'a> Loop<'a> {
         let actuator = Actuator::open(files, &info, classes, Instant::now)
             .map_err(|error| error.to_string())?;
         // The loop learns the capacity better than an estimate tells it.
-        let each = |m: Bandwidth| m.bytes_per_s() as f64 / actuator.domains().len().max(1) as f64;
+        let domains = config.capacity.domains(actuator.domains().len());
+        let each = |m: Bandwidth| m.bytes_per_s() as f64 / domains.max(1) as f64;
         let capacity = config.capacity.reliable().map(each);
         // An estimate scales levels that are absolute well enough.
         let mut curve = measured_curve(config, &info)
@@ -249,11 +252,7 @@ fn measured_curve(config: &Config, info: &Info) -> Option<Curve> {
 
 /// The vendor of the CPU, whose units differ.
 pub fn vendor() -> Vendor {
-    match CpuModel::read(&root()).vendor.as_str() {
-        "AuthenticAMD" | "HygonGenuine" => Vendor::Amd,
-        _ if cfg!(target_arch = "aarch64") => Vendor::Arm,
-        _ => Vendor::Intel,
-    }
+    Vendor::of_cpu(&CpuModel::read(&root()).vendor)
 }
 
 /// A monitored entity.

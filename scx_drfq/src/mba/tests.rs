@@ -19,6 +19,8 @@ use super::{
 };
 use crate::settings::rules::Target;
 
+mod membership;
+
 thread_local! {
     /// Time of the machine since an arbitrary moment.
     static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
@@ -411,19 +413,6 @@ fn classes_that_other_programs_give_back_are_used() {
     let got = machine.run(4);
     assert_eq!(classes(&kernel), 3);
     assert!(spread(&got) < 0.10, "{got:?}");
-}
-
-#[test]
-fn a_task_of_another_programs_group_stays_there() {
-    let kernel = FakeKernel::new(shape(8, 32));
-    let mut machine = Machine::new(&kernel, 2);
-    kernel.mkdir("theirs").unwrap();
-    kernel.write("theirs/tasks", "2\n").unwrap();
-    let theirs = kernel.snapshot(|path| path.starts_with("theirs"));
-    machine.run(4);
-    assert_eq!(machine.report.lock().unwrap().foreign, 1);
-    drop(machine);
-    assert_eq!(kernel.snapshot(|path| path.starts_with("theirs")), theirs);
 }
 
 #[test]

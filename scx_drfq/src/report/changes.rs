@@ -3,6 +3,8 @@
 
 use std::{fmt::Write, ops::Range};
 
+use drfq_view::entity::clean;
+
 use super::history::{Entity, History, Metric, POINTS};
 use crate::{bandwidth::format_bytes_per_s, local_time};
 
@@ -134,7 +136,7 @@ impl Changes {
             let _ = writeln!(text, "  scx_drfq was loaded at {}", local_time::text(*load));
         }
         for entity in &self.entities {
-            let _ = writeln!(text, "  {}: {}", entity.name, entity.text());
+            let _ = writeln!(text, "  {}: {}", clean(&entity.name), entity.text());
         }
         for (name, before, after) in &self.events {
             let _ = writeln!(text, "  event {name}: {before:.1}/s -> {after:.1}/s");

@@ -19,7 +19,7 @@ pub struct Rule {
     pub memory: Bounds,
 }
 
-/// Bounds of the traffic in a domain of memory bandwidth. `--mba on` keeps them.
+/// Bounds of the traffic in a domain of memory bandwidth. The loop keeps them while it acts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     /// It gets at least this much where it wants it, whatever its weight.

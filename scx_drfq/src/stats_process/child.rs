@@ -46,7 +46,7 @@ fn serve_confined(connection: UnixStream, path: &Path, group: Option<StatsGroup>
     // scx_stats logs each connection that fails, and clients can make any number fail.
     log::set_max_level(LevelFilter::Off);
     sandbox::leave_signals_to_the_agent();
-    open_files::close_inherited(connection.as_raw_fd());
+    open_files::close_inherited(&[connection.as_raw_fd()]);
     let no_directory = server::open_directories(path).err();
     let sandbox = Sandbox::enter(path, group)?;
     serve(connection, || {

@@ -231,11 +231,7 @@ const fn not_built_in() -> &'static str {
 fn mounted(root: &Path, mounts: &str, cpu: &CpuModel) -> Option<State> {
     let mount = Mount::parse(mounts)?;
     let point = root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
-    let vendor = match cpu.vendor.as_str() {
-        "AuthenticAMD" | "HygonGenuine" => Vendor::Amd,
-        _ if cfg!(target_arch = "x86_64") => Vendor::Intel,
-        _ => Vendor::Arm,
-    };
+    let vendor = Vendor::of_cpu(&cpu.vendor);
     let info = Info::read(&KernelFs::at(&point, &root.join("proc")), vendor);
     // An unreadable info directory offers nothing.
     Some(State::Mounted(mount, Box::new(info.unwrap_or_default())))

@@ -22,6 +22,17 @@ pub enum Vendor {
     Arm,
 }
 
+impl Vendor {
+    /// By the name that an x86 CPU has in `/proc/cpuinfo`. Other CPUs have MPAM, if any.
+    pub fn of_cpu(name: &str) -> Self {
+        match name {
+            "AuthenticAMD" | "HygonGenuine" => Self::Amd,
+            _ if cfg!(target_arch = "x86_64") => Self::Intel,
+            _ => Self::Arm,
+        }
+    }
+}
+
 /// The unit of a number in an `MB:` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 #[stat(desc = "scx_drfq: sharing of memory bandwidth by throttling (--mba)")]
 pub struct Mba {
-    #[stat(desc = "off, observe or on, with the reason", _om_skip)]
+    #[stat(desc = "off, observe, on or hold, with the reason", _om_skip)]
     pub state: String,
     #[stat(desc = "domains of memory bandwidth")]
     pub domains: u32,

@@ -4,7 +4,7 @@
 use drfq_stats::report::System;
 
 use crate::{
-    entity::{Entity, unit_name},
+    entity::{Entity, clean, unit_name},
     history::{History, capacity, traffic},
     row::{Row, State},
     snapshot::Snapshot,
@@ -88,7 +88,7 @@ fn sum(snapshot: &Snapshot, entity: &Entity) -> Option<Row> {
     let first = entity.tasks(snapshot).next()?;
     let mut row = match entity {
         Entity::Cgroup(path) => Row::of_cgroup(path, 0, snapshot),
-        _ => Row::new(entity.clone(), first.comm.clone()),
+        _ => Row::new(entity.clone(), clean(&first.comm)),
     };
     let weight = row.weight;
     entity.tasks(snapshot).for_each(|task| row.add(task));
@@ -125,7 +125,7 @@ pub fn explain(history: &History, back: usize, entity: &Entity) -> Explanation {
 
 fn without(entity: &Entity, sentence: String) -> Explanation {
     Explanation {
-        title: entity.to_string(),
+        title: clean(&entity.to_string()),
         sentences: vec![sentence],
         commands: Vec::new(),
     }
@@ -146,7 +146,7 @@ fn gone(history: &History, back: usize, entity: &Entity) -> Explanation {
 
 fn title(row: &Row) -> String {
     match &row.entity {
-        Entity::Cgroup(path) => format!("{} ({path})", unit_name(path)),
+        Entity::Cgroup(path) => format!("{} ({})", unit_name(path), clean(path)),
         entity => format!("{} ({entity})", row.name),
     }
 }
@@ -359,13 +359,13 @@ fn commands(row: &Row, system: &System, contended: Contended) -> Vec<(String, St
                 .iter()
                 .any(|kind| unit.ends_with(kind))
             {
-                let unit = unit.replace('\'', "");
+                let unit = clean(unit).replace('\'', "");
                 add(
                     format!("sudo systemctl set-property --runtime '{unit}' CPUWeight={value:.0}"),
                     "doubles its weight until the next boot",
                 );
             } else {
-                let path = path.replace('\'', "");
+                let path = clean(path).replace('\'', "");
                 add(
                     format!("echo {value:.0} | sudo tee '/sys/fs/cgroup{path}/cpu.weight'"),
                     "doubles its weight",

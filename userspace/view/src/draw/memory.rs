@@ -138,7 +138,7 @@ fn why(system: &System) -> (String, String) {
         ),
         state => (
             format!("No group is monitored yet (sharing: {state})."),
-            "A group appears once it uses 2 % of a CPU.".into(),
+            "A group appears once it uses 2 % of a CPU, or 1 % of the memory traffic.".into(),
         ),
     }
 }

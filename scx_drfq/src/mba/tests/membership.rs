@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Which tasks are in the loop's groups.
+
+use super::*;
+
+#[test]
+fn a_task_of_another_programs_group_stays_there() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 2);
+    kernel.mkdir("theirs").unwrap();
+    kernel.write("theirs/tasks", "2\n").unwrap();
+    let theirs = kernel.snapshot(|path| path.starts_with("theirs"));
+    machine.run(4);
+    assert_eq!(machine.report.lock().unwrap().foreign, 1);
+    drop(machine);
+    assert_eq!(kernel.snapshot(|path| path.starts_with("theirs")), theirs);
+}
+
+#[test]
+fn a_task_that_was_in_another_programs_group_is_shared_again() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 2);
+    machine.run(4);
+    let own = machine.place(2);
+    for theirs in ["mon_groups/theirs", "theirs"] {
+        kernel.mkdir(theirs).unwrap();
+        kernel.write(&format!("{theirs}/tasks"), "2\n").unwrap();
+        machine.running.audit();
+        machine.run(4);
+        assert_eq!(machine.report.lock().unwrap().foreign, 1, "{theirs}");
+        kernel.rmdir(theirs).unwrap();
+        machine.running.audit();
+        machine.run(4);
+        assert_eq!(machine.report.lock().unwrap().foreign, 0, "{theirs}");
+        assert_eq!(machine.place(2).1, own.1, "{theirs}");
+    }
+}
+
+#[test]
+fn a_child_that_left_its_parents_cgroup_leaves_its_class_as_well() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    let (class, mon) = machine.place(1);
+    assert!(!class.is_empty() && !mon.is_empty());
+    // No look has it in the entity of hog 1.
+    kernel.start_task(77, Some(1));
+    assert_eq!(machine.place(77), (class.clone(), mon.clone()));
+    machine.running.audit();
+    machine.run(2);
+    assert_eq!(machine.place(77), (String::new(), String::new()));
+    assert_eq!(machine.place(1), (class, mon));
+}
