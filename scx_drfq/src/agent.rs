@@ -67,6 +67,11 @@ pub fn run(mut settings: Settings) -> Result<()> {
     preflight::check(&root())?;
     keep_pages_small();
     open_files::raise_limit();
+    // It may wait for an earlier agent's cleaner, and a reload shall not end this one meanwhile.
+    if settings.file.is_some() {
+        // SAFETY: the process has one thread, and no handler.
+        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+    }
     // Before privileges are dropped and threads are started.
     let access = Access::open(options.mba_mode(), &capacity, &root());
     let counts = options.perf_event != EventChoice::None;

@@ -12,7 +12,11 @@ use drfq_resctrl::{
     schemata::{Domain, Resource},
 };
 
-use crate::mba::{guard::Guard, join::join, vendor};
+use crate::mba::{
+    guard::Guard,
+    join::{can_join, join},
+    vendor,
+};
 
 /// The class and its levels.
 pub struct Throttle {
@@ -47,6 +51,7 @@ impl Throttle {
         let class = groups
             .create_ctrl("calibrate")
             .map_err(|error| error.to_string())?;
+        can_join(&groups, &class)?;
         Ok(Self {
             domains: bandwidth.domains.clone(),
             levels: bandwidth.steps().collect(),

@@ -27,7 +27,11 @@ use serde::Serialize;
 use crate::{
     calibrate::beyond_cache,
     loads::{self, Load, Moment, Op, Work},
-    mba::{guard::Guard, join::join, vendor},
+    mba::{
+        guard::Guard,
+        join::{can_join, join},
+        vendor,
+    },
 };
 
 /// What was compared.
@@ -262,6 +266,7 @@ impl Monitor {
         let group = groups
             .create_ctrl("evidence")
             .map_err(|error| error.to_string())?;
+        can_join(&groups, &group)?;
         if total.assignable.is_some() {
             // Without a counter the readings say so.
             let _ = groups.assign_counter(&group, Event::MbmTotal);

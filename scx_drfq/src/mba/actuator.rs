@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    io, mem,
+    mem,
     time::Instant,
 };
 
@@ -12,8 +12,8 @@ use drfq_policy::drf::{Class, GroupId, curve::Curve};
 use drfq_resctrl::{
     error::{Error, Kind, Result},
     fs::ResctrlFs,
-    groups::{Ctrl, Groups, Mon, PREFIX, Placed, directories},
-    info::{Assignable, Info, Monitoring, Unit},
+    groups::{Ctrl, Groups, Mon, Placed},
+    info::{Assignable, Info, Unit},
     reading::{Event, Reading},
     schemata::{Domain, Resource},
 };
@@ -21,6 +21,7 @@ use drfq_stats::sample::TaskSample;
 
 use super::{
     gauge::Gauge,
+    ids::{foreign_groups, limits},
     throttle::{Counts, Throttle},
 };
 
@@ -30,6 +31,10 @@ const EIGHTH_GB: f64 = 125e6;
 /// The most entities that are monitored, whatever the hardware has. Each costs a read of a
 /// counter per period and domain. Only entities with 1 % of the traffic, or 2 % of a CPU, matter.
 const ROOM_MAX: usize = 128;
+
+/// So many threads of other programs' groups are asked for again at each audit, of each entity. A
+/// question takes the kernel's lock of resctrl.
+const ASKED_AGAIN: usize = 256;
 
 /// An entity's MON group.
 struct Monitored {
@@ -58,6 +63,7 @@ pub struct Actuator<F: ResctrlFs> {
     monitored: BTreeMap<GroupId, Monitored>,
     /// Threads in our groups that were put into none of them, at the last audit.
     strays: Vec<u32>,
+    audits: u32,
     /// Groups that can be monitored, as far as it is known.
     room: usize,
     info: Info,
@@ -99,6 +105,7 @@ impl<F: ResctrlFs> Actuator<F> {
             classes: (0..classes).map(|_| None).collect(),
             monitored: BTreeMap::new(),
             strays: Vec::new(),
+            audits: 0,
             room,
             info: info.clone(),
             classes_most,
@@ -243,9 +250,13 @@ impl<F: ResctrlFs> Actuator<F> {
         match self.groups.tasks(&monitored.mon) {
             Ok(tasks) => {
                 let there: HashSet<u32> = tasks.into_iter().collect();
-                monitored
-                    .placed
-                    .retain(|tid, ours| *ours && there.contains(tid));
+                let foreign = monitored.placed.values().filter(|&&ours| !ours).count();
+                let turns = (foreign / ASKED_AGAIN + 1) as u32;
+                let turn = self.audits % turns;
+                monitored.placed.retain(|tid, ours| match ours {
+                    true => there.contains(tid),
+                    false => tid % turns != turn,
+                });
                 let unknown = there
                     .iter()
                     .filter(|tid| !monitored.placed.contains_key(tid));
@@ -404,6 +415,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
 
     fn audit(&mut self) -> Vec<GroupId> {
         self.strays.clear();
+        self.audits = self.audits.wrapping_add(1);
         self.audit_ids();
         for number in 0..self.classes.len() {
             self.audit_class(number);
@@ -524,55 +536,6 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     fn fail(&mut self, reason: String) {
         self.failure = Some(reason);
     }
-}
-
-/// How many classes, of at most `classes`, and entities there can be beside other programs' groups.
-fn limits(fs: &impl ResctrlFs, info: &Info, classes: usize) -> (usize, usize) {
-    // What cannot be listed is no reason for fewer; nothing is throttled then.
-    let foreign = foreign_groups(fs, "").unwrap_or_default();
-    let classes = classes.saturating_sub(foreign.len());
-    divide_ids(free_ids(fs, info), classes)
-}
-
-/// The monitoring ids that no group of another program has.
-fn free_ids(fs: &impl ResctrlFs, info: &Info) -> usize {
-    // MPAM's ids belong to a class each, so their number bounds no sum. Where the kernel tells
-    // less than two, the default group has the only one, or the number means nothing.
-    let known = |found: &&Monitoring| info.moves_keep_counters && found.num_rmids > 1;
-    let Some(monitoring) = info.monitoring.as_ref().filter(known) else {
-        return usize::MAX;
-    };
-    let foreign = |path: &str| foreign_groups(fs, path).unwrap_or_default();
-    let groups = |class: &str| foreign(&format!("{class}mon_groups")).len();
-    let classes = foreign("");
-    let in_classes: usize = classes.iter().map(|name| groups(&format!("{name}/"))).sum();
-    // The default group has one, too.
-    (monitoring.num_rmids as usize).saturating_sub(1 + groups("") + classes.len() + in_classes)
-}
-
-/// Divides monitoring ids among classes, of which each has one (the kernel's resctrl.rst), and
-/// entities. At least two thirds are for entities: a class that groups share is less exact, and
-/// what is not monitored is not throttled. Returns how many there can be of each.
-fn divide_ids(ids: usize, classes: usize) -> (usize, usize) {
-    let classes = classes.min((ids / 3).max(1));
-    (classes, ids.saturating_sub(classes))
-}
-
-/// The groups in a directory of resctrl.
-///
-/// # Errors
-/// As [`directories`].
-pub fn groups_in(fs: &impl ResctrlFs, path: &str) -> io::Result<Vec<String>> {
-    let mut names = directories(fs, path)?;
-    names.retain(|name| !matches!(name.as_str(), "info" | "mon_groups" | "mon_data"));
-    Ok(names)
-}
-
-/// Those of other programs.
-fn foreign_groups(fs: &impl ResctrlFs, path: &str) -> io::Result<Vec<String>> {
-    let mut names = groups_in(fs, path)?;
-    names.retain(|name| !name.starts_with(PREFIX));
-    Ok(names)
 }
 
 /// Whether a group has gone, by itself or with all of resctrl.

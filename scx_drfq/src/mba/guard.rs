@@ -29,7 +29,7 @@ use drfq_resctrl::{
     schemata::Schemata,
 };
 
-use super::{actuator::groups_in, lock::Lock};
+use super::{ids::groups_in, lock::Lock};
 use crate::{open_files, realtime};
 
 /// The directories in which we make groups, relative to the mount point.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Puts the calling thread into a group of resctrl, to measure what it does there.
 
-use std::io;
+use std::{io, thread};
 
 use drfq_resctrl::{
     fs::ResctrlFs,
@@ -23,6 +23,20 @@ pub fn join<F: ResctrlFs>(groups: &Groups<F>, group: &impl Group) -> io::Result<
         Ok(Placed::Ended) => Err(io::Error::other("the thread has ended")),
         Err(error) => Err(io::Error::other(error.to_string())),
     }
+}
+
+/// Whether threads that this one starts can [`join`] the group.
+///
+/// # Errors
+/// Why not.
+pub fn can_join<F: ResctrlFs + Sync>(
+    groups: &Groups<F>,
+    group: &(impl Group + Sync),
+) -> Result<(), String> {
+    let joined = thread::scope(|scope| scope.spawn(|| join(groups, group)).join());
+    joined
+        .unwrap_or_else(|_| Err(io::Error::other("a thread cannot join a group")))
+        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -49,5 +63,7 @@ mod tests {
         kernel.write("theirs/tasks", &format!("{tid}\n")).unwrap();
         let refused = join(&groups, &ours).unwrap_err().to_string();
         assert!(refused.contains("another program"), "{refused}");
+        // The model of the kernel knows no thread but this one.
+        assert!(can_join(&groups, &ours).is_err());
     }
 }

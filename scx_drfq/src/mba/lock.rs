@@ -3,10 +3,11 @@
 //! one would remove those of the first.
 
 use std::{
-    fs::{File, OpenOptions, TryLockError},
+    fs::{self, File, Metadata, OpenOptions, TryLockError},
+    io,
     os::{
         fd::{AsRawFd, RawFd},
-        unix::fs::OpenOptionsExt,
+        unix::fs::{MetadataExt, OpenOptionsExt},
     },
     path::Path,
     thread,
@@ -15,7 +16,7 @@ use std::{
 
 use crate::server::open_directories;
 
-/// The file, relative to `/`. It stays: the lock counts, not the file.
+/// The file, relative to `/`. Nothing of ours removes it: the lock counts, not the file.
 const PATH: &str = "run/scx/drfq-resctrl.lock";
 
 /// How often a taken lock is tried again.
@@ -36,18 +37,13 @@ impl Lock {
             format!("cannot lock resctrl's groups: {}: {error}", path.display())
         };
         open_directories(&path).map_err(|error| failed(&error.root_cause()))?;
-        let file = OpenOptions::new()
-            .create(true)
-            .write(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)
-            .map_err(|error| failed(&error))?;
         let end = Instant::now() + patience;
         loop {
+            let file = open(&path).map_err(|error| failed(&error))?;
             match file.try_lock() {
-                Ok(()) => return Ok(Some(Self(file))),
+                Ok(()) if is_at(&file, &path) => return Ok(Some(Self(file))),
+                // Somebody has removed it since: another process may have made and locked a new one.
+                Ok(()) => {}
                 Err(TryLockError::Error(error)) => return Err(failed(&error)),
                 Err(TryLockError::WouldBlock) if Instant::now() < end => thread::sleep(PAUSE),
                 Err(TryLockError::WouldBlock) => return Ok(None),
@@ -59,6 +55,23 @@ impl Lock {
     pub fn descriptor(&self) -> RawFd {
         self.0.as_raw_fd()
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
+}
+
+/// Whether the file is the one that the path names.
+fn is_at(file: &File, path: &Path) -> bool {
+    let number = |found: Metadata| (found.dev(), found.ino());
+    let named = fs::symlink_metadata(path).map(number);
+    matches!((file.metadata().map(number), named), (Ok(own), Ok(named)) if own == named)
 }
 
 #[cfg(test)]
@@ -80,7 +93,13 @@ mod tests {
         drop(first);
         assert!(take(0).is_none());
         drop(inherited);
-        assert!(take(0).is_some());
+        // A process that another test forks has the descriptor until it runs its program.
+        let again = take(10_000).unwrap();
+        // Who removes the file loses the lock, and the next one gets a file that counts.
+        std::fs::remove_file(root.path().join(PATH)).unwrap();
+        assert!(!is_at(&again.0, &root.path().join(PATH)));
+        let next = take(10_000).unwrap();
+        assert!(is_at(&next.0, &root.path().join(PATH)));
     }
 
     #[test]

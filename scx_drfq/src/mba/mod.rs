@@ -9,6 +9,7 @@ mod combined;
 pub mod entities;
 mod gauge;
 pub mod guard;
+mod ids;
 pub mod join;
 mod lock;
 mod paces;
@@ -330,15 +331,16 @@ impl<'a, H: Hierarchy> Running<'a, H> {
     ) {
         let mut last = Instant::now();
         while !stop.load(Ordering::Relaxed) {
+            // Before the tasks are read: whom an audit finds in a group is then among them.
+            if self.periods.is_multiple_of(AUDIT_PERIODS) {
+                self.audit();
+            }
             if self.periods.is_multiple_of(LOOK_PERIODS)
                 && let Ok(tasks) = read()
             {
                 let rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
                 self.rules.clone_from(&rules);
                 drop(rules);
-                if self.periods.is_multiple_of(AUDIT_PERIODS) {
-                    self.audit();
-                }
                 self.look(tasks, Instant::now());
             }
             let now = Instant::now();
