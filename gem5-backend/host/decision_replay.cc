@@ -136,12 +136,16 @@ class Replay {
     // core's own attribution, so with shares the log cannot name another owner.
     if (v[8] < 0 || v[8] >= static_cast<std::int64_t>(kPids)) l.fail("there is no such pid");
     if (controller_.shares() && got.attribution.pid != v[8]) l.fail("the core has another owner");
+    const bool accepted = v[7] == static_cast<std::int64_t>(Admission::accepted);
+    accepted_bursts_ = accepted ? a.bursts : 0;
     dir_ = a.dir;
     attribution_ = {static_cast<Pid>(v[8]), static_cast<VTime>(v[9]), true};
   }
 
   void queue(const Line &l) {
     const auto v = l.list("q", 2);
+    if (accepted_bursts_ == 0) l.fail("no packet was accepted that this burst could be of");
+    accepted_bursts_--;
     if (v[0] < 0 || v[0] >= banks_) l.fail("there is no such bank");
     const Queue &q = controller_.queue(dir_);
     if (q.size() == q.capacity()) l.fail("the queue is full");
@@ -170,6 +174,7 @@ class Replay {
   }
 
   void decide(const Line &l) {
+    accepted_bursts_ = 0;
     see(l);
     const auto v = l.list("d", 9);
     const Dir dir = v[4] == 0 ? Dir::read : Dir::write;
@@ -211,6 +216,7 @@ class Replay {
   Ps now_ = 0;
   Dir dir_ = Dir::read;
   Attribution attribution_;
+  unsigned accepted_bursts_ = 0;  // of the last arrival, and not yet queued
 };
 
 }  // namespace

@@ -20,9 +20,6 @@ void DmaEngine::start(Transfer t, Pid pid, Ps now) {
   c.started = now;
   c.ready = now + before_;
   if (c.transfer.segments.empty()) return finish(at, c.ready);
-  for (const Segment &s : c.transfer.segments)
-    (c.transfer.dir == Dir::write ? traffic_.to_memory_bytes : traffic_.from_memory_bytes) +=
-        s.bytes;
   sending_.push_back(at->first);
 }
 
@@ -48,6 +45,7 @@ DmaEngine::Piece DmaEngine::take() {
   p.dir = c.transfer.dir;
   p.pid = c.pid;
   p.command = sending_.front();
+  (p.dir == Dir::write ? traffic_.to_memory_bytes : traffic_.from_memory_bytes) += p.bytes;
   c.pieces++;
   under_way_++;
   // In femtoseconds, the time itself would have no room in 64 bits after five hours.
@@ -65,6 +63,8 @@ DmaEngine::Piece DmaEngine::take() {
 }
 
 void DmaEngine::served(std::uint64_t command, Ps now) {
+  // The link stood still until now, and does not make up for it.
+  if (under_way_ == config_.outstanding) free_ = std::max(free_, now);
   under_way_--;
   const auto at = active_.find(command);
   if (at == active_.end()) return;

@@ -27,15 +27,6 @@ constexpr std::size_t kLogMin = 16, kLogMax = 2048;
 
 std::uint8_t ring_of(Ring r) { return r == Ring::user; }
 
-/// Whether an MSR may be a performance-monitoring one. Checked without the lock: the kernel reads
-/// many other MSRs.
-bool is_pmu(std::uint32_t m) {
-  const auto in = [m](std::uint32_t first, std::uint32_t count) { return m - first < count; };
-  return in(msr::kPmc, 8) || in(msr::kPerfevtsel, 8) || in(msr::kOffcoreRsp0, 2) ||
-         in(msr::kFixedCtr, 3) || m == msr::kPerfCapabilities || in(msr::kFixedCtrCtrl, 4) ||
-         in(msr::kFullPmc, 8);
-}
-
 bool is_rdt(std::uint32_t m) { return m >= msr::kQmEvtsel && m < msr::kMbaDelay + 128; }
 
 }  // namespace
@@ -286,16 +277,17 @@ Cpuid HardwareModel::cpuid(unsigned, std::uint32_t leaf, std::uint32_t subleaf,
 
 MsrResult HardwareModel::rdmsr(unsigned core, const RetiredInsns &p, std::uint32_t msr,
                                std::uint64_t *value) {
-  if (!is_rdt(msr) && !is_pmu(msr)) return MsrResult::not_ours;
+  // Without the lock: the kernel reads many other MSRs.
+  if (!is_rdt(msr) && !msr::is_pmu(msr)) return MsrResult::not_ours;
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  if (is_pmu(msr) || msr == msr::kQmCtr) state_->drain(core, p);
+  if (msr::counts(msr)) state_->drain(core, p);
   if (is_rdt(msr)) return state_->hierarchy.rdt().read(core, msr, state_->hierarchy.cache(), value);
   return state_->pmus[core].read(msr, state_->counts(core), value);
 }
 
 MsrResult HardwareModel::wrmsr(unsigned core, const RetiredInsns &p, std::uint32_t msr,
                                std::uint64_t value) {
-  if (!is_rdt(msr) && !is_pmu(msr)) return MsrResult::not_ours;
+  if (!is_rdt(msr) && !msr::is_pmu(msr)) return MsrResult::not_ours;
   const std::lock_guard<std::mutex> lock(state_->mutex);
   if (is_rdt(msr)) {
     const MsrResult done = state_->hierarchy.write_rdt(core, msr, value);

@@ -142,9 +142,10 @@ bool take_bank_hash(toml::Document *doc) {
 }
 
 /// Multiplies every time of the memory, so that a slower machine keeps the ratio to its memory.
-void slow_down(unsigned scale, Timing *t) {
-  t->ck *= scale;
-  for (const TimingField &f : kTimingFields) t->*f.field *= scale;
+void slow_down(unsigned scale, MemoryOptions *m) {
+  m->timing.ck *= scale;
+  for (const TimingField &f : kTimingFields) m->timing.*f.field *= scale;
+  m->controller.aging *= scale;
 }
 
 }  // namespace
@@ -184,7 +185,11 @@ MachineDescription load_machine_description(const std::string &file, const std::
   d.bank_hash = take_bank_hash(&doc);
   d.memory = load_memory(doc);
   d.memory.controller.cores = d.cores;
-  slow_down(d.scale, &d.memory.timing);
+  slow_down(d.scale, &d.memory);
+  if (d.memory.ports != Ports::multi) {
+    const Reader r(file, doc.find("memory"));
+    r.fail(r.line("ports"), "the cores of a machine have a port each: leave out 'ports'");
+  }
   if (Memory(d.memory).max_packet_bytes() < kLineBytes) {
     const Reader r(file, doc.find("memory"));
     r.fail(r.line("burst_bytes"),

@@ -521,9 +521,9 @@ bool MemoryHierarchy::cache_takes(const DmaEngine::Piece &p, Ps now) {
     SharedCache::Victim v;
     const std::uint32_t allowed = llc_.all_ways() & ~(llc_.all_ways() >> ways);
     m = llc_.fill(line, 0, allowed, &v);
-    m->pid = p.pid;
     if (v.valid && v.state.dirty) write_back_for_device(v.line, v.state, now);
   }
+  m->pid = p.pid;
   m->dirty = true;
   return true;
 }

@@ -31,6 +31,15 @@ inline constexpr std::uint32_t kQmCtr = 0xC8E;     ///< IA32_QM_CTR
 inline constexpr std::uint32_t kPqrAssoc = 0xC8F;  ///< IA32_PQR_ASSOC
 inline constexpr std::uint32_t kL3Mask = 0xC90;    ///< IA32_L3_QOS_MASK_0
 inline constexpr std::uint32_t kMbaDelay = 0xD50;  ///< IA32_L2_QOS_EXT_BW_THRTL_0
+
+/// Whether an MSR may be a performance-monitoring one, for any number of counters.
+constexpr bool is_pmu(std::uint32_t m) {
+  const auto in = [m](std::uint32_t first, std::uint32_t count) { return m - first < count; };
+  return in(kPmc, 8) || in(kPerfevtsel, 8) || in(kOffcoreRsp0, 2) || in(kFixedCtr, 3) ||
+         m == kPerfCapabilities || in(kFixedCtrCtrl, 4) || in(kFullPmc, 8);
+}
+/// Whether an MSR is a counter or controls one.
+constexpr bool counts(std::uint32_t m) { return is_pmu(m) || m == kQmCtr; }
 }  // namespace msr
 
 }  // namespace drfq::hardware

@@ -72,7 +72,8 @@ std::uint64_t Pmu::event(std::uint16_t event_umask, std::uint64_t request,
     case 0x04B0:
       return c[Quantity::rfo_hit] + c[Quantity::rfo_miss];  // OFFCORE_REQUESTS.DEMAND_RFO
     case 0x08B0:                                            // OFFCORE_REQUESTS.ALL_DATA_RD
-      return c[Quantity::read_hit] + c[Quantity::read_miss] + c[Quantity::prefetch_miss];
+      return c[Quantity::read_hit] + c[Quantity::read_miss] + c[Quantity::prefetch_miss] -
+             c[Quantity::prefetch_own];
     case 0x10B0:
       return c[Quantity::read_miss];  // OFFCORE_REQUESTS.L3_MISS_DEMAND_DATA_RD
     case 0x80B0:

@@ -34,6 +34,9 @@ class MachineModel:
     has_storage: bool = False
     dram: str = ""
     scale: int = 1
+    # Keys of [memory] that replace the preset's.
+    burst_bytes: float | None = None
+    burst_ns: float | None = None
 
 
 def names() -> list[str]:
@@ -58,15 +61,20 @@ def read(name: str) -> MachineModel:
     except tomllib.TOMLDecodeError as error:
         raise VmError(f"{file}: {error}") from error
     cpu = table.get("cpu")
-    cores = cpu.get("cores") if isinstance(cpu, dict) else None
+    # The defaults are those of vm/hardware/machine_description.cc and gem5-backend/config/memory_table.cc.
+    cores = cpu.get("cores", 4) if isinstance(cpu, dict) else None
     if not isinstance(cores, int) or isinstance(cores, bool) or not 1 <= cores <= 64:
         raise VmError(f"{file}: [cpu] cores must be a number from 1 to 64")
     memory = table.get("memory")
-    dram = memory.get("dram", "") if isinstance(memory, dict) else ""
+    memory = memory if isinstance(memory, dict) else {}
+    dram = memory.get("dram", "lpddr2-1066-x32")
     scale = table.get("scale", 1)
     if not isinstance(scale, int) or isinstance(scale, bool) or not 1 <= scale <= 1000:
         raise VmError(f"{file}: scale must be a number from 1 to 1000")
-    return MachineModel(file.absolute(), cores, "storage" in table, str(dram), scale)
+    # What is no number above 0 the plugin refuses.
+    burst = [memory.get(key) for key in ("burst_bytes", "tBURST_ns")]
+    burst = [float(value) if isinstance(value, (int, float)) and value > 0 else None for value in burst]
+    return MachineModel(file.absolute(), cores, "storage" in table, str(dram), scale, *burst)
 
 
 def memory_device(machine: MachineModel) -> bytes | None:
@@ -77,7 +85,9 @@ def memory_device(machine: MachineModel) -> bytes | None:
     if preset is None:
         return None
     width_bits = 32 if machine.dram.endswith("-x32") else 64
-    bytes_per_us = preset["burst_bytes"] * 1e6 / preset["burst_ps"] / machine.scale
+    burst_bytes = machine.burst_bytes or preset["burst_bytes"]
+    burst_ps = machine.burst_ns * 1e3 if machine.burst_ns else preset["burst_ps"]
+    bytes_per_us = burst_bytes * 1e6 / burst_ps / machine.scale
     speed = max(1, round(bytes_per_us * 8 / width_bits))
     kinds = {"ddr4": 0x1A, "lpddr2": 0x1C, "ddr5": 0x22}
     formatted = struct.pack(

@@ -25,6 +25,8 @@ INTERRUPTED_STATUS = 130
 _POLL_S = 0.05
 # Some 50 times what an idle host takes.
 _BOOT_S = 300
+# What QEMU may take to end: without logs, and with logs, whose last lines it writes then, on a busy host.
+_END_S, _LOGS_S = 2, 30
 # TCG with several threads may use a device's section after another thread has moved it, and fails this assertion then.
 _RACE = "iotlb_to_section"
 _LOGS_KEPT = 20
@@ -140,6 +142,10 @@ class ModelledHardware:
     interval_ms: int = 100
     storage_log: str | None = None
     input_log: str | None = None
+
+    def has_logs(self) -> bool:
+        """Whether QEMU writes a log whose last lines come at its end."""
+        return any((self.stats, self.storage_log, self.input_log))
 
 
 def _log_file(option: str, path: str | None) -> pathlib.Path | None:
@@ -279,8 +285,11 @@ class Run:
                         say(f"the console's log is not whole: {error.strerror}")
                     whole = False
                 if self._verbose:
-                    sys.stderr.buffer.write(block)
-                    sys.stderr.buffer.flush()
+                    try:
+                        sys.stderr.buffer.write(block)
+                        sys.stderr.buffer.flush()
+                    except OSError:
+                        self._verbose = False
 
     def started(self) -> bool:
         """Whether the command has started."""
@@ -370,20 +379,28 @@ class Run:
     def check_logs(self, status: int) -> int:
         """Ends the VM, which writes the last lines of its logs as it ends. The status of the run: if a log is not
         whole, a command's success is none."""
-        self._end()
+        logs = self._modelled is not None and self._modelled.has_logs()
+        whole = self._end(_LOGS_S if logs else _END_S)
         failure = model.failure(self.private)
         if failure:
-            say(f"error: {failure}; the disk may be full")
+            failure += "; the disk may be full"
+        elif logs and not whole:
+            failure = f"QEMU did not end its logs within {_LOGS_S} s, so they lack their last lines; run it again"
+        if failure:
+            say(f"error: {failure}")
         return VM_FAILED_STATUS if failure and status == 0 else status
 
-    def _end(self) -> None:
-        """Ends every process of the VM."""
-        if self._process is not None:
-            for sent, wait_s in ((signal.SIGTERM, 2), (signal.SIGKILL, 5)):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, sent)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(wait_s)
+    def _end(self, patience_s: float = _END_S) -> bool:
+        """Ends every process of the VM. Returns whether they ended by themselves."""
+        if self._process is None:
+            return True
+        for sent, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, 5)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, sent)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(wait_s)
+                return sent == signal.SIGTERM
+        return False
 
     def close(self) -> None:
         """Ends every process of the VM and removes its files."""
@@ -446,9 +463,14 @@ def run(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     finally:
-        # A second Ctrl-C must not leave processes behind.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        one.close()
+        _close(one)
+
+
+def _close(one: Run) -> None:
+    """Ends the VM. A second Ctrl-C, or what a closing terminal sends twice, must leave nothing behind."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    one.close()
 
 
 def shell(shape: vm_shape.Shape) -> int:
@@ -466,4 +488,4 @@ def shell(shape: vm_shape.Shape) -> int:
     except Stopped:
         return 128 + signal.SIGTERM
     finally:
-        one.close()
+        _close(one)

@@ -12,13 +12,6 @@ namespace {
 constexpr std::uint32_t kMsrTsc = 0x10, kMsrTscAux = 0xc0000103;
 constexpr std::uint64_t kTsdOfCr4 = 1u << 2, kPceOfCr4 = 1u << 8;
 
-/// Whether this MSR is a counter or controls one. Access to it is exact only after catch_up().
-bool reads_exact_counts(std::uint32_t msr) {
-  return (msr >= 0xc1 && msr <= 0xc8) || (msr >= 0x186 && msr <= 0x18d) ||
-         (msr >= 0x309 && msr <= 0x30b) || (msr >= 0x38d && msr <= 0x390) ||
-         (msr >= 0x4c1 && msr <= 0x4c8) || msr == 0xc8e;
-}
-
 /// Virtual address of the instruction. QEMU translates code independently of its address, so the
 /// page comes from RIP, which may still point to the start of the block.
 std::uint64_t address(const Vcpu &vcpu, const InsnSite &s) {
@@ -150,7 +143,8 @@ void InstructionEmulator::rdmsr(Vcpu &vcpu, const InsnSite &s) {
   if (msr == kMsrTsc) {
     value = tsc(vcpu, s);
   } else {
-    if (reads_exact_counts(msr)) catch_up(vcpu, s);
+    // Counters are exact only then.
+    if (hardware::msr::counts(msr)) catch_up(vcpu, s);
     if (hardware_.rdmsr(vcpu.index, after(vcpu, s), msr, &value) != hardware::MsrResult::handled)
       return;
   }
@@ -163,7 +157,7 @@ void InstructionEmulator::wrmsr(Vcpu &vcpu, const InsnSite &s) {
   const auto msr = static_cast<std::uint32_t>(vcpu.get(rcx));
   const std::uint64_t value = static_cast<std::uint32_t>(vcpu.get(rax)) | vcpu.get(rdx) << 32;
   if (msr == kMsrTscAux) vcpu.tsc_aux = static_cast<std::uint32_t>(value);
-  if (reads_exact_counts(msr)) catch_up(vcpu, s);
+  if (hardware::msr::counts(msr)) catch_up(vcpu, s);
   if (hardware_.wrmsr(vcpu.index, after(vcpu, s), msr, value) == hardware::MsrResult::handled)
     skip(vcpu, s);
 }

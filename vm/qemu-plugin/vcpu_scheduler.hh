@@ -29,8 +29,9 @@
 
 namespace drfq::plugin {
 
-/// A PAUSE takes the time of this many instructions, about 140 cycles as on Skylake (Intel
-/// Optimization Reference Manual, "PAUSE Latency in Skylake Client Microarchitecture").
+/// A PAUSE takes the time of this many instructions. With one instruction a cycle, that is as long
+/// as on Skylake (Intel Optimization Reference Manual, "PAUSE Latency in Skylake Client
+/// Microarchitecture").
 inline constexpr std::uint64_t kPauseInsns = 140;
 
 class VcpuScheduler {

@@ -120,6 +120,7 @@ TEST(Decisions, AMalformedLogIsRefused) {
     EXPECT_THROW(replay(shares + "{\"a\":[0,0,64,1,0,0,0,0," + pid + ",0]}\n{\"q\":[0,1]}\n"),
                  std::runtime_error)
         << "another owner than the core's: " << pid;
+  EXPECT_THROW(replay(shares + "{\"q\":[0,1]}\n"), std::runtime_error) << "of no packet";
 }
 
 }  // namespace

@@ -94,7 +94,34 @@ TEST(DmaEngine, NoMoreLinesLeaveThanMayBeUnderWay) {
   e.take();
   EXPECT_EQ(e.next_event(), kNever);
   e.served(0, 5 * kPsPerMs);
-  EXPECT_NE(e.next_event(), kNever);
+  EXPECT_EQ(e.next_event(), 5 * kPsPerMs);
+}
+
+TEST(DmaEngine, ALinkThatMemoryStoppedDoesNotMakeUpForTheTime) {
+  MachineDescription d = machine();
+  d.storage.outstanding = 2;
+  DmaEngine e(d);
+  e.start(transfer(1, 0, 1024), 0, 0);
+  e.take();
+  e.take();
+  e.served(0, 50 * kPsPerMs);
+  e.served(0, 50 * kPsPerMs);
+  for (Ps i = 0; i < 8; i++) {
+    EXPECT_EQ(e.next_event(), 50 * kPsPerMs + i * 64 * kLinkFsPerByte / 1000) << i;
+    e.take();
+    e.served(0, e.next_event() == kNever ? 50 * kPsPerMs + i * 64 * kLinkFsPerByte / 1000 : 0);
+  }
+}
+
+TEST(DmaEngine, OnlyLinesThatLeftCount) {
+  DmaEngine e(machine());
+  e.start(transfer(1, 32, 192), 0, 0);
+  e.start(transfer(2, 0, 64, Dir::read), 0, 0);
+  EXPECT_EQ(e.traffic().to_memory_bytes, 0u);
+  e.take();
+  EXPECT_EQ(e.traffic().to_memory_bytes, 32u);
+  e.cancel();
+  EXPECT_EQ(e.traffic().to_memory_bytes + e.traffic().from_memory_bytes, 32u);
 }
 
 TEST(DmaEngine, ACancelledCommandNeverFinishes) {

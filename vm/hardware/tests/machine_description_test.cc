@@ -97,6 +97,8 @@ TEST(MachineDescription, ErrorsNameFileLineAndReason) {
   EXPECT_EQ(wrong(replaced("name = \"small\"", "# no name")), "f:1: 'name' is missing");
   EXPECT_EQ(wrong(std::string(kSmall) + "burst_bytes = 8\nread_entries = 4\n"),
             "f:13: a packet of 64 bytes does not fit the queues: raise burst_bytes or the entries");
+  EXPECT_EQ(wrong(std::string(kSmall) + "ports = \"single\"\n"),
+            "f:13: the cores of a machine have a port each: leave out 'ports'");
   EXPECT_EQ(wrong(std::string(kSmall) + "bank_hash = 1\n"),
             "f:13: 'bank_hash' must be true or false");
   const std::string rdt = std::string(kSmall) + "[rdt]\n";
@@ -115,6 +117,7 @@ TEST(MachineDescription, TheMachinesOfThisRepositoryMatchTheirSources) {
   const MachineDescription t = shipped("thesis");
   EXPECT_EQ(t.scale, 15u);
   EXPECT_EQ(t.clock_hz * t.scale, 3'000'000'000u);
+  EXPECT_EQ(t.memory.controller.aging, ControllerOptions{}.aging * t.scale);
   EXPECT_EQ(t.cores, 4u);
   EXPECT_EQ(t.l1.bytes, 64u << 10);
   EXPECT_EQ(t.l1.ways, 4u);

@@ -36,7 +36,7 @@ class Descriptions(unittest.TestCase):
         self.assertIn("line 2", self.refused("[cpu]\ncores = = 2\n"))
 
     def test_cores_must_be_a_number_in_range(self):
-        for text in ("", "cpu = 3\n", "[cpu]\n", '[cpu]\ncores = "4"\n', "[cpu]\ncores = 0\n", "[cpu]\ncores = true\n"):
+        for text in ("", "cpu = 3\n", '[cpu]\ncores = "4"\n', "[cpu]\ncores = 0\n", "[cpu]\ncores = true\n"):
             self.assertIn("cores must be a number from 1 to 64", self.refused(text))
 
     def test_a_scale_must_be_a_number_in_range(self):
@@ -52,6 +52,18 @@ class Firmware(unittest.TestCase):
             self.assertEqual(width, width_bits)
             self.assertAlmostEqual(speed * width / 8, bytes_per_us, delta=width / 8)
             self.assertTrue(device.endswith(b"\0\0"))
+
+    def test_what_a_description_leaves_out_or_replaces_the_firmware_tells_too(self):
+        plain = "[cpu]\nclock_mhz = 100\n[memory]\n"
+        cases = (("", 32e6 / 7500), ("tBURST_ns = 15\n", 32e6 / 15000), ("burst_bytes = 64\n", 64e6 / 7500))
+        for text, bytes_per_us in cases:
+            with tempfile.TemporaryDirectory() as directory:
+                file = pathlib.Path(directory) / "m.toml"
+                file.write_text(plain + text, encoding="utf-8")
+                machine = model.read(str(file))
+            self.assertEqual(machine.cores, 4)
+            device = model.memory_device(machine)
+            self.assertAlmostEqual(int.from_bytes(device[0x20:0x22], "little") * 4, bytes_per_us, delta=4)
 
     def test_memory_without_a_preset_is_not_told(self):
         self.assertIsNone(model.memory_device(model.MachineModel(pathlib.Path("/m.toml"), 4)))

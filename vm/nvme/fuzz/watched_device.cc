@@ -66,9 +66,13 @@ void WatchedDevice::settle() {
     expect(q.broken || q.head == q.tail, "a command is never fetched");
 }
 
-void WatchedDevice::check_end() {
+std::uint64_t WatchedDevice::moved_bytes() const {
   const hardware::DeviceTraffic &t = clock_.traffic();
-  expect(t.to_memory_bytes + t.from_memory_bytes == started_bytes_, "transfers have other bytes");
+  return t.to_memory_bytes + t.from_memory_bytes;
+}
+
+void WatchedDevice::check_end() {
+  expect(moved_bytes() == started_bytes_, "transfers have other bytes");
   expect(std::equal(shadow_.begin(), shadow_.end(), disk_.at(0)), "the disk holds other data");
   expect(device_.commands() >= commands_.size(), "the device has lost commands");
 }
@@ -131,6 +135,9 @@ void WatchedDevice::cancel() {
   largest_.fill(0);
   async_events_ = 0;
   clock_.cancel();
+  // Of what is cancelled, the lines that have left count.
+  expect(moved_bytes() <= started_bytes_, "cancelled transfers have more bytes");
+  started_bytes_ = moved_bytes();
 }
 
 // ---- The machine's memory.

@@ -110,6 +110,7 @@ class WatchedDevice final : private Controller::Port {
   void check_moves(Command *);
   void check_completion(const Command &, const Controller::Finished &, std::uint32_t sq_head);
   void check_record(const Command &, const Controller::Record &, Status) const;
+  std::uint64_t moved_bytes() const;
 
   // watched_queues.cc
   std::optional<bool> expect_admin(const Sqe &);
