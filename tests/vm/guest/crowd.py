@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from scheduler import children, observe, spin, start, state, stats
+from scheduler import children, cpu_s, observe, spin, start, state, stats
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # --sleep has up to 1,024 threads in each process.
@@ -85,21 +85,20 @@ def threads(pid):
     return "; ".join(out)
 
 
-def times(agent):
-    """CPU time (ns) of each thread of the agent and of what serves its statistics, and how long it waited (ns)."""
+def waited_ns(agent):
+    """How long each thread of the agent, and of what serves its statistics, has waited for a CPU (ns)."""
     found = {}
     for pid in (agent.pid, *children(agent.pid)):
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
             # A thread serves one connection.
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                words = task.joinpath("schedstat").read_text(encoding="ascii").split()
-                found[task.name] = [int(word) for word in words[:2]]
+                found[task.name] = int(task.joinpath("schedstat").read_text(encoding="ascii").split()[1])
     return found
 
 
 def ask(agent):
     """The agent's counts, and the seconds that its answer took. It may answer late in such a crowd."""
-    begin, had = time.monotonic(), times(agent)
+    begin, had_s, had_waited = time.monotonic(), cpu_s(agent.pid), waited_ns(agent)
     try:
         events = stats(ANSWER_S)["system"]
     except (OSError, ValueError) as error:
@@ -108,9 +107,9 @@ def ask(agent):
         print(f"no answer ({error}): {said}", flush=True)
     took = time.monotonic() - begin
     if agent.poll() is None:
-        now = times(agent)
-        ran, waited = (sum(now[tid][i] - had.get(tid, (0, 0))[i] for tid in now) / 1e9 for i in (0, 1))
-        print(f"answer {took:.1f} s: its threads ran {ran:.1f} s, waited for a CPU {waited:.1f} s", flush=True)
+        ran = cpu_s(agent.pid) - had_s
+        waited = sum(ns - had_waited.get(tid, 0) for tid, ns in waited_ns(agent).items()) / 1e9
+        print(f"answer {took:.1f} s: the agent ran {ran:.1f} s, its threads waited {waited:.1f} s", flush=True)
     return events, took
 
 
