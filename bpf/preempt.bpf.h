@@ -34,15 +34,19 @@ static bool preempt_cpu(s32 cpu, u64 start)
 /* Preempts one packet for @p, which is queued with S = @start (ns) and has no idle CPU. */
 static void preempt_for(struct task_struct *p, u64 start)
 {
-	s32 cpu = scx_bpf_task_cpu(p), probe;
-	u32 llc = llc_of_cpu(cpu), others = nr_cpu_ids - 1, left;
+	s32 first = scx_bpf_task_cpu(p), probe;
+	u32 llc = llc_of_cpu(first), others = nr_cpu_ids - 1, left;
 
-	if (preempt_cpu(cpu, start) || task_is_pinned(p))
+	if (preempt_cpu(first, start) || task_is_pinned(p))
 		return;
 	left = drfq_before(vtime_now(), start) ? PREEMPT_PROBES_AFTER_V : PREEMPT_PROBES;
 	bpf_for(probe, 0, others < PREEMPT_PROBES ? others : PREEMPT_PROBES) {
-		if (++cpu >= (s32)nr_cpu_ids)
-			cpu = 0;
+		/* Counted from the first one, not from the last: after a wrap to 0 the verifier
+		 * would know each number, and follow each by itself beyond its limit. */
+		s32 cpu = first + 1 + probe;
+
+		if (cpu >= (s32)nr_cpu_ids)
+			cpu -= nr_cpu_ids;
 		if (llc_of_cpu(cpu) != llc || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		if (preempt_cpu(cpu, start) || !--left)
