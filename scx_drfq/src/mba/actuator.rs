@@ -404,8 +404,8 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         foreign
     }
 
-    /// A thread that a member starts begins in its group, and may have gone to another cgroup
-    /// before it was seen. An audit finds it there.
+    /// A new thread begins in the group of the one that started it. If it goes to another cgroup
+    /// before a look, only an audit of the group's tasks finds it.
     fn settle(&mut self, _: &[TaskSample]) {
         let strays = mem::take(&mut self.strays);
         let strays = strays.into_iter().filter(|tid| !self.is_placed(*tid));
