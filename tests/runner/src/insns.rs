@@ -15,10 +15,15 @@ use std::path::{Path, PathBuf};
 /// Growth beyond this must be recorded on purpose.
 const GROWTH_MAX_PCT: usize = 5;
 
-/// Options that load every part of the programs.
-const ARGS: [&str; 6] = [
-    "--memory-bandwidth",
-    "10G",
+/// The verifier refuses a program of which it would process 1,000,000 instructions. What grows with
+/// the machine must stay far from that.
+const VERIFIED_MAX: u32 = 500_000;
+
+/// Options that load the parts for a known bandwidth, on every machine.
+const ARGS: [&str; 2] = ["--memory-bandwidth", "10G"];
+
+/// Options that load the parts that read counters.
+const COUNTER_ARGS: [&str; 4] = [
     "--perf-event",
     "page-faults+minor-faults",
     "--event-bytes",
@@ -44,10 +49,16 @@ pub struct Size {
 /// Program, kernel, size.
 pub type Sizes = BTreeMap<String, BTreeMap<String, Size>>;
 
-/// Loads scx_drfq and writes the sizes of its programs on this kernel.
-pub fn show(out: &Path) -> Result<()> {
+/// Loads scx_drfq and writes the sizes of its programs on this kernel. Prints the largest.
+///
+/// # Errors
+/// It does not load, or the verifier processes more than half of what it may in one program.
+pub fn show(out: &Path, counters: bool) -> Result<()> {
     let before = bpf_programs::loaded();
     let mut args = ARGS.map(String::from).to_vec();
+    if counters {
+        args.extend(COUNTER_ARGS.map(String::from));
+    }
     let registers = std::env::temp_dir().join("drfq-registers");
     std::fs::write(&registers, controller_registers()).context("cannot write registers")?;
     args.extend([
@@ -76,8 +87,22 @@ pub fn show(out: &Path) -> Result<()> {
             .or_default()
             .insert(kernel.clone(), size);
     }
-    ensure!(!sizes.is_empty(), "no program of scx_drfq was found");
-    write(out, &sizes)
+    write(out, &sizes)?;
+    check_largest(&sizes)
+}
+
+/// Prints the program of which the verifier processed most.
+fn check_largest(sizes: &Sizes) -> Result<()> {
+    let verified = sizes
+        .iter()
+        .flat_map(|(program, kernels)| kernels.values().map(move |size| (size.verified, program)));
+    let (most, program) = verified.max().context("no program of scx_drfq was found")?;
+    println!("the verifier processed at most {most} instructions, of {program}");
+    ensure!(
+        most <= VERIFIED_MAX,
+        "more than {VERIFIED_MAX}; bound its loops by constants, or let the verifier forget their counters"
+    );
+    Ok(())
 }
 
 /// Registers of a memory controller that moves nothing. Its presence loads the parts
@@ -193,6 +218,13 @@ mod tests {
         assert!(compare(&sizes("p", 100), &sizes("p", 105)).is_empty());
         assert!(compare(&sizes("p", 100), &sizes("p", 50)).is_empty());
         assert_eq!(compare(&sizes("p", 100), &sizes("p", 106)).len(), 1);
+    }
+
+    #[test]
+    fn a_program_near_the_verifiers_limit_is_an_error() {
+        assert!(check_largest(&sizes("p", VERIFIED_MAX)).is_ok());
+        assert!(check_largest(&sizes("p", VERIFIED_MAX + 1)).is_err());
+        assert!(check_largest(&Sizes::new()).is_err());
     }
 
     #[test]
