@@ -38,6 +38,9 @@ struct task_ctx {
 	s64 left_after_v_ns;
 	/* Bit i: the task may run on every CPU of LLC i. */
 	u64 whole_llcs;
+	/* The same for its configured affinity, while it must not migrate; 0: not known. */
+	u64 configured_llcs;
+	u32 stays; /* not 0: it must not migrate */
 	/* With DRFQ_TASK_PLACED: where its waker was in the order of S (place.bpf.h, ns). */
 	u64 place_ns;
 	/* The kernel's sum_exec_runtime at the last charge (ns). */

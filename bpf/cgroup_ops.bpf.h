@@ -57,13 +57,17 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_cgroup_init, struct cgroup *cgrp,
 
 void BPF_STRUCT_OPS(drfq_cgroup_exit, struct cgroup *cgrp)
 {
-	u32 index = cgroup_index_of(cgrp);
-	struct cgroup_node *node = cgroup_node_at(index);
+	u32 *index = bpf_cgrp_storage_get(&cgroup_index, cgrp, 0, 0);
+	struct cgroup_node *node = cgroup_node_at(index ? *index : 0);
 
-	if (!node || !cgroup_owns_node(cgrp, index))
+	if (!index)
 		return;
-	quota_set(index, 0, QUOTA_NONE, 0);
-	node->used = false;
+	if (node && cgroup_owns_node(cgrp, *index)) {
+		quota_set(*index, 0, QUOTA_NONE, 0);
+		node->used = false;
+	}
+	/* A group without the cpu controller lives on. */
+	*index = 0;
 }
 
 void BPF_STRUCT_OPS(drfq_cgroup_set_weight, struct cgroup *cgrp, u32 weight)

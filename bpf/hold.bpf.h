@@ -237,6 +237,14 @@ static __noinline int hold_release_overdue(void)
 	return 0;
 }
 
+/* Called by the timer, while tasks are held: the next search looks at all of them if none is
+ * due. One that is queued while another CPU searches may be missed. */
+static void hold_rearm(void)
+{
+	if (!READ_ONCE(hold_due_ns.value))
+		__sync_val_compare_and_swap(&hold_due_ns.value, 0, scx_bpf_now());
+}
+
 /* Returns whether the held queue has tasks. */
 static __always_inline bool hold_nonempty(void)
 {

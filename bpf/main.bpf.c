@@ -110,7 +110,8 @@ static __always_inline void dispatch_last(struct task_struct *p, struct task_ctx
 	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
 
 	if (READ_ONCE(slot->taken)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
+		/* Before the others of its queue. */
+		queue_insert(p, t, vtime_now() - conf.cap_ns, enq_flags);
 		kick_idle_for(p);
 		return;
 	}
@@ -159,7 +160,9 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		dispatch_last(p, t, enq_flags);
 		return;
 	}
-	if (task_is_agent(p) && agent_goes_ahead(p)) {
+	/* One that its CPU does not keep has used up a quota. The kernel looks no more at the local
+	 * DSQ then. */
+	if (!(enq_flags & SCX_ENQ_LAST) && task_is_agent(p) && agent_goes_ahead(p)) {
 		ahead_begin(cpu_slot(scx_bpf_task_cpu(p)), p, DRFQ_AHEAD_AGENT);
 		dispatch_local(p, t, enq_flags | SCX_ENQ_PREEMPT);
 		count(DRFQ_EV_AGENT_AHEAD);
@@ -210,6 +213,9 @@ static void continue_running(struct drfq_cpu *slot, struct task_struct *prev, bo
 {
 	u64 v = vtime_now(), start;
 
+	/* It left the class while ops.dispatch had given up the lock to move another task. */
+	if (!(prev->scx.flags & SCX_TASK_QUEUED))
+		return;
 	slot->yielded_pid = 0;
 	start = task_start_packet(prev, slot->charged_vtime_ns, contended,
 				  contended ? drfq_earlier(v, head) : v);
@@ -242,9 +248,14 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	bool runnable = prev && (prev->scx.flags & SCX_TASK_QUEUED);
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct queue_pick head = {};
-	bool held, keeps;
+	bool held, keeps, own = cpu == (s32)bpf_get_smp_processor_id();
 
-	held = hold_nonempty();
+	/* The kernel tells of no idle CPU while it bypasses the scheduler. */
+	if (!prev && slot->pid)
+		slot_clear(slot);
+	/* With core scheduling, a CPU also picks for its sibling. scx_bpf_dsq_move() would deadlock
+	 * there on kernels before 7.2: it takes the CPU that runs for the one that dispatches. */
+	held = own && hold_nonempty();
 	if (held) {
 		hold_release(false);
 		hold_release_overdue();
@@ -254,7 +265,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev)
 		ahead_end(slot, prev);
 	exchange_end(slot, cpu);
-	if (agent_take(cpu) || rescue(cpu)) {
+	if (own && (agent_take(cpu) || rescue(cpu))) {
 		if (runnable)
 			exchange_begin(slot, cpu);
 		return;
@@ -269,7 +280,8 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	if (keeps && head.dsq) {
 		if (drfq_before(head.start, slot->charged_vtime_ns)) {
 			exchange_begin(slot, cpu);
-			if (queue_take_before(head.dsq, cpu, slot->charged_vtime_ns))
+			if (own ? queue_take_before(head.dsq, cpu, slot->charged_vtime_ns)
+				: queue_take(head.dsq, llc_of_cpu(cpu)))
 				return;
 			exchange_end(slot, cpu);
 		}

@@ -31,13 +31,26 @@ static bool preempt_cpu(s32 cpu, u64 start)
 	return true;
 }
 
+/*
+ * Like preempt_cpu(). If no task runs on @cpu, wakes it: it may have become idle, and looked at
+ * the queues, before the task was queued. The kernel wakes no CPU that is not idle.
+ */
+static bool preempt_or_wake(s32 cpu, u64 start)
+{
+	struct drfq_cpu *slot = cpu_slot(cpu);
+
+	if (!READ_ONCE(slot->pid) && !READ_ONCE(slot->taken))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	return preempt_cpu(cpu, start);
+}
+
 /* Preempts one packet for @p, which is queued with S = @start (ns) and has no idle CPU. */
 static void preempt_for(struct task_struct *p, u64 start)
 {
 	s32 first = scx_bpf_task_cpu(p), probe;
 	u32 llc = llc_of_cpu(first), others = nr_cpu_ids - 1, left;
 
-	if (preempt_cpu(first, start) || task_is_pinned(p))
+	if (preempt_or_wake(first, start) || task_is_pinned(p))
 		return;
 	left = drfq_before(vtime_now(), start) ? PREEMPT_PROBES_AFTER_V : PREEMPT_PROBES;
 	bpf_for(probe, 0, others < PREEMPT_PROBES ? others : PREEMPT_PROBES) {
@@ -49,7 +62,7 @@ static void preempt_for(struct task_struct *p, u64 start)
 			cpu -= nr_cpu_ids;
 		if (llc_of_cpu(cpu) != llc || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
-		if (preempt_cpu(cpu, start) || !--left)
+		if (preempt_or_wake(cpu, start) || !--left)
 			return;
 	}
 }

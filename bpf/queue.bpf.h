@@ -225,9 +225,10 @@ static bool queue_has_pinned(s32 cpu)
 		return false;
 	if (scx_bpf_dsq_nr_queued(DRFQ_DSQ_CPU + cpu) > 0)
 		return true;
-	WRITE_ONCE(slot->pinned_queued, 0);
-	/* Orders the store before the look. */
-	__sync_fetch_and_add(&slot->pinned_queued, 0);
+	/* Orders the store before the look. Without a use of its result, an atomic operation may
+	 * order nothing. */
+	if (!__sync_lock_test_and_set(&slot->pinned_queued, 0))
+		return false;
 	if (scx_bpf_dsq_nr_queued(DRFQ_DSQ_CPU + cpu) <= 0)
 		return false;
 	WRITE_ONCE(slot->pinned_queued, 1);

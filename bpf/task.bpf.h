@@ -101,6 +101,10 @@ static bool task_activate(struct task_ctx *t)
 	if (counts >> 32 != cgroup)
 		cgroup_set_alone(cgroup, t->weight);
 	cgroup_add_active(counts >> 32, (u32)counts);
+	/* The timer does this without the run-queue lock. Another CPU may have undone it before the
+	 * group knew of it. */
+	if (counts >> 32 != cgroup && READ_ONCE(t->counted) != counts)
+		cgroup_set_alone(cgroup, 0);
 	return true;
 }
 
@@ -352,6 +356,27 @@ static u64 task_start_packet(struct task_struct *p, u64 start, bool contended, u
 }
 
 /*
+ * Notes the LLCs of the affinity of @p, which has changed. While a task must not migrate, which
+ * may begin and end at each switch, one CPU is in effect: no LLC is whole, and those of the
+ * configured affinity come back.
+ */
+static void task_note_llcs(struct task_struct *p, struct task_ctx *t)
+{
+	bool stays = p->cpus_ptr != &p->cpus_mask;
+
+	if (stays) {
+		/* The second of two such calls is a change of the configured affinity. */
+		t->configured_llcs = t->stays ? 0 : t->whole_llcs;
+		t->whole_llcs = 0;
+	} else if (t->stays && t->configured_llcs) {
+		t->whole_llcs = t->configured_llcs;
+	} else {
+		t->whole_llcs = queue_whole_llcs(p->cpus_ptr);
+	}
+	t->stays = stays;
+}
+
+/*
  * The affinity of @p changes to @allowed. The packet that it leaves is its own if it runs.
  * The next one lies after it, so a task that moves again and again would gain.
  */
@@ -360,7 +385,7 @@ static void task_set_affinity(struct task_struct *p, struct task_ctx *t,
 {
 	s32 cpu = scx_bpf_task_cpu(p);
 
-	t->whole_llcs = queue_whole_llcs(allowed);
+	task_note_llcs(p, t);
 	if (bpf_cpumask_test_cpu(cpu, allowed) || t->leaves_cpu)
 		return;
 	t->leaves_cpu = 1;

@@ -32,6 +32,7 @@ struct {
 static void timer_work(void)
 {
 	if (hold_update_hint()) {
+		hold_rearm();
 		hold_release_overdue();
 		hold_kick_idle(!cpus_busy(-1));
 	}

@@ -170,3 +170,22 @@ void machine_cgroup_move(struct machine *m, u64 now_ns, struct task_struct *p, s
 	machine_use(m, now_ns, other_cpu(m, p->cpu));
 	change_task(m, p, change_cgroup, to ? to : &m->root_group);
 }
+
+void machine_adopt_running(struct machine *m, u64 now_ns, struct task_struct *p, s32 cpu)
+{
+	machine_use(m, now_ns, other_cpu(m, cpu));
+	p->cpu = cpu;
+	p->se.exec_start = task_clock(m, cpu);
+	p->scx.flags |= SCX_TASK_QUEUED;
+	p->scx.slice = SCX_SLICE_DFL;
+	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
+	set_curr(m, cpu, p);
+	m->rqs[cpu].idle = false;
+	cpumask_set(&m->idle_mask, cpu, false);
+	/* ops.enable, which was called when it was made, would have found it running. */
+	p->__state = 0;
+	m->ops->set_weight(p, 100);
+	if (m->ops->runnable)
+		m->ops->runnable(p, 0);
+	m->ops->running(p);
+}

@@ -388,6 +388,7 @@ static void leave_cpu(struct machine *m, s32 cpu)
 	p->__state = TASK_INTERRUPTIBLE;
 	dequeue_task(m, p, 0);
 	set_curr(m, cpu, NULL);
+	m->rqs[cpu].blocked = p;
 }
 
 void machine_block(struct machine *m, u64 now_ns, s32 cpu)
@@ -419,6 +420,16 @@ void machine_yield(struct machine *m, u64 now_ns, s32 cpu)
 		m->rqs[cpu].curr->scx.slice = 0;
 }
 
+/* What ops.dispatch is told of the last task: one that has blocked, too. */
+static struct task_struct *prev_of_dispatch(const struct cpu_rq *rq)
+{
+	struct task_struct *blocked = rq->blocked;
+
+	if (rq->curr || !blocked || blocked->scx.flags & SCX_TASK_QUEUED)
+		return rq->curr;
+	return blocked;
+}
+
 /* balance_one(): whether @prev keeps the CPU. */
 static bool balance(struct machine *m, s32 cpu, struct task_struct *prev)
 {
@@ -429,7 +440,7 @@ static bool balance(struct machine *m, s32 cpu, struct task_struct *prev)
 	if (rq->local.nr || m->global.nr)
 		return false;
 	rq->balancing = true;
-	m->ops->dispatch(cpu, prev);
+	m->ops->dispatch(cpu, prev_of_dispatch(rq));
 	rq->balancing = false;
 	if (prev && prev->scx.slice)
 		return true;
@@ -447,7 +458,7 @@ void put_prev(struct machine *m, struct task_struct *prev)
 	if (prev->scx.slice)
 		dsq_add(m, &m->rqs[prev->cpu].local, prev, SCX_ENQ_HEAD, false);
 	else
-		do_enqueue(m, prev, 0);
+		do_enqueue(m, prev, m->rqs[prev->cpu].local.nr || m->global.nr ? 0 : SCX_ENQ_LAST);
 }
 
 /* scx_update_idle(): the mask first, so that what is queued from then on is seen. */
@@ -477,25 +488,6 @@ void set_next(struct machine *m, s32 cpu, struct task_struct *next)
 	m->ops->running(next);
 }
 
-void machine_adopt_running(struct machine *m, u64 now_ns, struct task_struct *p, s32 cpu)
-{
-	machine_use(m, now_ns, other_cpu(m, cpu));
-	p->cpu = cpu;
-	p->se.exec_start = task_clock(m, cpu);
-	p->scx.flags |= SCX_TASK_QUEUED;
-	p->scx.slice = SCX_SLICE_DFL;
-	p->scx.runnable_at = m->now_ns / m->jiffy_ns;
-	set_curr(m, cpu, p);
-	m->rqs[cpu].idle = false;
-	cpumask_set(&m->idle_mask, cpu, false);
-	/* ops.enable, which was called when it was made, would have found it running. */
-	p->__state = 0;
-	m->ops->set_weight(p, 100);
-	if (m->ops->runnable)
-		m->ops->runnable(p, 0);
-	m->ops->running(p);
-}
-
 u32 reenqueue_local(struct machine *m, s32 cpu)
 {
 	struct dsq *local = &m->rqs[cpu].local;
@@ -517,6 +509,7 @@ void machine_take_cpu(struct machine *m, u64 now_ns, s32 cpu)
 
 	machine_use(m, now_ns, cpu);
 	rq->taken = true;
+	rq->blocked = NULL;
 	if (rq->curr)
 		put_prev(m, rq->curr);
 	if (rq->idle)

@@ -171,7 +171,8 @@ void replay_set_stays(struct task_struct *p, bool stays)
 static void change_cpus_in_effect(struct machine *m, struct task_struct *p, const void *allowed)
 {
 	p->cpus_in_effect = *(const struct cpumask *)allowed;
-	p->cpus_ptr = &p->cpus_in_effect;
+	p->cpus_ptr = memcmp(allowed, &p->cpus_mask, sizeof(p->cpus_mask)) ? &p->cpus_in_effect
+									   : &p->cpus_mask;
 	m->ops->set_cpumask(p, p->cpus_ptr);
 }
 

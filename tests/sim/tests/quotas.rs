@@ -8,6 +8,9 @@ use drfq_sim::ffi::weight_one;
 use drfq_sim::kernel::{CgroupId, Kernel};
 use drfq_sim::{Config, SEC, Sim};
 
+/// Half of what the kernel's watchdog allows a task to wait, ns.
+const LONG_WAIT_NS: u64 = 15 * SEC;
+
 /// Hogs of weight 1 on `cpus`, of which the first `grouped` are in a group made by `make`.
 fn grouped(
     cpus: usize,
@@ -154,7 +157,9 @@ fn an_idle_group_has_the_weight_of_an_idle_task() {
 fn many_throttled_tasks_hide_none_that_waits_for_longer() {
     const DEEP: usize = 2;
     const CROWD: usize = 1500;
-    let mut sim = Sim::new(Config::new(4), hogs(&[weight_one(); DEEP + CROWD]));
+    let mut config = Config::new(4);
+    config.wait_bound_ns = LONG_WAIT_NS;
+    let mut sim = Sim::new(config, hogs(&[weight_one(); DEEP + CROWD]));
     sim.run_until(SEC / 100);
     sim.act(|kernel, now_ns| {
         let deep = kernel.cgroup_new(None, 100);
@@ -165,5 +170,7 @@ fn many_throttled_tasks_hide_none_that_waits_for_longer() {
         (DEEP..DEEP + CROWD).for_each(|task| kernel.cgroup_move(now_ns, task, crowd));
     });
     let report = sim.run_until(40 * SEC);
+    let longest = report.tasks.iter().map(|task| task.max_wait_ns).max();
+    println!("longest wait: {longest:?} ns");
     assert_eq!(report.violations, Vec::<String>::new());
 }

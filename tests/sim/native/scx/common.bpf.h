@@ -35,6 +35,7 @@ enum {
 	SCX_TASK_QUEUED = 1 << 0,
 	SCX_ENQ_WAKEUP = 1 << 0,
 	SCX_ENQ_HEAD = 1 << 4,
+	SCX_ENQ_LAST = 1 << 9,
 	SCX_ENQ_CPU_SELECTED = 1 << 10,
 	SCX_WAKE_FORK = 1 << 2,
 	SCX_WAKE_TTWU = 1 << 3,
