@@ -49,7 +49,7 @@ def judge(row: dict, line: dict, args: argparse.Namespace) -> list[str]:
 
 
 def judge_shares(row: dict, line: dict, true: dict, args: argparse.Namespace) -> list[str]:
-    """Prints mbw's dominant share against the mean of the others'. Returns what is off."""
+    """Prints each dominant share against the mean of those without mbw. Returns what is off."""
     shares = {}
     for name, task in row["tasks"].items():
         memory = true[name] / line["interval_ns"] * 1e9 / M_BYTES_PER_S
@@ -61,7 +61,12 @@ def judge_shares(row: dict, line: dict, true: dict, args: argparse.Namespace) ->
         f"dominant shares: mbw's {mbw:.2f} %, the others' {others:.2f} % ({min(shares.values()):.2f} to "
         f"{max(shares.values()):.2f}): {apart:+.2f} % apart"
     )
-    return [f"mbw's share is {apart:+.2f} % off, not within {args.equal} %"] if abs(apart) > args.equal else []
+    failures = []
+    for name, share in {"mbw": mbw, **shares}.items():
+        off = 100 * (share / others - 1)
+        if abs(off) > args.equal:
+            failures.append(f"{name}'s share is {off:+.2f} % off, not within {args.equal} %")
+    return failures
 
 
 def main() -> int:

@@ -9,6 +9,7 @@ use crate::scenario::{Case, Clock, Extent, Scenario, Scheduler};
 use crate::scheduler::Executables;
 use crate::verdict::{Group, verdict};
 use anyhow::{Context, Result, ensure};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -103,6 +104,27 @@ pub fn run(plan: &Plan) -> Result<bool> {
     Ok(failures.is_empty())
 }
 
+/// Each name that `option` chose must be one of `known`.
+fn check_chosen<'a>(
+    option: &str,
+    chosen: &[String],
+    known: impl Iterator<Item = &'a String>,
+) -> Result<()> {
+    let known: BTreeSet<_> = known.collect();
+    for name in chosen {
+        ensure!(
+            known.contains(name),
+            "{option} {name}: the scenario has none of that name; it has: {}",
+            known
+                .iter()
+                .map(|name| name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+    }
+    Ok(())
+}
+
 type Pair<'a> = (&'a Case, &'a Scheduler);
 
 /// Cases and schedulers in the order of the file. A peer that is not installed is
@@ -112,6 +134,12 @@ fn pairs<'a>(
     scenario: &'a Scenario,
     executables: &Executables,
 ) -> Result<Vec<Pair<'a>>> {
+    check_chosen("--case", &plan.cases, scenario.case.iter().map(|c| &c.name))?;
+    check_chosen(
+        "--scheduler",
+        &plan.schedulers,
+        scenario.case.iter().flat_map(|c| &c.schedulers),
+    )?;
     let mut pairs = Vec::new();
     for case in scenario
         .case

@@ -139,6 +139,11 @@ pub fn kill(count: usize, moment: Moment, limit: Duration, dir: &Path) -> Result
             Moment::Loaded => {
                 let loaded = LoadedScheduler::start(&executables, drfq, &[], &log)?;
                 std::thread::sleep(Duration::from_millis(500));
+                let state = sched_ext_state()?;
+                ensure!(
+                    state == "enabled",
+                    "sched_ext is {state} before kill {round}"
+                );
                 loaded
             }
             Moment::Random => {

@@ -132,11 +132,20 @@ impl Injector<'_> {
             earliest_ns: 0,
             latest_ns: u64::MAX,
         };
+        let before = dma_bytes(load.pid())?;
+        let mut injected = 0;
         while wait_asleep(load.pid(), end_ns)? {
+            injected += self.bytes;
             if let Some(debt) = self.one(&mut charger, end_ns, &mut loaded)? {
                 debts.push(debt);
             }
         }
+        let charged = dma_bytes(load.pid())? - before;
+        // The task may not have run since the last one.
+        ensure!(
+            (injected.saturating_sub(self.bytes)..=injected).contains(&charged),
+            "{charged} bytes were charged for debts of {injected}"
+        );
         let loaded_ns = loaded.earliest_ns.midpoint(loaded.latest_ns);
         for (at_ns, _) in debts.iter_mut().flat_map(|debt: &mut Debt| &mut debt.v) {
             *at_ns += loaded_ns;
@@ -182,6 +191,11 @@ impl Injector<'_> {
         };
         Ok((charged && now_ns() < end_ns).then_some(debt))
     }
+}
+
+/// Device traffic that the scheduler has charged to a task, bytes.
+fn dma_bytes(pid: u32) -> Result<u64> {
+    Ok(Stats::ask()?.task(pid)?.dma_bytes)
 }
 
 /// `scx_drfq charge-traffic`, started once for all charges. The start of a program

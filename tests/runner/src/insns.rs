@@ -159,8 +159,15 @@ fn compare(recorded: &Sizes, now: &Sizes) -> Vec<String> {
             }
         }
     }
-    for program in recorded.keys().filter(|p| !now.contains_key(*p)) {
-        complaints.push(format!("{program} is recorded but not loaded"));
+    for (program, kernels) in recorded {
+        for kernel in kernels.keys() {
+            if now
+                .get(program)
+                .is_none_or(|sizes| !sizes.contains_key(kernel))
+            {
+                complaints.push(format!("{program} is recorded on {kernel}, but not loaded"));
+            }
+        }
     }
     complaints
 }

@@ -53,9 +53,10 @@ impl Expect {
     /// The limit of the errors.
     pub fn limit(&self) -> Limit {
         match self {
-            Expect::Shares { within } | Expect::Dominant { within } | Expect::Phases { within } => {
-                Limit::Within(*within)
-            }
+            Expect::Shares { within }
+            | Expect::FairShare { within, .. }
+            | Expect::Dominant { within }
+            | Expect::Phases { within } => Limit::Within(*within),
             Expect::AtMostFair { worst_pct, .. } => Limit::AtMost(*worst_pct),
             Expect::WorkConserving { .. } | Expect::WakeLatency { .. } | Expect::Hold(_) => {
                 Limit::AtMost(0.0)
@@ -81,6 +82,7 @@ impl Expect {
             Expect::Shares { .. } => Ok(view.shares()),
             Expect::WorkConserving { idle_pct } => Ok(view.work_conserving(*idle_pct)),
             Expect::AtMostFair { task, .. } => Ok(view.at_most_fair(task)),
+            Expect::FairShare { task, .. } => Ok(view.fair_share(task)),
             Expect::WakeLatency { task, p99_us } => view.wake_latency(task, *p99_us),
             Expect::Dominant { .. } => view.dominant(),
             Expect::Phases { .. } => view.phases(),
@@ -184,13 +186,26 @@ impl View<'_> {
             .collect()
     }
 
+    /// Shares of what the tasks got together, as in [`Self::shares`].
+    fn fair_share(&self, name: &str) -> Vec<Measurement> {
+        let fair = self.fair(|_| 1.0);
+        let scale = fair.iter().sum::<f64>() / self.total_cpus();
+        let tasks = self.record.tasks.iter().zip(fair);
+        tasks
+            .filter(|(task, _)| self.case.tasks[task.task].name == name)
+            .map(|(task, fair)| self.cpu_share(task, fair, task.cpus() * scale))
+            .collect()
+    }
+
     fn wake_latency(&self, name: &str, p99_us: f64) -> Result<Vec<Measurement>> {
         let tasks = self.record.tasks.iter();
         tasks
             .filter(|task| self.case.tasks[task.task].name == name)
             .map(|task| {
-                let p99_ns = task.report["wake_latency"]["p99_ns"]
+                let latency = &task.report["wake_latency"];
+                let p99_ns = latency["p99_ns"]
                     .as_f64()
+                    .filter(|_| latency["count"].as_u64().is_some_and(|count| count > 0))
                     .with_context(|| format!("{} reports no wake-up latency", task.name))?;
                 let what = format!("{} p99", task.name);
                 Ok(at_most(&what, "us", p99_us, p99_ns / 1000.0))

@@ -129,6 +129,25 @@ fn a_sleeper_within_its_fair_share_passes_and_hogs_share_the_rest() {
 }
 
 #[test]
+fn a_sleeper_that_wants_more_than_its_share_must_get_it() {
+    let case = case(
+        "{ name = \"s\", load = \"sleeper\", sleeps = true }, { name = \"h\", load = \"hog\" }",
+    );
+    let fair = expect("kind = \"fair_share\"\ntask = \"s\"\nmedian_pct = 1.0\nworst_pct = 1.0");
+    let judge = |cpus: &[f64]| {
+        let measurements = fair
+            .measurements(&case, &scheduler(""), &record(cpus), &LONG)
+            .unwrap();
+        assert_eq!(measurements.len(), 1);
+        verdict(&measurements, fair.limit())
+    };
+    assert_eq!(judge(&[0.499, 0.499]), Ok(()));
+    assert!(judge(&[0.49, 0.51]).is_err());
+    assert!(judge(&[0.51, 0.49]).is_err());
+    assert!(judge(&[0.0, 0.5]).is_err());
+}
+
+#[test]
 fn an_idle_cpu_beyond_the_limit_fails() {
     let case = case("{ name = \"h\", load = \"hog\" }");
     let conserving = expect("kind = \"work_conserving\"\nidle_pct = 1.0");

@@ -187,6 +187,14 @@ pub enum Expect {
         /// By how much it may exceed it, percent of it.
         worst_pct: f64,
     },
+    /// A task that sleeps, but wants more than its fair share, has that share.
+    FairShare {
+        /// Which task.
+        task: String,
+        /// Tolerance.
+        #[serde(flatten)]
+        within: Within,
+    },
     /// Wake-ups are served within a time.
     WakeLatency {
         /// Which task.
@@ -334,7 +342,9 @@ impl Scenario {
         let known = |name: &str| case.tasks.iter().any(|t| t.name == name);
         for expect in &case.expect {
             match expect {
-                Expect::AtMostFair { task, .. } | Expect::WakeLatency { task, .. }
+                Expect::AtMostFair { task, .. }
+                | Expect::FairShare { task, .. }
+                | Expect::WakeLatency { task, .. }
                     if !known(task) =>
                 {
                     bail!("no task is called {task:?}")

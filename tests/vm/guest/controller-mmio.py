@@ -22,6 +22,12 @@ def main():
     wait("the copiers are charged for it", lambda: each(pids[:2], "bytes"))
     wait("some traffic", lambda: sum(task["controller_bytes"] for task in tasks(pids[:2])) > 20_000_000)
     show(pids, "bytes", "controller_bytes", "controller_bytes_per_s", "cpu_pct", "dominant_pct")
+    for task in tasks(pids[:2]):
+        # The controller is the only source of traffic here, and counts before the agent charges.
+        later = {late["pid"]: late for late in tasks(pids)}[task["pid"]]
+        assert task["bytes"] <= later["controller_bytes"], (task, later)
+    counted = {task["pid"]: task["controller_bytes"] for task in tasks(pids[:2])}
+    wait("all is charged", lambda: all(task["bytes"] >= counted[task["pid"]] for task in tasks(pids[:2])))
     moved = {task["pid"]: task["controller_bytes"] for task in tasks(pids)}
     print(stats()["system"]["controller"])
     assert moved.get(pids[2], 0) < min(moved[pids[0]], moved[pids[1]]), "the spinner moves less than a copier"

@@ -180,6 +180,7 @@ def real_time_pair(hogs):
     beside = hogs.start(2)
     pair = subprocess.Popen(["taskset", "-c", "0", "chrt", "-f", "10", sys.executable, "-c", PAIR], process_group=0)
     got = shares(beside, 2 * SECONDS)
+    assert pair.poll() is None and sum(got) < 1.5, f"the pair did not run: {got}"
     os.killpg(pair.pid, signal.SIGKILL)
     pair.wait()
     assert state() == "enabled", "the kernel ended the scheduler"

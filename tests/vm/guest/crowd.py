@@ -23,6 +23,8 @@ STRESS = (
     "--sleep 4 --cpu 2 --fork 2 --pipe 2 --switch 2 --affinity 2 --timer 1 --vm 1 --vm-bytes 32M --futex 2 --yield 1 "
     "--cyclic 1 --nice 2"
 )
+# Fewer are no crowd.
+THREADS_LEAST = 3000
 # A real-time task that takes a CPU for 0.3 s of 1.3 s.
 RT = """
 import time
@@ -124,17 +126,19 @@ def main():
     stress = subprocess.Popen(["stress-ng", *STRESS.split(), "--temp-path", "/tmp", "--no-rand-seed", "--quiet"])
     # The watcher itself must not be late.
     observe()
-    begin, most, answers = time.monotonic(), 0, []
+    begin, most, threads_most, answers = time.monotonic(), 0, 0, []
     while time.monotonic() - begin < seconds and (agent is None or agent.poll() is None):
         time.sleep(5)
         with open("/proc/loadavg", encoding="ascii") as file:
-            most = max(most, int(file.read().split()[3].split("/")[0]))
+            runnable, exist = (int(number) for number in file.read().split()[3].split("/"))
+        most, threads_most = max(most, runnable), max(threads_most, exist)
         if int(time.monotonic() - begin) % 60 < 5:
             print(f"{time.monotonic() - begin:.0f} s: at most {most} runnable, trouble: {len(log())}", flush=True)
             if agent:
                 answers.append(ask(agent)[1])
     lasted = time.monotonic() - begin
     loaded = agent is not None and agent.poll() is None and state() == "enabled"
+    crowded = stress.poll() is None and taker.poll() is None and churner.is_alive() and threads_most >= THREADS_LEAST
     events = ask(agent)[0] if loaded else {}
     ended.set()
     for process in (taker, stress):
@@ -147,7 +151,11 @@ def main():
     if answers:
         print(f"the agent's answers took {statistics.median(answers):.1f} s, at most {max(answers):.1f} s")
     print({name: events.get(name) for name in ("switches", "rescued", "late", "agent_ahead", "reenqueued")})
-    print(f"{lasted:.0f} s, at most {most} runnable, {len(trouble)} lines of trouble", flush=True)
+    print(
+        f"{lasted:.0f} s, at most {most} runnable of {threads_most} threads, {len(trouble)} lines of trouble",
+        flush=True,
+    )
+    assert crowded, f"the load has ended, or was no crowd: at most {threads_most} threads"
     assert agent is None or (loaded and not trouble and lasted >= seconds), (
         "the scheduler ended, or the kernel complained"
     )

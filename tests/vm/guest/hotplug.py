@@ -2,7 +2,8 @@
 """When CPU 1 goes offline and online, the scheduler loads again, and what a task owes is not forgiven.
 
 One of two hogs on CPU 0 is charged for so much traffic that it must wait for a minute. By the clocks of the kernel it
-does, over two rounds of hotplug. A new agent knows nothing of that. As root in the VM: hotplug.py SCX_DRFQ DRFQ-LOAD
+does, over two rounds of hotplug, and then no longer. A new agent knows nothing of such a debt. As root in the VM:
+hotplug.py SCX_DRFQ DRFQ-LOAD
 """
 
 import pathlib
@@ -16,8 +17,10 @@ from scheduler import PATIENCE_S, observe, start, state
 
 ROOT = pathlib.Path("/sys/kernel/sched_ext")
 ONLINE = pathlib.Path("/sys/devices/system/cpu/cpu1/online")
-# At 1 GB/s and with two CPUs, the other hog runs for twice as many seconds until both are level.
-DEBT = "60000000000"
+M_BYTES_PER_S = 1_000_000_000
+DEBT = 40_000_000_000
+# With two CPUs, the other hog runs for twice as many seconds as the whole memory needs for the debt, until both are level.
+PAID_S = 2 * DEBT / M_BYTES_PER_S
 WINDOW_S = 4
 # A task that starves is rescued, which takes at most 5 % of a CPU; and a packet may end in the window.
 OWES = 0.15
@@ -47,20 +50,37 @@ def toggle(online):
     print(f"CPU 1 online={online}: loaded again", flush=True)
 
 
+def charge(scx_drfq, pid):
+    subprocess.run([scx_drfq, "charge-traffic", "--pid", str(pid), "--bytes", str(DEBT)], check=True)
+
+
+def ahead_s(debtor, other):
+    """How much more CPU time the other hog has had."""
+    return (cpu_ns(other) - cpu_ns(debtor)) / 1e9
+
+
 def main():
     scx_drfq, load = sys.argv[1:]
     observe()
-    options = ("--memory-bandwidth", "1G")
+    options = ("--memory-bandwidth", str(M_BYTES_PER_S))
     agent = start(scx_drfq, *options)
     debtor, other = Hogs(load).start(2, cpus="0")
     time.sleep(WINDOW_S)
     assert part(debtor, other) > 0.4, "two equal hogs do not share CPU 0 equally"
-    subprocess.run([scx_drfq, "charge-traffic", "--pid", str(debtor), "--bytes", DEBT], check=True)
+    charge(scx_drfq, debtor)
+    before = ahead_s(debtor, other)
     assert part(debtor, other) < OWES, "the traffic was not charged"
     for _ in range(2):
         for online in (0, 1):
             toggle(online)
             assert part(debtor, other) < OWES, "a load of the scheduler forgave a debt"
+    while part(debtor, other) < 0.4:
+        pass
+    paid = ahead_s(debtor, other) - before
+    print(f"the debtor waited for {paid:.1f} s of the other's time, expected {PAID_S:.0f} s", flush=True)
+    assert abs(paid / PAID_S - 1) < 0.1, paid
+    charge(scx_drfq, debtor)
+    assert part(debtor, other) < OWES, "the traffic was not charged"
     agent.send_signal(signal.SIGTERM)
     assert agent.wait(timeout=60) == 0
     start(scx_drfq, *options)

@@ -7,6 +7,7 @@ By the kernel's own cpu.stat. As root in the VM: limits.py SCX_DRFQ DRFQ_LOAD [l
 
 import contextlib
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -108,6 +109,9 @@ def main():
     quota(capped, "50000 100000")
     said = doctor(scx_drfq)
     print(said, flush=True)
+    # The first kernel that reports them is 6.17.
+    release = tuple(int(part) for part in platform.release().split(".")[:2])
+    assert ("no effect" in said) == (release < (6, 17)), (release, said)
     agent = start(scx_drfq)
     hogs.start(2, cgroup=leaf)
     hogs.start(2, cgroup=free)

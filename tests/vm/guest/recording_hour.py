@@ -47,7 +47,7 @@ def main():
     begin, spent = time.time(), cpu_s(recorder.pid)
     let_pass(BEFORE_S)
     came = time.time()
-    noisy = tenant("noisy", 3, load, "hog")
+    noisy = tenant("noisy", 3, load, "--name", "neighbour", "hog")
     let_pass(NOISY_S)
     for process in noisy:
         process.kill()
@@ -74,7 +74,7 @@ def main():
         [program, "top", "--replay", str(file), "--at", at, "--plain"], stdout=subprocess.PIPE, text=True
     ) as replay:
         for line in replay.stdout:
-            if "drfq-load" in line or "noisy" in line:
+            if "neighbour" in line:
                 break
         else:
             raise SystemExit("FAILED: the replay does not show the neighbour")

@@ -70,6 +70,7 @@ recorder.kill()
 recorder.wait()
 killed = len({row["time_ns"] for row in rows()})
 recorder = record("--max-size", "10M")
+time.sleep(10)
 second, kernel_second = scrape(), sum(cpu_ns(process.pid) for process in spinners)
 recorder.terminate()
 ended(recorder)
@@ -89,7 +90,7 @@ assert abs(charged - recorded) < 0.05 * recorded + 20e6, (charged, recorded)
 # The scrape and the kernel are read at different moments.
 told, counted = spinners_cpu_s(second) - spinners_cpu_s(first), (kernel_second - kernel_first) / 1e9
 print(f"metrics {told:.2f} s, kernel {counted:.2f} s")
-assert abs(told - counted) < 0.25 * counted + 0.5, (told, counted)
+assert counted > 5 and abs(told - counted) < 0.05 * counted + 0.5, (told, counted)
 
 lines = scx_drfq("export", "--format", "jsonl", str(FILE)).stdout.splitlines()
 assert len(lines) == len(times)

@@ -98,6 +98,8 @@ def run(case, windows, others):
     wait("all mbw copy", lambda: all(map(all, counted(pids))))
     time.sleep(WARM_UP_S)
     charged, controller = measure(windows, pids)
+    for process in (*load, *noise):
+        assert process.poll() is None, f"{case}: {process.args} ended with {process.returncode}"
     result = {"case": case, "weights": weights, "rmids": rmids, "windows": windows}
     print(json.dumps(result | {"charged": charged, "controller": controller}), flush=True)
     for process in noise:

@@ -2,4 +2,4 @@
 # A kernel without sched_ext gets a plain diagnosis.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-vm --kernel no-scx -- bash tests/vm/guest/diagnosis.sh "$bin/scx_drfq" 'sched_ext'
+vm --kernel no-scx -- bash tests/vm/guest/diagnosis.sh "$bin/scx_drfq" 'has no sched_ext'
