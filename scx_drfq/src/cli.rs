@@ -15,7 +15,7 @@ use crate::{local_time::TimeOfDay, metrics::Address, options::Options, stats_gro
 /// Without a command, scx_drfq loads the scheduler. It runs until Ctrl-C or
 /// SIGTERM, or until the kernel ends it; the kernel then returns to its own
 /// scheduler. scx_drfq needs CAP_BPF and CAP_PERFMON, so run it as root; it
-/// drops all other privileges.
+/// drops the privileges that it does not need.
 #[derive(Debug, Parser)]
 #[command(name = "scx_drfq", version = VERSION, args_conflicts_with_subcommands = true)]
 pub struct Cli {

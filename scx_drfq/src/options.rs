@@ -64,7 +64,7 @@ pub struct Options {
           value_parser = clap::value_parser!(u64).range(1..=SLICES_MAX))]
     pub cap_slices: u64,
 
-    /// How far after V a woken task runs at once (K, 4.10) [slices, 0 to 1000; default 10]
+    /// How far after V a woken task's debt may be (K, 4.10) [slices, 0 to 1000; default 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=SLICES_MAX))]
     pub hold_slices: Option<u64>,
 
@@ -102,7 +102,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Weights::Kernel)]
     pub weights: Weights,
 
-    /// One queue for all CPUs instead of one per last-level cache and 16 CPUs
+    /// One queue for all CPUs instead of one per last-level cache and at most 16 CPUs
     #[arg(long, conflicts_with = "steal_margin_us")]
     pub single_queue: bool,
 
