@@ -225,7 +225,7 @@ u64 machine_slice_left_ns(const struct machine *m, s32 cpu)
 /* A task on a local DSQ preempts the idle task. */
 void local_dsq_grew(struct machine *m, s32 cpu)
 {
-	if (!m->rqs[cpu].curr && !m->rqs[cpu].balancing)
+	if (!m->rqs[cpu].curr && !m->rqs[cpu].balancing && !m->rqs[cpu].putting)
 		m->rqs[cpu].resched = true;
 }
 
@@ -440,7 +440,8 @@ static bool balance(struct machine *m, s32 cpu, struct task_struct *prev)
 	if (rq->local.nr || m->global.nr)
 		return false;
 	rq->balancing = true;
-	m->ops->dispatch(cpu, prev_of_dispatch(rq));
+	if (!m->bypassed)
+		m->ops->dispatch(cpu, prev_of_dispatch(rq));
 	rq->balancing = false;
 	if (prev && prev->scx.slice)
 		return true;
@@ -450,15 +451,19 @@ static bool balance(struct machine *m, s32 cpu, struct task_struct *prev)
 /* put_prev_task_scx() of a task that stays runnable. */
 void put_prev(struct machine *m, struct task_struct *prev)
 {
+	struct cpu_rq *rq = &m->rqs[prev->cpu];
+
 	update_curr(m, prev->cpu);
 	m->ops->stopping(prev, true);
 	set_curr(m, prev->cpu, NULL);
 	set_runnable(m, prev);
 	prev->sched_info.last_queued = m->now_ns;
+	rq->putting = true;
 	if (prev->scx.slice)
-		dsq_add(m, &m->rqs[prev->cpu].local, prev, SCX_ENQ_HEAD, false);
+		dsq_add(m, &rq->local, prev, SCX_ENQ_HEAD, false);
 	else
-		do_enqueue(m, prev, m->rqs[prev->cpu].local.nr || m->global.nr ? 0 : SCX_ENQ_LAST);
+		do_enqueue(m, prev, rq->local.nr || m->global.nr || rq->taken ? 0 : SCX_ENQ_LAST);
+	rq->putting = false;
 }
 
 /* scx_update_idle(): the mask first, so that what is queued from then on is seen. */
@@ -469,7 +474,7 @@ void set_idle(struct machine *m, s32 cpu, bool idle)
 	strand_wait(STRAND_SET_IDLE, idle, 0);
 	m->rqs[cpu].idle = idle;
 	cpumask_set(&m->idle_mask, cpu, idle);
-	if (was != idle && m->ops->update_idle)
+	if (was != idle && m->ops->update_idle && !m->bypassed)
 		m->ops->update_idle(cpu, idle);
 }
 

@@ -29,6 +29,9 @@ struct task_struct *machine_curr(const struct machine *m, s32 cpu);
  * the CPUs then.
  */
 void machine_restart(struct machine *m, u64 now_ns, const struct scheduler_options *options);
+void machine_bypass(struct machine *m, u64 now_ns, bool bypassed);
+/* How many CPUs count as busy. */
+u32 machine_busy_cpus(struct machine *m);
 
 /* Why the scheduler asked to be ended, or NULL (scx_bpf_error). */
 const char *machine_error(const struct machine *m);

@@ -31,6 +31,8 @@ struct cpu_rq {
 	bool resched;
 	/* ops.dispatch is at work. */
 	bool balancing;
+	/* The last task is queued again. The kernel has chosen the next one before. */
+	bool putting;
 	/* The idle task runs; its bit in the idle mask is a claim on top of it. */
 	bool idle;
 	/* A task of a higher class runs. */
@@ -74,6 +76,8 @@ struct machine {
 	struct sched_ext_ops counted_ops;
 	struct counter *counter;
 	struct cpu_rq *rqs;
+	/* The kernel bypasses the scheduler. */
+	bool bypassed;
 	struct dsq dsqs[NATIVE_MAX_DSQS];
 	u32 nr_dsqs;
 	struct dsq global;

@@ -63,6 +63,22 @@ static void bypass(struct machine *m)
 	}
 }
 
+/* scx_bypass(), as in suspend: the kernel asks for no task meanwhile, and tells of no idle CPU. At
+ * the end each CPU looks again. */
+void machine_bypass(struct machine *m, u64 now_ns, bool bypassed)
+{
+	m->bypassed = bypassed;
+	for (u32 cpu = 0; !bypassed && cpu < m->nr_cpus; cpu++)
+		if (!m->rqs[cpu].curr)
+			machine_schedule(m, now_ns, (s32)cpu);
+}
+
+u32 machine_busy_cpus(struct machine *m)
+{
+	load_globals(m);
+	return scheduler_busy_cpus();
+}
+
 struct task_struct *machine_curr(const struct machine *m, s32 cpu)
 {
 	return m->rqs[cpu].curr;

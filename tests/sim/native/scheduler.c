@@ -336,6 +336,11 @@ void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat)
 	drfq_tasks(&ctx);
 }
 
+u32 scheduler_busy_cpus(void)
+{
+	return busy_cpus.value;
+}
+
 u64 scheduler_v_ns(void)
 {
 	return system_vtime_ns.value;

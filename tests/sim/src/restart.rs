@@ -9,9 +9,23 @@ use crate::options::{Options, with_options};
 unsafe extern "C" {
     fn machine_curr(m: *const Machine, cpu: i32) -> *mut Task;
     fn machine_restart(m: *mut Machine, now_ns: u64, options: *const Options);
+    fn machine_bypass(m: *mut Machine, now_ns: u64, bypassed: bool);
+    fn machine_busy_cpus(m: *mut Machine) -> u32;
 }
 
 impl Kernel {
+    /// The kernel bypasses the scheduler from now on, as in suspend, or no longer.
+    pub fn bypass(&mut self, now_ns: u64, bypassed: bool) {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_bypass(m, now_ns, bypassed) });
+    }
+
+    /// How many CPUs count as busy for the scheduler.
+    pub fn busy_cpus(&self) -> u32 {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_busy_cpus(m) })
+    }
+
     /// Ends the scheduler and loads it again with the accounts of the tasks.
     fn restart(&mut self, now_ns: u64, config: &Config) {
         with_options(config, |options| {

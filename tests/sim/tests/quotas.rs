@@ -129,6 +129,22 @@ fn a_killed_task_does_not_wait_for_its_quota() {
     assert!(got[0] > 0.99 && got[1] < 0.01, "{got:?}");
 }
 
+/// It is alone on its CPU, which idles when the quota is used up.
+#[test]
+fn an_agent_without_quota_comes_back_in_the_next_period() {
+    let mut config = Config::new(1);
+    config.wait_bound_ns = SEC / 2;
+    let mut sim = Sim::new(config, hogs(&[weight_one()]));
+    sim.run_until(SEC / 10);
+    sim.kernel().set_agent(0);
+    sim.act(|kernel, now_ns| {
+        let group = quota(10_000, 100_000)(kernel);
+        kernel.cgroup_move(now_ns, 0, group);
+    });
+    assert_cpus("quota", cpus(&mut sim, 20)[0], 0.1);
+    assert_eq!(sim.run_until(30 * SEC).violations, Vec::<String>::new());
+}
+
 /// Four CPUs use up to a tick each in excess of 1 ms.
 #[test]
 fn excess_is_paid_back() {

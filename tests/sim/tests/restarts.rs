@@ -7,7 +7,7 @@ use common::{cpus_used, hogs, nice, reader};
 use drfq_sim::ffi::weight_one;
 use drfq_sim::outside::Outside;
 use drfq_sim::reference::fair_cpus;
-use drfq_sim::{Config, CpuSet, MS, SEC, Sim, TaskSpec, Trace, US};
+use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace, US};
 
 /// 5 GB/s.
 const MEM: u64 = 5_000_000_000;
@@ -147,4 +147,24 @@ fn what_runs_until_a_restart_is_charged() {
             );
         }
     }
+}
+
+/// The kernel tells of no CPU that becomes idle while it bypasses the scheduler.
+#[test]
+fn a_cpu_that_became_idle_in_the_bypass_does_not_stay_busy() {
+    let task = || {
+        let run = Step::Run {
+            ns: 6 * MS,
+            bytes_per_s: 0,
+        };
+        TaskSpec::new("task", Trace::once([run]))
+    };
+    let mut sim = Sim::new(Config::new(2), vec![task(), task()]);
+    sim.run_until(5 * MS);
+    assert_eq!(sim.kernel().busy_cpus(), 2);
+    sim.act(|kernel, now_ns| kernel.bypass(now_ns, true));
+    sim.run_until(20 * MS);
+    assert!(sim.kernel().cpu_is_idle(0) && sim.kernel().cpu_is_idle(1));
+    sim.act(|kernel, now_ns| kernel.bypass(now_ns, false));
+    assert_eq!(sim.kernel().busy_cpus(), 0);
 }
