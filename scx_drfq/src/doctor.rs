@@ -174,10 +174,21 @@ fn unsupported(root: &Path) -> Vec<Finding> {
         findings.push(Finding::new(
             Verdict::Warn,
             "core scheduling",
-            "cookies keep tasks apart, but tasks of different cookies have no weighted shares",
+            if has_hardware_threads(root) {
+                "a process has a cookie; under any sched_ext scheduler, kernels without the fix of \
+                 sched-ext/scx issue 3715 hang then; switch core scheduling off (cloud-hypervisor: \
+                 --cpus core_scheduling=off), or hardware threads (nosmt)"
+            } else {
+                "cookies keep tasks apart, but tasks of different cookies have no weighted shares"
+            },
         ));
     }
     findings
+}
+
+fn has_hardware_threads(root: &Path) -> bool {
+    let active = fs::read_to_string(root.join("sys/devices/system/cpu/smt/active"));
+    active.is_ok_and(|text| text.trim() == "1")
 }
 
 /// Whether a process has a cookie, by which the kernel keeps others off its cores. Without
