@@ -28,9 +28,12 @@ use super::{
 /// AMD's unit of bandwidth (bytes per second).
 const EIGHTH_GB: f64 = 125e6;
 
-/// The most entities that are monitored, whatever the hardware has. Each costs a read of a
-/// counter per period and domain. Only entities with 1 % of the traffic, or 2 % of a CPU, matter.
+/// The most entities that are monitored, whatever the hardware has. Only entities with 1 % of the
+/// traffic, or 2 % of a CPU, matter.
 const ROOM_MAX: usize = 128;
+
+/// The most counters that are read in a period: one for each entity and domain.
+const READS_MAX: usize = 512;
 
 /// So many threads of other programs' groups are asked for again at each audit, of each entity. A
 /// question takes the kernel's lock of resctrl.
@@ -51,7 +54,12 @@ struct Monitored {
 struct Rung {
     ctrl: Ctrl,
     settings: Vec<u32>,
+    /// Audits since it held a group.
+    unused: u32,
 }
+
+/// A class that held no group at so many audits is removed: other programs may want it.
+const UNUSED_AUDITS: u32 = 5;
 
 /// The groups and classes of the loop. Dropping it removes all of them.
 pub struct Actuator<F: ResctrlFs> {
@@ -156,7 +164,11 @@ impl<F: ResctrlFs> Actuator<F> {
             match self.groups.create_ctrl(&format!("c{number}")) {
                 Ok(ctrl) => {
                     let settings = vec![self.unthrottled; self.domains.len()];
-                    self.classes[number] = Some(Rung { ctrl, settings });
+                    self.classes[number] = Some(Rung {
+                        ctrl,
+                        settings,
+                        unused: 0,
+                    });
                 }
                 Err(error) => {
                     if error.kind == Kind::NoIds {
@@ -209,6 +221,25 @@ impl<F: ResctrlFs> Actuator<F> {
         self.room = room.min(self.room.saturating_add(1));
         if self.classes.len() < classes {
             self.classes.push(None);
+        }
+    }
+
+    /// Removes a class that has held no group for long.
+    fn audit_use(&mut self, number: usize) {
+        let Some(rung) = self.classes[number].as_mut() else {
+            return;
+        };
+        let mut groups = self.monitored.values();
+        if groups.any(|monitored| *monitored.mon.parent() == rung.ctrl) {
+            rung.unused = 0;
+            return;
+        }
+        rung.unused += 1;
+        if rung.unused >= UNUSED_AUDITS
+            && let Some(rung) = self.classes[number].take()
+        {
+            let removed = self.groups.remove_ctrl(rung.ctrl);
+            self.check(removed);
         }
     }
 
@@ -272,9 +303,10 @@ impl<F: ResctrlFs> Actuator<F> {
         let Some(monitored) = self.monitored.get_mut(&id) else {
             return Ok(());
         };
+        let stay: HashSet<u32> = tids.iter().copied().collect();
         let left = monitored
             .placed
-            .extract_if(.., |tid, _| !tids.contains(tid));
+            .extract_if(.., |tid, _| !stay.contains(tid));
         let ours: Vec<u32> = left.filter(|left| left.1).map(|left| left.0).collect();
         let strays = ours.into_iter().filter(|tid| !self.is_placed(*tid));
         self.put_back(strays)
@@ -323,7 +355,8 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     }
 
     fn room(&self) -> usize {
-        self.room.min(ROOM_MAX)
+        let readable = READS_MAX / self.domains.len().max(1);
+        self.room.min(ROOM_MAX).min(readable)
     }
 
     fn monitor(&mut self, id: GroupId) -> bool {
@@ -419,6 +452,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         self.audit_ids();
         for number in 0..self.classes.len() {
             self.audit_class(number);
+            self.audit_use(number);
         }
         for id in self.monitored.keys().copied().collect::<Vec<_>>() {
             self.audit_tasks(id);

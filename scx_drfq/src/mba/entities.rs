@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// cpu.weight of a cgroup that has no such file.
-const WEIGHT_DEFAULT: f64 = 100.0;
+pub const WEIGHT_DEFAULT: f64 = 100.0;
 
 /// The name of an entity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +45,23 @@ pub struct Usage {
     pub cpus: f64,
     /// What the scheduler charged it (bytes per second); 0 if nothing is measured.
     pub bytes_per_s: f64,
+}
+
+impl Usage {
+    /// Whether the entity moves or computes enough to matter. `traffic`: of all entities.
+    pub fn matters(&self, traffic: f64) -> bool {
+        /// Less than this many CPUs is too little to matter.
+        const CPUS_MIN: f64 = 0.02;
+        /// So is less than this part of all traffic.
+        const TRAFFIC_MIN: f64 = 0.01;
+        let moves = traffic > 0.0 && self.bytes_per_s >= TRAFFIC_MIN * traffic;
+        self.cpus >= CPUS_MIN || moves
+    }
+}
+
+/// What all entities were charged (bytes per second); 0 if nothing is measured.
+pub fn traffic(usages: &BTreeMap<Key, Usage>) -> f64 {
+    usages.values().map(|usage| usage.bytes_per_s).sum()
 }
 
 /// What is known of processes and cgroups.
@@ -199,73 +216,13 @@ pub fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration) -
     sum as f64 / interval.as_nanos().max(1) as f64
 }
 
-/// The weights of entities that compete. Those of cgroups follow the hierarchy: at
-/// each level, what the parent has is divided by cpu.weight among the cgroups that
-/// hold entities. They add up to 1 with `Entity::Cgroup`.
-pub fn weights(
-    usages: &BTreeMap<Key, Usage>,
-    competing: &BTreeSet<Key>,
-    hierarchy: &impl Hierarchy,
-) -> BTreeMap<Key, f64> {
-    let mut known: HashMap<String, f64> = HashMap::new();
-    let mut sums: HashMap<String, f64> = HashMap::new();
-    for key in competing {
-        match key {
-            Key::Cgroup(path) => {
-                for (parent, path) in levels(path) {
-                    if !known.contains_key(path) {
-                        let weight = hierarchy.weight_of(path).unwrap_or(WEIGHT_DEFAULT);
-                        known.insert(path.to_owned(), weight);
-                        *sums.entry(parent.to_owned()).or_default() += weight;
-                    }
-                }
-            }
-            // A process of the root cgroup competes with the cgroups of the top level.
-            _ => *sums.entry(String::new()).or_default() += task_weight(usages, key),
-        }
-    }
-    let flat = |key: &Key| match key {
-        Key::Cgroup(path) => levels(path)
-            .map(|(parent, path)| known[path] / sums[parent])
-            .product(),
-        _ => task_weight(usages, key) / sums.get("").copied().unwrap_or(1.0),
-    };
-    competing
-        .iter()
-        .map(|key| (key.clone(), flat(key)))
-        .collect()
-}
-
-fn task_weight(usages: &BTreeMap<Key, Usage>, key: &Key) -> f64 {
-    let weight = usages.get(key).map_or(1.0, |usage| usage.weight);
-    WEIGHT_DEFAULT * weight.max(1e-6)
-}
-
-/// The levels of a path, from the top down: (path of the parent, path). The parent of
-/// the top level is empty.
-fn levels(path: &str) -> impl Iterator<Item = (&str, &str)> {
-    let ends = path.match_indices('/').skip(1).map(|(at, _)| at);
-    let mut parent = "";
-    ends.chain(std::iter::once(path.len())).map(move |end| {
-        let level = (parent, &path[..end]);
-        parent = &path[..end];
-        level
-    })
-}
-
 /// Chooses what to monitor: at most `limit`, by memory traffic where it is measured,
 /// else by CPU time. A monitored entity stays until another uses twice as much. A reader of a
 /// disk uses little CPU time.
 pub fn choose(usages: &BTreeMap<Key, Usage>, now: &BTreeSet<Key>, limit: usize) -> BTreeSet<Key> {
-    /// Less than this many CPUs is too little to matter.
-    const CPUS_MIN: f64 = 0.02;
-    /// So is less than this part of all traffic.
-    const TRAFFIC_MIN: f64 = 0.01;
-    let traffic: f64 = usages.values().map(|usage| usage.bytes_per_s).sum();
+    let traffic = traffic(usages);
     let measured = traffic > 0.0;
-    let matters = |usage: &Usage| {
-        usage.cpus >= CPUS_MIN || (measured && usage.bytes_per_s >= TRAFFIC_MIN * traffic)
-    };
+    let matters = |usage: &Usage| usage.matters(traffic);
     let size = |usage: &Usage| {
         if measured {
             usage.bytes_per_s
@@ -363,35 +320,6 @@ mod tests {
         let usage = &usages[&Key::Process(1)];
         assert!((usage.cpus - 0.6).abs() < 1e-9);
         assert!((usage.bytes_per_s - 5000.0).abs() < 1e-6);
-    }
-
-    #[test]
-    fn weights_follow_the_hierarchy() {
-        let cgroup = |path: &str| Key::Cgroup(path.into());
-        let fake = Fake(
-            vec![],
-            vec![
-                ("/a", 100.0),
-                ("/b", 300.0),
-                ("/a/x", 50.0),
-                ("/a/y", 150.0),
-            ],
-        );
-        let of = |keys: &[Key]| -> Vec<f64> {
-            let competing = keys.iter().cloned().collect();
-            let weights = weights(&BTreeMap::new(), &competing, &fake);
-            keys.iter().map(|key| weights[key]).collect()
-        };
-        assert_eq!(
-            of(&[cgroup("/a/x"), cgroup("/a/y"), cgroup("/b")]),
-            [0.0625, 0.1875, 0.75]
-        );
-        // Only what competes counts.
-        assert_eq!(of(&[cgroup("/a/x"), cgroup("/b")]), [0.25, 0.75]);
-        // A process of the root cgroup counts as cpu.weight 100.
-        assert_eq!(of(&[Key::Process(1), cgroup("/b")]), [0.25, 0.75]);
-        // A cgroup without the cpu controller counts as 100, too.
-        assert_eq!(of(&[cgroup("/c/d"), cgroup("/b")]), [0.25, 0.75]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod paces;
 mod throttle;
 pub mod trace;
 mod uncounted;
+mod weights;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -55,6 +56,7 @@ use self::{
     throttle::Throttle,
     trace::Trace,
     uncounted::{Seen, Uncounted},
+    weights::Competition,
 };
 use crate::{
     bandwidth::Bandwidth,
@@ -281,6 +283,7 @@ struct Running<'a, H: Hierarchy> {
     state: String,
     hindrance: Option<String>,
     members: BTreeMap<Key, Member>,
+    competition: Competition,
     next_id: GroupId,
     policy: State,
     runnable: f64,
@@ -309,6 +312,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             state: ready.state,
             hindrance: ready.hindrance,
             members: BTreeMap::new(),
+            competition: Competition::default(),
             next_id: 0,
             policy: State::default(),
             runnable: 0.0,
@@ -401,7 +405,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             hierarchy: &self.hierarchy,
             rules: &self.rules,
         };
-        let weights = entities::weights(&usages, &chosen, &ruled);
+        let weights = self.competition.weights(&usages, &chosen, &ruled);
         self.foreign = 0;
         for key in chosen {
             let Some(usage) = usages.get(&key).cloned() else {
@@ -592,7 +596,5 @@ fn name(key: &Key, usage: &Usage) -> String {
     }
 }
 
-#[cfg(test)]
-mod modelled;
 #[cfg(test)]
 mod tests;

@@ -13,13 +13,13 @@ use drfq_resctrl::{
 };
 use drfq_stats::sample::TaskState;
 
-use super::{
-    modelled::{level, place, shape},
-    *,
-};
+use super::*;
 use crate::settings::rules::Target;
 
 mod membership;
+pub mod modelled;
+
+use modelled::{level, place, shape};
 
 thread_local! {
     /// Time of the machine since an arbitrary moment.

@@ -16,8 +16,8 @@ use crate::{
     mba::{
         Loop, PERIOD, Running, SLOT,
         actuator::{self, Actuator},
-        modelled::{level, place, shape},
         paces::model::{Fake, NOW, NoCgroups, Want, clock},
+        tests::modelled::{level, place, shape},
     },
 };
 

@@ -302,7 +302,12 @@ pub fn step(
         } else {
             RISE
         };
-        rise_together(records, total, most);
+        let held: Vec<bool> = inputs
+            .iter()
+            .zip(&parts)
+            .map(|(input, &part)| part >= input.max)
+            .collect();
+        rise_together(records, &held, total, most);
     }
     parts
 }
@@ -384,19 +389,26 @@ fn lacking(parts: &[f64], records: &[Record], total: f64) -> f64 {
 }
 
 /// If every group that wants more is throttled, raises all fractions alike until one
-/// is free. Throttling all alike changes no share.
-fn rise_together(records: &mut [Record], total: f64, most: f64) {
+/// is free. Throttling all alike changes no share. `held`: those that a rule's bound holds back,
+/// which stay.
+fn rise_together(records: &mut [Record], held: &[bool], total: f64, most: f64) {
+    let free = |(record, held): (&Record, &bool)| {
+        let wants = !held && record.demand.is_none() && record.mean() >= SMALL * total;
+        wants.then_some(record.fraction)
+    };
     let highest = records
         .iter()
-        .filter(|record| record.demand.is_none() && record.mean() >= SMALL * total)
-        .map(|record| record.fraction)
+        .zip(held)
+        .filter_map(free)
         .fold(0.0, f64::max);
     if highest <= 0.0 || highest >= 1.0 {
         return;
     }
     let rise = (1.0 / highest).min(most);
-    for record in records.iter_mut().filter(|record| record.is_throttled()) {
-        record.fraction = (record.fraction * rise).min(1.0);
+    for (record, held) in records.iter_mut().zip(held) {
+        if record.is_throttled() && !held {
+            record.fraction = (record.fraction * rise).min(1.0);
+        }
     }
 }
 
