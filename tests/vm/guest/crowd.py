@@ -18,10 +18,10 @@ import time
 from scheduler import children, cpu_s, observe, spin, start, state, stats
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-# --sleep has up to 1,024 threads in each process.
+# --sleep has so many threads in each process.
 STRESS = (
-    "--sleep 4 --cpu 2 --fork 2 --pipe 2 --switch 2 --affinity 2 --timer 1 --vm 1 --vm-bytes 32M --futex 2 --yield 1 "
-    "--cyclic 1 --nice 2"
+    "--sleep 4 --sleep-max 1024 --cpu 2 --fork 2 --pipe 2 --switch 2 --affinity 2 --timer 1 --vm 1 --vm-bytes 32M "
+    "--futex 2 --yield 1 --cyclic 1 --nice 2"
 )
 # Fewer are no crowd.
 THREADS_LEAST = 3000
