@@ -12,6 +12,9 @@
 namespace drfq {
 namespace {
 
+/// A trace may be so long. Each refresh up to its times is simulated.
+constexpr Ps kLongest = Ps{3600} * 1000000000000;
+
 /// One line for each arrival and each burst: what the reference is compared with.
 class DecisionLog final : public Observer {
  public:
@@ -39,6 +42,9 @@ void replay(const MemoryOptions &options, const std::string &file, std::ostream 
   if (log != nullptr) memory.observe(&decisions);
   TraceReader reader(file, in);
   for (TraceRecord r; reader.next(&r);) {
+    if (r.at > kLongest)
+      throw std::runtime_error(file + ": a time of " + std::to_string(r.at) +
+                               " ps is more than an hour");
     memory.advance(r.at);
     if (r.what == TraceRecord::What::write) {
       memory.controller().registers().write(r.offset, r.value);

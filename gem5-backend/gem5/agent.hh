@@ -20,7 +20,8 @@ class DrfqAgent : public ClockedObject {
   void pause(bool on);
   const ::drfq::Agent::Counters &counters() const { return agent.counters(); }
   void clearCounters() { agent.clear_counters(); }
-  bool idle() const { return !issueEvent.scheduled(); }
+  /** Nothing is under way, and nothing will be sent. */
+  bool idle() const { return !issueEvent.scheduled() && agent.idle(); }
 
   Port &getPort(const std::string &if_name, PortID idx = InvalidPortID) override;
 

@@ -330,7 +330,14 @@ bool DrfqMemCtrl::allIntfDrained() const {
   return closed;
 }
 
+bool DrfqMemCtrl::dramIsTimed() const {
+  const auto &ranks = device->*exposed(Ranks{});
+  return !ranks.empty() && ranks.front()->refreshEvent.scheduled();
+}
+
 ::drfq::StateWords DrfqMemCtrl::dramState() const {
+  // In another mode than timing nothing of the DRAM has a time.
+  if (!dramIsTimed()) return {};
   ::drfq::StateWriter state;
   const Tick next = nextReqEvent.scheduled() ? nextReqEvent.when() : 0;
   state(device->nextBurstAt, device->nextReqTime, device->readsThisTime, device->writesThisTime,
@@ -362,7 +369,7 @@ void DrfqMemCtrl::restoreDram(const ::drfq::StateWords &words) {
 void DrfqMemCtrl::drainResume() {
   MemCtrl::drainResume();
   // Not before, because gem5 gives the DRAM its first refresh at its startup().
-  if (!restoredDram.empty()) restoreDram(restoredDram);
+  if (!restoredDram.empty() && dramIsTimed()) restoreDram(restoredDram);
   restoredDram.clear();
 }
 

@@ -89,6 +89,8 @@ class DrfqMemCtrl : public MemCtrl {
   unsigned placeOf(const MemPacket *mem_pkt, ::drfq::Dir dir) const;
   ::drfq::BankState bankState(const View &view) const;
   /** The timing of the drained DRAM, which gem5 does not save. */
+  /** Whether the DRAM keeps time, as in timing mode once gem5 has started. */
+  bool dramIsTimed() const;
   ::drfq::StateWords dramState() const;
   void restoreDram(const ::drfq::StateWords &words);
   /** Packets of a direction may be admitted again. */

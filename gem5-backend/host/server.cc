@@ -75,7 +75,9 @@ int Server::free_run() {
   const Ps end = service_.now() + want;
   while (service_.now() < end && wall() - begun < 0.002)
     service_.advance(std::min(end, service_.now() + kSlice), sessions());
-  wall_s_ = begun;
+  // What the model did not reach in its turn is late, and dropped only beyond the bound.
+  const double left = service_.now() < end ? static_cast<double>(end - service_.now()) : 0.0;
+  wall_s_ = begun - std::min(left / (options_.rate * 1e12), kBehindMax / options_.rate);
   for (const Session *s : sessions())
     if (s->every != 0) return 1;
   return service_.next_event() == kNever ? kIdleMs : 1;

@@ -31,8 +31,8 @@ void Service::reply(Session *s, const wire::Header &request, Status status, std:
 }
 
 bool Service::handle(Session *s) {
-  // No client waits for the rest of this one's advance.
-  if (s->gone && s->advancing) s->closing = true;
+  // No client waits for the rest of this one's advance. What it asked for behind it is still done.
+  if (s->gone) s->advancing = false;
   std::size_t used = 0;
   wire::Header h;
   wire::Parse next = wire::Parse::need_more;

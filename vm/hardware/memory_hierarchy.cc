@@ -277,7 +277,6 @@ void MemoryHierarchy::play_entry(unsigned core, const LogEntry &e) {
 void MemoryHierarchy::flush(unsigned core, const LogEntry &e) {
   const CoreState &c = cores_[core];
   const SharedCache::LineState *m = llc_.find(e.arg);
-  if (m != nullptr && m->in_flight) return;  // it will arrive clean
   const std::uint16_t rmid = m != nullptr ? m->rmid : c.rdt_class.rmid;
   if (llc_.flush(e.arg) || e.extra != 0) to_memory(core, e.arg, rmid, e.ring, c.next);
 }
@@ -519,7 +518,8 @@ bool MemoryHierarchy::cache_takes(const DmaEngine::Piece &p, Ps now) {
     // A part of a line needs the rest from memory, so it bypasses the cache.
     if (p.bytes != kLineBytes) return false;
     SharedCache::Victim v;
-    const std::uint32_t allowed = llc_.all_ways() & ~(llc_.all_ways() >> ways);
+    const auto others = static_cast<std::uint32_t>(std::uint64_t{llc_.all_ways()} >> ways);
+    const std::uint32_t allowed = llc_.all_ways() & ~others;
     m = llc_.fill(line, 0, allowed, &v);
     if (v.valid && v.state.dirty) write_back_for_device(v.line, v.state, now);
   }

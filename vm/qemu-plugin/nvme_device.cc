@@ -87,7 +87,10 @@ void NvmeDevice::stored(Vcpu &vcpu, std::uint64_t physical, unsigned bytes, std:
     Port port(*this, vcpu, insns);
     return controller_.stored(offset, bytes, value, port);
   }
-  if (offset < kMsixTable || offset % kMessageBytes != kMessageControl) return;
+  if (offset < kMsixTable) return;
+  // The control word may be a part of a wider store.
+  const std::uint64_t in_entry = offset % kMessageBytes;
+  if (in_entry > kMessageControl || in_entry + bytes <= kMessageControl) return;
   const auto vector = static_cast<unsigned>((offset - kMsixTable) / kMessageBytes);
   if (pending_.erase(vector) != 0) interrupt(vcpu, vector);
 }

@@ -18,7 +18,7 @@ parser.add_argument(
     default=0.0,
     help="simulated seconds per second, at most; without it the writer advances time (lock-step)",
 )
-parser.add_argument("--agents", type=int, default=64, help="demands that can be served at a time (%(default)s)")
+parser.add_argument("--agents", type=int, default=256, help="demands that can be served at a time (%(default)s)")
 parser.add_argument("memory", type=json.loads, help="what `drfq-mc memory [FILE]` prints")
 args = parser.parse_args()
 

@@ -174,9 +174,11 @@ impl Forwarder {
                 continue;
             }
             *label = own;
-            if own != 0 {
-                wanted.push((vtime_core(core as u32), now.vtime));
-            }
+            // A virtual time of a task that no longer runs would order what the kernel does there.
+            wanted.push((
+                vtime_core(core as u32),
+                if own != 0 { now.vtime } else { 0 },
+            ));
             wanted.push((pid_core(core as u32), own.into()));
         }
         self.assign(scheduler, outdated);
@@ -300,8 +302,8 @@ impl Driver for Forwarder {
         stats: &Mutex<LinkStats>,
     ) -> Result<(), Fault> {
         let cores = 0..self.core_ids.len() as u32;
-        let mut accesses: Vec<Access> =
-            cores.map(|core| Access::write(pid_core(core), 0)).collect();
+        let clear = |core| [pid_core(core), vtime_core(core)].map(|at| Access::write(at, 0));
+        let mut accesses: Vec<Access> = cores.flat_map(clear).collect();
         let ids = 0..self.size.pids as HwId;
         accesses.extend(ids.map(|id| Access::read(traffic(id))));
         let result = self.run_batch(registers, stats, &mut accesses);
