@@ -160,8 +160,7 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		dispatch_last(p, t, enq_flags);
 		return;
 	}
-	/* One that its CPU does not keep has used up a quota. The kernel looks no more at the local
-	 * DSQ then. */
+	/* A CPU that keeps no task idles then, and looks no more at its local DSQ. */
 	if (!(enq_flags & SCX_ENQ_LAST) && task_is_agent(p) && agent_goes_ahead(p)) {
 		ahead_begin(cpu_slot(scx_bpf_task_cpu(p)), p, DRFQ_AHEAD_AGENT);
 		dispatch_local(p, t, enq_flags | SCX_ENQ_PREEMPT);

@@ -21,7 +21,7 @@ pub const HOLD_NEVER_NS: u64 = 1 << 62;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MbaMode {
-    /// As on if m is measured or given; else observe if a resctrl with MBA is mounted
+    /// As on if m is measured or given; else observe if resctrl with MBA is mounted
     Auto,
     /// Leave resctrl alone
     Off,

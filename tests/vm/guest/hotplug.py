@@ -19,8 +19,8 @@ ROOT = pathlib.Path("/sys/kernel/sched_ext")
 ONLINE = pathlib.Path("/sys/devices/system/cpu/cpu1/online")
 M_BYTES_PER_S = 1_000_000_000
 DEBT = 30_000_000_000
-# With two CPUs, the other hog runs for twice as many seconds as the whole memory needs for the debt, until both are level.
-# With one CPU, it runs for as many.
+# With two CPUs, the other hog runs for twice as many seconds as the whole memory needs for the debt, until both are
+# level. With one CPU, it runs for as many.
 PAID_S = 2 * DEBT / M_BYTES_PER_S
 WINDOW_S = 4
 # A task that starves is rescued, which takes at most 5 % of a CPU; and a packet may end in the window.
