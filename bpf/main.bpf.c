@@ -253,7 +253,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	if (!prev && slot->pid)
 		slot_clear(slot);
 	/* With core scheduling, a CPU also picks for its sibling. scx_bpf_dsq_move() would deadlock
-	 * there on kernels before 7.2: it takes the CPU that runs for the one that dispatches. */
+	 * there without a fix of the kernel: it takes the CPU that runs for the one that picks. */
 	held = own && hold_nonempty();
 	if (held) {
 		hold_release(false);

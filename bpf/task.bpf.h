@@ -289,6 +289,27 @@ static u32 task_cgroup_index(struct task_struct *p)
 }
 
 /*
+ * Notes the LLCs of the affinity of @p, which has changed. While a task must not migrate, which
+ * may begin and end at each switch, one CPU is in effect: no LLC is whole, and those of the
+ * configured affinity come back.
+ */
+static void task_note_llcs(struct task_struct *p, struct task_ctx *t)
+{
+	bool stays = p->cpus_ptr != &p->cpus_mask;
+
+	if (stays) {
+		/* The second of two such calls is a change of the configured affinity. */
+		t->configured_llcs = t->stays ? 0 : t->whole_llcs;
+		t->whole_llcs = 0;
+	} else if (t->stays && t->configured_llcs) {
+		t->whole_llcs = t->configured_llcs;
+	} else {
+		t->whole_llcs = queue_whole_llcs(p->cpus_ptr);
+	}
+	t->stays = stays;
+}
+
+/*
  * The task joins from another scheduling class (or is new). It is not charged for
  * what it used there.
  */
@@ -297,7 +318,10 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 	u32 cgroup = task_cgroup_index(p);
 
 	t->exec_ns = p->se.sum_exec_runtime;
-	t->whole_llcs = queue_whole_llcs(p->cpus_ptr);
+	/* Its affinity may have changed in the other class. */
+	t->whole_llcs = 0;
+	t->stays = 0;
+	task_note_llcs(p, t);
 	task_set_weight(t, cgroup, task_own_weight(p, t));
 	if (!t->enabled)
 		cgroup_add_tasks(cgroup, 1);
@@ -353,27 +377,6 @@ static u64 task_start_packet(struct task_struct *p, u64 start, bool contended, u
 		count(DRFQ_EV_LIFTED);
 	}
 	return drfq_start(&t->flow);
-}
-
-/*
- * Notes the LLCs of the affinity of @p, which has changed. While a task must not migrate, which
- * may begin and end at each switch, one CPU is in effect: no LLC is whole, and those of the
- * configured affinity come back.
- */
-static void task_note_llcs(struct task_struct *p, struct task_ctx *t)
-{
-	bool stays = p->cpus_ptr != &p->cpus_mask;
-
-	if (stays) {
-		/* The second of two such calls is a change of the configured affinity. */
-		t->configured_llcs = t->stays ? 0 : t->whole_llcs;
-		t->whole_llcs = 0;
-	} else if (t->stays && t->configured_llcs) {
-		t->whole_llcs = t->configured_llcs;
-	} else {
-		t->whole_llcs = queue_whole_llcs(p->cpus_ptr);
-	}
-	t->stays = stays;
 }
 
 /*
