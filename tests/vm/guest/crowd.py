@@ -18,13 +18,17 @@ import time
 from scheduler import children, cpu_s, observe, spin, start, state, stats
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-# --sleep has so many threads in each process.
+# The crowd: so many processes, each with so many threads that sleep and wake up.
+SLEEPERS, SLEEPER_THREADS = 4, 1024
+CROWD = f"--sleep {SLEEPERS} --sleep-max {SLEEPER_THREADS}"
 STRESS = (
-    "--sleep 4 --sleep-max 1024 --cpu 2 --fork 2 --pipe 2 --switch 2 --affinity 2 --timer 1 --vm 1 --vm-bytes 32M "
-    "--futex 2 --yield 1 --cyclic 1 --nice 2"
+    "--cpu 2 --fork 2 --pipe 2 --switch 2 --affinity 2 --timer 1 --vm 1 --vm-bytes 32M --futex 2 --yield 1 --cyclic 1 "
+    "--nice 2"
 )
-# Fewer are no crowd.
-THREADS_LEAST = 3000
+# So long the crowd may take to start. The other loads start then, because beside them it would start too slowly.
+START_S = 900
+# A part of the crowd may lack after that time, but no more.
+THREADS_LEAST = SLEEPERS * SLEEPER_THREADS * 3 // 4
 # A real-time task that takes a CPU for 0.3 s of 1.3 s.
 RT = """
 import time
@@ -46,7 +50,7 @@ TROUBLE = (
 # So many lines of the kernel's log are shown from each such line on.
 EXPLAINED = 12
 # So long the agent may take to answer. Its answer has more than a thousand tasks.
-ANSWER_S = 60
+ANSWER_S = 180
 
 
 def churn(ended):
@@ -115,22 +119,46 @@ def ask(agent):
     return events, took
 
 
+def tasks():
+    """How many tasks are runnable, and how many exist."""
+    runnable, exist = pathlib.Path("/proc/loadavg").read_text(encoding="ascii").split()[3].split("/")
+    return int(runnable), int(exist)
+
+
+def load(arguments):
+    """Starts stress-ng with these arguments."""
+    return subprocess.Popen(["stress-ng", *arguments.split(), "--temp-path", "/tmp", "--no-rand-seed", "--quiet"])
+
+
+def gather():
+    """Starts the crowd and waits until all of its threads exist, or START_S are over."""
+    existed = tasks()[1]
+    crowd = load(CROWD)
+    begin = time.monotonic()
+    threads = 0
+    while threads < SLEEPERS * SLEEPER_THREADS and time.monotonic() - begin < START_S:
+        time.sleep(5)
+        threads = tasks()[1] - existed
+    print(f"{threads} threads after {time.monotonic() - begin:.0f} s", flush=True)
+    return crowd
+
+
 def main():
     scx_drfq, seconds = sys.argv[1], float(sys.argv[2])
     subprocess.run(["dmesg", "--clear"], check=True)
     agent = None if scx_drfq == "none" else start(scx_drfq)
+    # The watcher itself must not be late.
+    observe()
+    crowd = gather()
     ended = threading.Event()
     churner = threading.Thread(target=churn, args=(ended,))
     churner.start()
     taker = spin(1, "chrt", "-f", "10", sys.executable, "-c", RT)[0]
-    stress = subprocess.Popen(["stress-ng", *STRESS.split(), "--temp-path", "/tmp", "--no-rand-seed", "--quiet"])
-    # The watcher itself must not be late.
-    observe()
+    stress = load(STRESS)
     begin, most, threads_most, answers = time.monotonic(), 0, 0, []
     while time.monotonic() - begin < seconds and (agent is None or agent.poll() is None):
         time.sleep(5)
-        with open("/proc/loadavg", encoding="ascii") as file:
-            runnable, exist = (int(number) for number in file.read().split()[3].split("/"))
+        runnable, exist = tasks()
         most, threads_most = max(most, runnable), max(threads_most, exist)
         if int(time.monotonic() - begin) % 60 < 5:
             print(f"{time.monotonic() - begin:.0f} s: at most {most} runnable, trouble: {len(log())}", flush=True)
@@ -138,10 +166,11 @@ def main():
                 answers.append(ask(agent)[1])
     lasted = time.monotonic() - begin
     loaded = agent is not None and agent.poll() is None and state() == "enabled"
-    crowded = stress.poll() is None and taker.poll() is None and churner.is_alive() and threads_most >= THREADS_LEAST
+    lives = all(process.poll() is None for process in (crowd, stress, taker)) and churner.is_alive()
+    crowded = lives and threads_most >= THREADS_LEAST
     events = ask(agent)[0] if loaded else {}
     ended.set()
-    for process in (taker, stress):
+    for process in (taker, stress, crowd):
         process.kill()
     if loaded:
         agent.terminate()
