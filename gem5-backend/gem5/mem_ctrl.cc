@@ -118,6 +118,9 @@ DrfqMemCtrl::DrfqMemCtrl(const DrfqMemCtrlParams &p)
       precharge(dramParams(device).tRP),
       rowToColumn(dramParams(device).tRCD),
       core(optionsOf(p)) {
+  fatal_if(p.qos_priorities != 1 || p.qos_policy != nullptr || p.qos_turnaround_policy != nullptr,
+           "%s: virtual times decide, so gem5's QoS priorities and policies must not be set",
+           p.name);
   for (unsigned i = 0; i < 2 * ::drfq::Queue::kMax; i++) freeHandles.push_back(i);
   packets.resize(freeHandles.size());
   for (PortID i = 0; i < p.port_agents_connection_count; i++)

@@ -281,7 +281,15 @@ struct DRAMInterfaceParams : public ClockedObjectParams {
   unsigned ranks_per_channel, banks_per_rank, read_buffer_size, write_buffer_size;
   Tick tRP, tRCD;
 };
+namespace memory::qos {
+class Policy;
+class TurnaroundPolicy;
+}  // namespace memory::qos
+
 struct MemCtrlParams : public ClockedObjectParams {
+  unsigned qos_priorities;
+  memory::qos::Policy *qos_policy;
+  memory::qos::TurnaroundPolicy *qos_turnaround_policy;
   memory::MemInterface *dram;
   unsigned write_high_thresh_perc, write_low_thresh_perc;
   unsigned min_writes_per_switch, min_reads_per_switch;
