@@ -14,7 +14,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 /// For so many periods without a difference the last rate stands. A gap has two, since the count
 /// after it is a first one. Else a gap would look like the end of the traffic, and release throttles.
-const GAP_PERIODS: u32 = 3;
+pub const GAP_PERIODS: u32 = 3;
 
 /// A counter, and when it was last read.
 pub struct Gauge {

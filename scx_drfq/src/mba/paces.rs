@@ -11,7 +11,10 @@ use std::{
 use drfq_policy::drf::{Class, GroupId, curve::Curve};
 use drfq_stats::sample::TaskSample;
 
-use super::throttle::{Counts, Throttle};
+use super::{
+    gauge::GAP_PERIODS,
+    throttle::{Counts, Throttle},
+};
 use crate::{bpf_intf::DRFQ_PACES, bpf_memory::volatile, charge, loader::Window, tasks};
 
 /// The level that does not throttle (%), and the distance of levels.
@@ -137,6 +140,8 @@ pub struct Paces<S: Scheduler> {
     /// What each thread was charged at the begin of the period; none: in the first one.
     charged: Option<(Instant, HashMap<u32, u64>)>,
     rest: f64,
+    /// How many periods the rates are old.
+    unknown: u32,
     clock: fn() -> Instant,
     counts: Counts,
     failure: Option<String>,
@@ -155,6 +160,7 @@ impl<S: Scheduler> Paces<S> {
             groups: BTreeMap::new(),
             charged: None,
             rest: 0.0,
+            unknown: 0,
             clock,
             counts: Counts::default(),
             failure: None,
@@ -242,6 +248,17 @@ impl<S: Scheduler> Paces<S> {
         }
     }
 
+    /// Notes a period of which nothing is known. Rates that are too old are 0, which ends all paces.
+    fn miss(&mut self) {
+        self.unknown = self.unknown.saturating_add(1);
+        if self.unknown > GAP_PERIODS {
+            self.rest = 0.0;
+            for group in self.groups.values_mut() {
+                (group.bytes_per_s, group.withheld) = (0.0, 0.0);
+            }
+        }
+    }
+
     /// Gives a group the pace `setting` (% of what it moves without one).
     fn set(&mut self, id: GroupId, setting: u32) {
         let Some(group) = self.groups.get_mut(&id) else {
@@ -276,13 +293,15 @@ fn ns_per_byte_q32(free: f64, setting: u32) -> u64 {
 
 impl<S: Scheduler> Throttle for Paces<S> {
     fn begin(&mut self) {
-        let tasks = match self.scheduler.tasks() {
+        let read = self.scheduler.tasks();
+        let tasks = match read.and_then(|tasks| self.scheduler.read_paces().map(|()| tasks)) {
             Ok(tasks) => tasks,
-            Err(reason) => return self.fail(reason),
+            Err(reason) => {
+                self.miss();
+                return self.fail(reason);
+            }
         };
-        if let Err(reason) = self.scheduler.read_paces() {
-            return self.fail(reason);
-        }
+        self.unknown = 0;
         let now = (self.clock)();
         let charged = tasks.iter().map(|task| (task.pid, task.bytes)).collect();
         let before = self.charged.replace((now, charged));

@@ -153,6 +153,27 @@ fn unreadable_tasks_are_a_failure_and_no_panic() {
     assert_eq!(machine.running.throttle.failure(), Some("broken"));
 }
 
+#[test]
+fn rates_that_are_too_old_are_none() {
+    let mut machine = Machine::new(&steady(&[(0.9e9, 1), (0.6e9, 3)]));
+    machine.run(21);
+    let rates = |machine: &mut Machine| {
+        let running = &mut machine.running;
+        let ids = running.members.values().map(|member| member.id);
+        let traffic = |id| running.throttle.traffic(id)[0];
+        let rates: Vec<f64> = ids.collect::<Vec<_>>().into_iter().map(traffic).collect();
+        let withheld = running.throttle.withheld()[0];
+        (rates, withheld)
+    };
+    let known = rates(&mut machine);
+    assert!(known.0.iter().all(|&rate| rate > 0.0), "{known:?}");
+    machine.fake.0.lock().unwrap().broken = true;
+    machine.run(3);
+    assert_eq!(rates(&mut machine), known);
+    machine.run(1);
+    assert_eq!(rates(&mut machine), (vec![0.0; 2], 0.0));
+}
+
 /// max / min - 1 of what the tasks get by weight, in ten windows of 2 s after 4 s: the worst. Only
 /// the first `unsatisfied` tasks count.
 fn worst_spread(tasks: &[(Want, u32)], unsatisfied: usize) -> f64 {
