@@ -52,6 +52,42 @@ pub fn find(root: &Path) -> Result<PathBuf, Fault> {
     }
 }
 
+/// Where the command register lies in the configuration space (PCI Local Bus 3.0, 6.2.2).
+const COMMAND: usize = 4;
+
+/// The bit of the command register with which a function answers at its memory addresses.
+const COMMAND_MEMORY: u8 = 1 << 1;
+
+/// Makes the function of a resource file answer at its addresses. Without a driver the kernel does
+/// not, and not every machine has a firmware that does. The registers would read as all ones.
+/// Does nothing for a file of another kind.
+///
+/// # Errors
+/// The kernel does not enable the function.
+pub fn enable_memory(resource: &Path) -> Result<(), Fault> {
+    let Some(device) = resource.parent() else {
+        return Ok(());
+    };
+    let Ok(config) = fs::read(device.join("config")) else {
+        return Ok(());
+    };
+    if config
+        .get(COMMAND)
+        .is_none_or(|low| low & COMMAND_MEMORY != 0)
+    {
+        return Ok(());
+    }
+    let enable = device.join("enable");
+    fs::write(&enable, "1").map_err(|error| {
+        Fault::Gone(format!(
+            "{} does not answer at its addresses, and {} cannot be written: {error}; run as root, \
+             and unbind a driver that holds the device",
+            resource.display(),
+            enable.display()
+        ))
+    })
+}
+
 fn probe(path: &Path) -> Result<(), Fault> {
     identify(&mut Mmio::map(path)?).map(drop)
 }
@@ -117,5 +153,26 @@ mod tests {
         assert!(path.ends_with("0000:00:05.0/resource2"), "{path:?}");
         device(root.path(), "0000:00:06.0", IVSHMEM, identity::ID);
         assert!(why(root.path()).contains("choose one"));
+    }
+
+    #[test]
+    fn a_function_that_does_not_answer_is_enabled() {
+        let root = tempfile::tempdir().unwrap();
+        device(root.path(), "0000:00:05.0", IVSHMEM, identity::ID);
+        let path = find(root.path()).unwrap();
+        let (config, enable) = (path.with_file_name("config"), path.with_file_name("enable"));
+        let enabled_with = |command: u8| {
+            fs::write(&config, [0xf4, 0x1a, 0x10, 0x11, command, 0]).unwrap();
+            fs::write(&enable, "0\n").unwrap();
+            Mmio::map(&path).unwrap();
+            fs::read_to_string(&enable).unwrap()
+        };
+        assert_eq!(enabled_with(0b101), "1");
+        assert_eq!(enabled_with(0b110), "0\n", "it answers");
+        fs::remove_file(&enable).unwrap();
+        fs::create_dir(&enable).unwrap();
+        fs::write(&config, [0; 64]).unwrap();
+        let why = Mmio::map(&path).err().unwrap().to_string();
+        assert!(why.contains("enable cannot be written"), "{why}");
     }
 }
