@@ -76,6 +76,7 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let access = Access::open(options.mba_mode(), &capacity, &root());
     let counts = options.perf_event != EventChoice::None;
     let pagemap = links::open_pagemap(options.controller.as_ref());
+    links::enable(options.controller.as_ref())?;
     let group = settings.cli.run.stats_group;
     group.map_or(Ok(()), StatsGroup::check)?;
     listen_to_libbpf(settings.cli.run.verbose);

@@ -19,8 +19,9 @@ use drfq_controller_link::{
     interface::{identity, mailbox},
     link_stats::LinkStats,
     pagemap::Pagemap,
+    pci,
     reconnector::{Endpoint, Reconnector},
-    registers::HwId,
+    registers::{Fault, HwId},
     scheduler_view::{RunningTask, SchedulerView, TaskUsage},
     shadow::Shadow,
     target::Target,
@@ -46,6 +47,17 @@ pub struct Links {
     shadow: Option<Reconnector<Shadow>>,
     /// Tells where the CPUs' labels are; none if no mapped controller is driven.
     pagemap: Option<Pagemap>,
+}
+
+/// Makes a controller that is a PCI function answer, which needs privileges.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn enable(controller: Option<&Target>) -> Result<()> {
+    let Some(target) = controller else {
+        return Ok(());
+    };
+    pci::enable(target, &root()).map_err(|fault| unusable(target, &fault))
 }
 
 /// Opens what `Links` needs privileges for. None if the user drives no controller that
@@ -151,7 +163,11 @@ fn open<J: Driver>(
     };
     let link = Reconnector::open(Endpoint::new(target.clone(), root(), say), driver());
     link.map(Some)
-        .map_err(|fault| anyhow!("memory controller {target}: {fault}"))
+        .map_err(|fault| unusable(target, &fault))
+}
+
+fn unusable(target: &Target, fault: &Fault) -> anyhow::Error {
+    anyhow!("memory controller {target}: {fault}")
 }
 
 /// Ends the links when `work` returns or panics.

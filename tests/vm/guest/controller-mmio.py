@@ -31,7 +31,10 @@ def answers(config):
 
 
 def silence(config):
-    """Makes the function answer at its addresses no more."""
+    """Makes the function answer at its addresses no more, and the kernel take it for disabled."""
+    control = config.with_name("enable")
+    while control.read_text(encoding="ascii").strip() != "0":
+        control.write_text("0", encoding="ascii")
     with config.open("r+b", buffering=0) as file:
         file.seek(COMMAND)
         file.write(bytes([config.read_bytes()[COMMAND] & ~COMMAND_MEMORY]))

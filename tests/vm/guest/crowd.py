@@ -168,6 +168,7 @@ def main():
     taker = spin(1, "chrt", "-f", "10", sys.executable, "-c", RT)[0]
     stress = load(STRESS)
     begin, most, threads_most, answers = time.monotonic(), 0, 0, []
+    events = {}
     while time.monotonic() - begin < seconds and (agent is None or agent.poll() is None):
         time.sleep(5)
         runnable, exist = tasks()
@@ -175,12 +176,14 @@ def main():
         if int(time.monotonic() - begin) % 60 < 5:
             print(f"{time.monotonic() - begin:.0f} s: at most {most} runnable, trouble: {len(log())}", flush=True)
             if agent:
-                answers.append(ask(agent)[1])
+                answer, took = ask(agent)
+                events = answer or events
+                answers.append(took)
     lasted = time.monotonic() - begin
     loaded = agent is not None and agent.poll() is None and state() == "enabled"
     lives = all(process.poll() is None for process in (crowd, stress, taker)) and churner.is_alive()
     crowded = lives and threads_most >= THREADS_LEAST
-    events = ask(agent)[0] if loaded else {}
+    events = (ask(agent)[0] if loaded else {}) or events
     ended.set()
     for process in (taker, stress, crowd):
         process.kill()

@@ -13,7 +13,6 @@ use std::{
 
 use crate::{
     interface::{limits, mailbox, offset},
-    pci,
     registers::{Access, Fault, Op, PIDS_MAX, Registers, pid_core, vtime_core, vtime_pid},
 };
 
@@ -45,9 +44,8 @@ impl Mmio {
     /// Maps the registers. `identify` checks what they are.
     ///
     /// # Errors
-    /// The file cannot be mapped, or a PCI function cannot be enabled.
+    /// The file cannot be mapped.
     pub fn map(path: &Path) -> Result<Self, Fault> {
-        pci::enable_memory(path)?;
         let base = map_shared(path, 0, BYTES)?;
         let mut mmio = Self {
             base,

@@ -10,6 +10,7 @@ use crate::{
     interface::virtual_machine,
     mmio::Mmio,
     registers::{Fault, identify},
+    target::Target,
 };
 
 /// A PCI device whose base address register holds the controller's registers.
@@ -58,34 +59,51 @@ const COMMAND: usize = 4;
 /// The bit of the command register with which a function answers at its memory addresses.
 const COMMAND_MEMORY: u8 = 1 << 1;
 
-/// Makes the function of a resource file answer at its addresses. Without a driver the kernel does
-/// not, and not every machine has a firmware that does. The registers would read as all ones.
-/// Does nothing for a file of another kind.
+/// Makes the PCI function of a controller answer at its addresses. Without a driver the kernel does
+/// not, and not every machine has a firmware that does; the registers would read as all ones.
+/// Needs CAP_SYS_ADMIN where it has to. `root` stands for `/`.
 ///
 /// # Errors
-/// The kernel does not enable the function.
-pub fn enable_memory(resource: &Path) -> Result<(), Fault> {
-    let Some(device) = resource.parent() else {
-        return Ok(());
-    };
-    let Ok(config) = fs::read(device.join("config")) else {
-        return Ok(());
-    };
-    if config
-        .get(COMMAND)
-        .is_none_or(|low| low & COMMAND_MEMORY != 0)
-    {
+/// The kernel does not enable it.
+pub fn enable(target: &Target, root: &Path) -> Result<(), Fault> {
+    match target {
+        Target::Unix(_) => Ok(()),
+        Target::Mmio(path) => enable_memory(path),
+        Target::MmioAuto => candidates(root)
+            .iter()
+            .try_for_each(|path| enable_memory(path)),
+    }
+}
+
+/// Does nothing for a file that is no resource file of a function.
+fn enable_memory(resource: &Path) -> Result<(), Fault> {
+    if answers(resource) {
         return Ok(());
     }
-    let enable = device.join("enable");
+    let enable = resource.with_file_name("enable");
+    let (path, control) = (resource.display(), enable.display());
     fs::write(&enable, "1").map_err(|error| {
         Fault::Gone(format!(
-            "{} does not answer at its addresses, and {} cannot be written: {error}; run as root, \
-             and unbind a driver that holds the device",
-            resource.display(),
-            enable.display()
+            "{path} does not answer at its addresses, and {control} cannot be written: {error}; \
+             run as root, and unbind a driver that holds the device"
         ))
-    })
+    })?;
+    if answers(resource) {
+        return Ok(());
+    }
+    // The kernel only counts those who enable a function that it takes for enabled.
+    Err(Fault::Gone(format!(
+        "{path} does not answer at its addresses, though the kernel enabled it; if another program \
+         silenced it, write 0 to {control} until that holds 0"
+    )))
+}
+
+/// True, too, for a file that is no resource file of a function.
+fn answers(resource: &Path) -> bool {
+    let config = fs::read(resource.with_file_name("config")).unwrap_or_default();
+    config
+        .get(COMMAND)
+        .is_none_or(|low| low & COMMAND_MEMORY != 0)
 }
 
 fn probe(path: &Path) -> Result<(), Fault> {
@@ -160,19 +178,25 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         device(root.path(), "0000:00:05.0", IVSHMEM, identity::ID);
         let path = find(root.path()).unwrap();
-        let (config, enable) = (path.with_file_name("config"), path.with_file_name("enable"));
-        let enabled_with = |command: u8| {
+        let (config, control) = (path.with_file_name("config"), path.with_file_name("enable"));
+        let enabled = |target: &Target, command: u8| {
             fs::write(&config, [0xf4, 0x1a, 0x10, 0x11, command, 0]).unwrap();
-            fs::write(&enable, "0\n").unwrap();
-            Mmio::map(&path).unwrap();
-            fs::read_to_string(&enable).unwrap()
+            fs::write(&control, "0\n").unwrap();
+            let enabled = enable(target, root.path()).map_err(|fault| fault.to_string());
+            (enabled, fs::read_to_string(&control).unwrap())
         };
-        assert_eq!(enabled_with(0b101), "1");
-        assert_eq!(enabled_with(0b110), "0\n", "it answers");
-        fs::remove_file(&enable).unwrap();
-        fs::create_dir(&enable).unwrap();
-        fs::write(&config, [0; 64]).unwrap();
-        let why = Mmio::map(&path).err().unwrap().to_string();
-        assert!(why.contains("enable cannot be written"), "{why}");
+        for target in [Target::Mmio(path.clone()), Target::MmioAuto] {
+            assert_eq!(enabled(&target, 0b110), (Ok(()), "0\n".into()));
+            // These files are no kernel, so the function does not come to answer.
+            let (why, written) = enabled(&target, 0b101);
+            assert_eq!(written, "1");
+            let why = why.unwrap_err();
+            assert!(why.contains("though the kernel enabled it"), "{why}");
+        }
+        fs::remove_file(&control).unwrap();
+        fs::create_dir(&control).unwrap();
+        let why = enable(&Target::MmioAuto, root.path()).unwrap_err();
+        assert!(why.to_string().contains("enable cannot be written"), "{why}");
+        assert!(enable(&Target::Unix(path), root.path()).is_ok());
     }
 }
