@@ -162,8 +162,7 @@ fn open<J: Driver>(
         return Ok(None);
     };
     let link = Reconnector::open(Endpoint::new(target.clone(), root(), say), driver());
-    link.map(Some)
-        .map_err(|fault| unusable(target, &fault))
+    link.map(Some).map_err(|fault| unusable(target, &fault))
 }
 
 fn unusable(target: &Target, fault: &Fault) -> anyhow::Error {

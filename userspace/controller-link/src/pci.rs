@@ -196,7 +196,10 @@ mod tests {
         fs::remove_file(&control).unwrap();
         fs::create_dir(&control).unwrap();
         let why = enable(&Target::MmioAuto, root.path()).unwrap_err();
-        assert!(why.to_string().contains("enable cannot be written"), "{why}");
+        assert!(
+            why.to_string().contains("enable cannot be written"),
+            "{why}"
+        );
         assert!(enable(&Target::Unix(path), root.path()).is_ok());
     }
 }
