@@ -26,7 +26,7 @@ STRESS = (
     "--nice 2"
 )
 # So long the crowd may take to start. The other loads start then, because beside them it would start too slowly.
-START_S = 600
+START_S = 300
 # A part of the crowd may lack after that time, but no more.
 THREADS_LEAST = SLEEPERS * SLEEPER_THREADS * 3 // 4
 # A real-time task that takes a CPU for 0.3 s of 1.3 s.
@@ -72,12 +72,33 @@ def churn(ended):
     print(f"{count} cgroups made and removed", flush=True)
 
 
-def log():
-    """The lines of the kernel's log that tell of trouble, each with the lines that explain it."""
-    text = subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout
-    lines = text.splitlines()
-    begins = [i for i, line in enumerate(lines) if any(word in line for word in TROUBLE)]
-    return ["\n".join(lines[i : i + EXPLAINED]) for i in begins]
+class KernelLog:
+    """What the kernel logs from now on. No program reads it, because that would wait for a CPU in the crowd."""
+
+    def __init__(self):
+        self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.file, 0, os.SEEK_END)
+        self.lines = []
+
+    def read(self):
+        """Reads what is new. A record is what a read returns (Documentation/ABI/testing/dev-kmsg)."""
+        while True:
+            try:
+                record = os.read(self.file, 8192).decode(errors="replace")
+            except BlockingIOError:
+                return
+            except BrokenPipeError:
+                self.lines.append("WARNING: the kernel has overwritten lines of its log")
+                continue
+            fields, text = record.split("\n", 1)[0].split(";", 1)
+            seconds = int(fields.split(",")[2]) / 1e6
+            self.lines.append(f"[{seconds:.6f}] {text}")
+
+    def trouble(self):
+        """The lines that tell of trouble, each with the lines that explain it."""
+        self.read()
+        begins = [i for i, line in enumerate(self.lines) if any(word in line for word in TROUBLE)]
+        return ["\n".join(self.lines[i : i + EXPLAINED]) for i in begins]
 
 
 def threads(pid):
@@ -157,7 +178,7 @@ def gather():
 
 def main():
     scx_drfq, seconds = sys.argv[1], float(sys.argv[2])
-    subprocess.run(["dmesg", "--clear"], check=True)
+    log = KernelLog()
     agent = None if scx_drfq == "none" else start(scx_drfq)
     # The watcher itself must not be late.
     observe()
@@ -174,7 +195,8 @@ def main():
         runnable, exist = tasks()
         most, threads_most = max(most, runnable), max(threads_most, exist)
         if int(time.monotonic() - begin) % 60 < 5:
-            print(f"{time.monotonic() - begin:.0f} s: at most {most} runnable, trouble: {len(log())}", flush=True)
+            lines = len(log.trouble())
+            print(f"{time.monotonic() - begin:.0f} s: at most {most} runnable, trouble: {lines}", flush=True)
             if agent:
                 answer, took = ask(agent)
                 events = answer or events
@@ -190,7 +212,7 @@ def main():
     if loaded:
         agent.terminate()
         agent.wait(120)
-    trouble = log()
+    trouble = log.trouble()
     print("\n".join(trouble))
     if answers:
         print(f"the agent's answers took {statistics.median(answers):.1f} s, at most {max(answers):.1f} s")
