@@ -37,6 +37,14 @@ static bool kick_idle_for_any(u64 dsq)
 	return false;
 }
 
+/* kick_idle_for_any() for both queues of @llc. */
+static bool kick_idle_for_llc(u32 llc)
+{
+	return kick_idle_for_any(DRFQ_DSQ_LLC + llc) ||
+	       (READ_ONCE(partial_used[llc & (DRFQ_MAX_LLCS - 1)]) &&
+		kick_idle_for_any(DRFQ_DSQ_PARTIAL + llc));
+}
+
 /*
  * Wakes an idle CPU for a queued task. Two races leave a queued task without a CPU:
  * - A CPU was woken for one task, and takes another. So this is called when a CPU
@@ -48,14 +56,17 @@ static bool kick_idle_for_any(u64 dsq)
  */
 static __noinline int kick_idle_for_queued(s32 cpu)
 {
-	u32 i, llc;
+	u32 i, near, llc = llc_of_cpu(cpu);
+	u64 others;
 
-	bpf_for(i, 0, nr_llcs) {
-		llc = llc_near(llc_of_cpu(cpu), i);
-		if (kick_idle_for_any(DRFQ_DSQ_LLC + llc))
-			return 1;
-		if (READ_ONCE(partial_used[llc & (DRFQ_MAX_LLCS - 1)]) &&
-		    kick_idle_for_any(DRFQ_DSQ_PARTIAL + llc))
+	if (kick_idle_for_llc(llc))
+		return 1;
+	others = queue_other_llcs(llc);
+	if (!others)
+		return 0;
+	bpf_for(i, 1, nr_llcs) {
+		near = llc_near(llc, i);
+		if ((others & 1ULL << (near & (DRFQ_MAX_LLCS - 1))) && kick_idle_for_llc(near))
 			return 1;
 	}
 	return 0;

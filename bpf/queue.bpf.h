@@ -25,8 +25,10 @@ static u32 partial_used[DRFQ_MAX_LLCS];
 /*
  * The LLCs whose queues may have tasks, one bit each, if there are several. A task may
  * wait in the queue of one LLC for a CPU of another. The bits are written only when
- * they change. Bits are hints: the kernel inserts a task after ops.enqueue has
- * returned, so a CPU may clear a bit in between. The next insertion sets it again.
+ * they change. A CPU without tasks of its own looks only there, so its work does not grow
+ * with LLCs. Bits are hints: the kernel inserts a task after ops.enqueue has returned, so a
+ * CPU may clear a bit in between. The next insertion or the timer sets it again, and the
+ * CPUs of that LLC look at its queues in any case.
  */
 static u64 queued_llcs;
 
@@ -144,6 +146,25 @@ static void queue_unmark(u32 llc)
 
 	if ((READ_ONCE(queued_llcs) & bit) && !queue_llc_has_tasks(llc))
 		__sync_fetch_and_and(&queued_llcs, ~bit);
+}
+
+/* Returns the bits of the LLCs other than @llc whose queues may have tasks. */
+static __always_inline u64 queue_other_llcs(u32 llc)
+{
+	return READ_ONCE(queued_llcs) & ~(1ULL << (llc & (DRFQ_MAX_LLCS - 1)));
+}
+
+/* Sets the bits that were cleared while a task was inserted. */
+static void queue_mark_again(void)
+{
+	u32 llc;
+
+	if (nr_llcs < 2)
+		return;
+	bpf_for(llc, 0, nr_llcs) {
+		if (queue_llc_has_tasks(llc))
+			queue_announce(DRFQ_DSQ_LLC + llc);
+	}
 }
 
 /* Returns whether pinned tasks wait for @cpu. */
@@ -330,12 +351,13 @@ static __always_inline u32 llc_near(u32 llc, u32 i)
 /*
  * Picks the queue that @cpu should take from. The other LLC that is compared is drawn at
  * random. A round robin falls into step with the slices, so that each CPU always
- * compares the same LLC. A CPU without tasks of its own tries all LLCs, the nearest
- * first. A global function, like those of flow.bpf.h. Returns 0.
+ * compares the same LLC. A CPU without tasks of its own tries all LLCs that have some, the
+ * nearest first. A global function, like those of flow.bpf.h. Returns 0.
  */
 __noinline int queue_choose(s32 cpu, struct queue_pick *pick __arg_nonnull)
 {
 	u32 i, other, llc = llc_of_cpu(cpu);
+	u64 others;
 
 	queue_choose_own(cpu, pick);
 	if (nr_llcs < 2)
@@ -346,10 +368,17 @@ __noinline int queue_choose(s32 cpu, struct queue_pick *pick __arg_nonnull)
 			queue_look_llc(other, cpu, steal_margins_ns[llc_pair(llc, other)], pick);
 		return 0;
 	}
+	others = queue_other_llcs(llc);
+	if (!others)
+		return 0;
 	bpf_for(i, 1, nr_llcs) {
-		queue_look_llc(llc_near(llc, i), cpu, 0, pick);
+		other = llc_near(llc, i);
+		if (!(others & 1ULL << (other & (DRFQ_MAX_LLCS - 1))))
+			continue;
+		queue_look_llc(other, cpu, 0, pick);
 		if (pick->dsq)
 			break;
+		queue_unmark(other);
 	}
 	return 0;
 }

@@ -61,6 +61,31 @@ fn no_work_grows_with_the_cpus() {
     assert_flat("2 to 16 LLCs", &kinds, &small, &large);
 }
 
+/// A CPU that becomes idle, or busy, looks for tasks that wait elsewhere.
+#[test]
+fn no_work_grows_with_cpus_of_which_half_idle() {
+    let kinds = [
+        Kind::Calls,
+        Kind::RemoteLoads,
+        Kind::RemoteStores,
+        Kind::Atomics,
+        Kind::ListSteps,
+        Kind::Lookups,
+        Kind::Kfuncs,
+    ];
+    let half_idle = |cpus, llcs| {
+        let load = Load {
+            tasks: cpus,
+            ..Load::new(cpus, llcs)
+        };
+        measure(&load, WINDOW_NS)
+    };
+    let small = half_idle(16, 2);
+    assert_flat("2 to 16 LLCs", &kinds, &small, &half_idle(256, 16));
+    // A cache that 256 CPUs share has several queues.
+    assert_flat("16 to 256 CPUs", &kinds, &small, &half_idle(256, 1));
+}
+
 #[test]
 fn no_work_grows_with_the_waiting_tasks() {
     let load = |tasks| Load {

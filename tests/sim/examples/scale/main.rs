@@ -45,15 +45,22 @@ const LEFT_OUT: [Kind; 3] = [Kind::Calls, Kind::SharedLoads, Kind::SharedStores]
 /// What other CPUs or waiting tasks may make dearer: the sum of these is the work as a whole.
 const SUMMED: [Kind; 3] = [Kind::RemoteLoads, Kind::Atomics, Kind::ListSteps];
 
+/// A case with the load of a machine with so many CPUs and LLCs.
+fn machine((cpus, llcs): (usize, usize)) -> (String, Load) {
+    let llcs_text = if llcs == 1 { "LLC" } else { "LLCs" };
+    let case = format!("{cpus} CPUs, {llcs} {llcs_text}");
+    (case, Load::new(cpus, llcs))
+}
+
+/// The same, where half of the tasks are hogs and about half of the CPUs idle at a time.
+fn half_idle(machine_of: (usize, usize)) -> (String, Load) {
+    let (case, load) = machine(machine_of);
+    let tasks = load.cpus;
+    (case, Load { tasks, ..load })
+}
+
 /// The series of the table with their cases.
 fn series() -> Vec<(&'static str, Vec<(String, Load)>)> {
-    let machine = |(cpus, llcs): (usize, usize)| {
-        let llcs_text = if llcs == 1 { "LLC" } else { "LLCs" };
-        (
-            format!("{cpus} CPUs, {llcs} {llcs_text}"),
-            Load::new(cpus, llcs),
-        )
-    };
     let machines = [
         (2, 1),
         (4, 1),
@@ -63,6 +70,15 @@ fn series() -> Vec<(&'static str, Vec<(String, Load)>)> {
         (64, 1),
         (64, 8),
         (128, 8),
+        (256, 1),
+        (256, 16),
+    ];
+    let idle = [
+        (4, 1),
+        (16, 1),
+        (16, 2),
+        (64, 1),
+        (64, 8),
         (256, 1),
         (256, 16),
     ];
@@ -99,6 +115,7 @@ fn series() -> Vec<(&'static str, Vec<(String, Load)>)> {
     ];
     vec![
         ("scale-machines", machines.map(machine).into()),
+        ("scale-idle", idle.map(half_idle).into()),
         ("scale-tasks", tasks.into()),
         ("scale-cgroups", cgroups.into()),
         ("scale-others", others.into()),
