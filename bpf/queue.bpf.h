@@ -139,12 +139,17 @@ static __always_inline bool queue_llc_has_tasks(u32 llc)
 		scx_bpf_dsq_nr_queued(DRFQ_DSQ_PARTIAL + llc) > 0);
 }
 
-/* The queues of @llc had no task for one of its CPUs: clears the bit if they are empty. */
+/*
+ * The queues of @llc had no task for a CPU: clears the bit if they are empty. CPUs tick
+ * together, so a CPU may look while another one exchanges the only task that waits.
+ */
 static void queue_unmark(u32 llc)
 {
-	u64 bit = 1ULL << (llc & (DRFQ_MAX_LLCS - 1));
+	u32 place = llc & (DRFQ_MAX_LLCS - 1);
+	u64 bit = 1ULL << place;
 
-	if ((READ_ONCE(queued_llcs) & bit) && !queue_llc_has_tasks(llc))
+	if ((READ_ONCE(queued_llcs) & bit) && !READ_ONCE(exchanges[place].value) &&
+	    !queue_llc_has_tasks(llc))
 		__sync_fetch_and_and(&queued_llcs, ~bit);
 }
 
@@ -378,7 +383,6 @@ __noinline int queue_choose(s32 cpu, struct queue_pick *pick __arg_nonnull)
 		queue_look_llc(other, cpu, 0, pick);
 		if (pick->dsq)
 			break;
-		queue_unmark(other);
 	}
 	return 0;
 }
