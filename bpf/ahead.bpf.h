@@ -216,10 +216,12 @@ int drfq_register_agent(struct drfq_agent_arg *arg)
  * what V may advance to. If the queue's head is earlier, V must not pass the head. A
  * packet is out of order if it runs ahead of its turn. It also is because a task is on
  * no queue between ops.dispatch, which takes its successor, and ops.enqueue, which
- * queues it again.
+ * queues it again. CPUs tick together, so a task of low weight could run again and again
+ * while two others exchange. It gives its CPU back at once, and if none is earlier goes on.
  */
 static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 start, u64 *published)
 {
+	bool exchanged = READ_ONCE(*exchanges_of(cpu)), earlier;
 	struct queue_pick head = {};
 
 	/* What waits is in no queue, and may be earlier. */
@@ -229,12 +231,17 @@ static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 sta
 	}
 	queue_choose_own(cpu, &head);
 	queue_count_far(&head);
-	if (head.dsq && drfq_before(head.start, start)) {
-		*published = head.start;
+	earlier = head.dsq && drfq_before(head.start, start);
+	/* Another CPU may have begun or ended an exchange during the look. */
+	exchanged = !earlier && (exchanged || READ_ONCE(*exchanges_of(cpu)));
+	if (!earlier && !exchanged) {
+		start = task_start_packet(p, start, head.dsq != 0, start);
+		*published = start;
 		return start;
 	}
-	start = task_start_packet(p, start, head.dsq != 0, start);
-	*published = start;
+	*published = earlier ? head.start : vtime_now();
+	if (drfq_before(*published + conf.cap_ns, start) && !runs_ahead(cpu_slot(cpu), p))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return start;
 }
 

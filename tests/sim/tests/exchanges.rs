@@ -98,3 +98,56 @@ fn traffic_is_not_charged_once_the_task_of_an_exchange_runs_again_and_none_waits
     assert_eq!(kernel.schedule(NOW, 1), Some(RUNS));
     assert!(charged_at_tick(&mut kernel) < MOVED);
 }
+
+/// Tasks by number, where one of low weight has run and waits far behind the others.
+const FAR: usize = 0;
+const BLOCKS: usize = 2;
+const DUE: usize = 3;
+/// When `FAR` gives its CPU to another task.
+const TURN: u64 = BEGIN + 8 * MS;
+
+/// Two tasks of weight 1 run on the two CPUs, and a third one waits.
+fn far_task_waits() -> Kernel {
+    let mut kernel = Kernel::new(&Config::new(2));
+    for task in [FAR, RUNS, BLOCKS, DUE] {
+        kernel.task_new(BEGIN, None, CpuSet::of(ALLOWED), task % 2, false);
+        if task == FAR {
+            kernel.renice(BEGIN, FAR, 19);
+        }
+        kernel.wake_new(BEGIN, task);
+        if task < BLOCKS {
+            assert_eq!(kernel.schedule(BEGIN, task), Some(task));
+        }
+    }
+    kernel.tick(TURN, 0, 0);
+    assert_eq!(kernel.schedule(TURN, 0), Some(BLOCKS));
+    assert_eq!(kernel.place(FAR), Place::Queued);
+    kernel.take_rescheds();
+    kernel
+}
+
+/// At each point of an exchange on CPU 1, CPU 0 becomes free. The task that is due is in no queue for
+/// a moment, so CPU 0 may take the far one. It gives the CPU back at once, and V stays.
+#[test]
+fn a_far_task_gives_way_to_the_one_that_another_cpu_exchanges() {
+    let mut taken = 0;
+    for points in 0.. {
+        let mut kernel = far_task_waits();
+        let exchanges = exchange(&mut kernel, |kernel| kernel.tick(NOW, 1, 1), points);
+        kernel.block(NOW, 0);
+        taken += usize::from(kernel.schedule(NOW, 0) == Some(FAR));
+        while exchanges && kernel.strand_point(1).0 != Point::Done {
+            kernel.strand_resume(1, None);
+        }
+        for cpu in kernel.take_rescheds() {
+            kernel.schedule(NOW, cpu);
+        }
+        assert_eq!(kernel.place(FAR), Place::Queued, "after {points} points");
+        let far_ns = kernel.account(FAR).start_ns;
+        assert!(kernel.v_ns() + 100 * MS < far_ns, "after {points} points");
+        if !exchanges {
+            break;
+        }
+    }
+    assert!(taken > 0);
+}

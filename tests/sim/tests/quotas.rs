@@ -6,7 +6,9 @@ mod common;
 use common::hogs;
 use drfq_sim::ffi::weight_one;
 use drfq_sim::kernel::{CgroupId, Kernel};
-use drfq_sim::{Config, SEC, Sim};
+use drfq_sim::outside::Outside;
+use drfq_sim::trace::Rng;
+use drfq_sim::{Config, MS, SEC, Sim, TaskSpec, Trace, US};
 
 /// Half of what the kernel's watchdog allows a task to wait, ns.
 const LONG_WAIT_NS: u64 = 15 * SEC;
@@ -165,6 +167,39 @@ fn an_idle_group_has_the_weight_of_an_idle_task() {
     assert!((got[0] - 3.0 / 1027.0).abs() < 0.0005, "{got:?}");
     sim.act(|kernel, _| kernel.cgroup_set_idle(0, false));
     assert_cpus("without cpu.idle", cpus(&mut sim, 20)[0], 0.5);
+}
+
+/// Tasks of an idle group wait far behind V. What a higher class or a sleeper interrupts waits for a
+/// moment in no queue, and must not be forgotten then.
+#[test]
+fn interruptions_give_an_idle_group_no_more() {
+    const IDLE: usize = 4;
+    let mut specs = hogs(&[weight_one(); IDLE + 2]);
+    for (i, ms) in [7, 31].into_iter().enumerate() {
+        let trace = Trace::sleeper(300 * US, ms * MS + i as u64 * 13 * US);
+        specs.push(TaskSpec::new(format!("sleeper{i}"), trace));
+    }
+    let mut sim = Sim::new(Config::new(2), specs);
+    sim.run_until(SEC / 10);
+    sim.act(|kernel, now_ns| {
+        let group = kernel.cgroup_new(None, 100);
+        kernel.cgroup_set_idle(group, true);
+        (0..IDLE).for_each(|task| kernel.cgroup_move(now_ns, task, group));
+    });
+    let mut rng = Rng::new(1);
+    let mut at_ns = SEC;
+    while at_ns < 80 * SEC {
+        let cpu = rng.range(0, 1) as usize;
+        let ns = rng.range(50, 500) * US;
+        sim.plan(at_ns, Outside::Take { cpu, ns });
+        at_ns += rng.range(2_000, 40_000) * US;
+    }
+    for _ in 0..15 {
+        let got: f64 = cpus(&mut sim, 4)[..IDLE].iter().sum();
+        println!("{got:.4}");
+        // Some three packets of each in this time.
+        assert!(got / 2.0 < 0.01, "{got:.4} CPUs");
+    }
 }
 
 /// Two threads use up minutes of their quota in a tick. Beside them wait more threads of another
