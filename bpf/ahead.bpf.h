@@ -212,16 +212,32 @@ int drfq_register_agent(struct drfq_agent_arg *arg)
 }
 
 /*
+ * The task that starts on @cpu is far behind one that waits, or may wait. CPUs tick together, so
+ * a task of low weight could run again and again while two others exchange. It gives its CPU back
+ * at once, and goes on if it is the first one then. The earlier task may also be one that only the
+ * kernel finds, so this happens twice a slice at most.
+ */
+static void give_back(struct drfq_cpu *slot, s32 cpu)
+{
+	u64 now = scx_bpf_now();
+
+	if (now - slot->gave_back_at_ns < slice_ns / 2)
+		return;
+	slot->gave_back_at_ns = now;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/*
  * Returns S of a packet that may have been taken out of order, and stores in *@published
  * what V may advance to. If the queue's head is earlier, V must not pass the head. A
  * packet is out of order if it runs ahead of its turn. It also is because a task is on
  * no queue between ops.dispatch, which takes its successor, and ops.enqueue, which
- * queues it again. CPUs tick together, so a task of low weight could run again and again
- * while two others exchange. It gives its CPU back at once, and if none is earlier goes on.
+ * queues it again.
  */
 static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 start, u64 *published)
 {
 	bool exchanged = READ_ONCE(*exchanges_of(cpu)), earlier;
+	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct queue_pick head = {};
 
 	/* What waits is in no queue, and may be earlier. */
@@ -240,8 +256,8 @@ static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 sta
 		return start;
 	}
 	*published = earlier ? head.start : vtime_now();
-	if (drfq_before(*published + conf.cap_ns, start) && !runs_ahead(cpu_slot(cpu), p))
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	if (drfq_before(*published + conf.cap_ns, start) && !runs_ahead(slot, p))
+		give_back(slot, cpu);
 	return start;
 }
 

@@ -191,6 +191,8 @@ struct drfq_cpu {
 	u32 section_pid;
 	u64 section_since;
 	u64 section_rest_until;
+	/* When a task last gave the CPU back to a far earlier one (scx_bpf_now(), ns). */
+	u64 gave_back_at_ns;
 } __attribute__((aligned(64)));
 
 /*
