@@ -56,9 +56,13 @@ static __noinline void ahead_pay(struct drfq_cpu *slot, const struct task_struct
 	u64 used_ns = p->se.sum_exec_runtime - slot->ahead_exec_ns;
 
 	slot->ahead_pid = 0;
-	if (slot->ahead_cause == DRFQ_AHEAD_AGENT)
+	if (slot->ahead_cause == DRFQ_AHEAD_AGENT) {
+		count_many(DRFQ_EV_AGENT_AHEAD_NS, used_ns);
 		agent_until_ns = drfq_budget_spend(agent_until_ns, scx_bpf_now(), used_ns);
-	else if (slot->ahead_cause == DRFQ_AHEAD_RESCUED)
+		return;
+	}
+	count_many(DRFQ_EV_RESCUED_NS, used_ns);
+	if (slot->ahead_cause == DRFQ_AHEAD_RESCUED)
 		slot->rescue_until_ns =
 			drfq_budget_spend(slot->rescue_until_ns, scx_bpf_now(), used_ns);
 }

@@ -63,8 +63,10 @@ enum drfq_weights {
 	X(THROTTLED, "tasks that wait because their cgroup has used up its cpu.max")               \
 	X(PACED, "tasks that wait because their group moves too much (--throttle, --mba)")         \
 	X(RESCUED, "starved tasks that ran ahead of their turn")                                   \
+	X(RESCUED_NS, "CPU time of these packets (ns)")                                            \
 	X(LATE, "tasks that waited for a CPU for more than 10 s")                                  \
 	X(AGENT_AHEAD, "packets of the agent that ran ahead of their turn")                        \
+	X(AGENT_AHEAD_NS, "CPU time of these packets (ns)")                                        \
 	X(CAPPED, "packets whose start was capped (Algorithm 2)")                                  \
 	X(LIFTED, "packets raised to the wake credit behind V or the first waiting task")          \
 	X(V_PULLED, "packets that advanced V because other tasks waited behind them")              \
