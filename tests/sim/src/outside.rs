@@ -43,6 +43,50 @@ pub enum Outside {
         /// 1 to 10,000.
         weight: u32,
     },
+    /// A write to `cpu.max`.
+    Quota {
+        /// The group.
+        group: CgroupId,
+        /// us; 0 stands for `max`.
+        quota_us: u64,
+        /// 1,000 to 1,000,000 us.
+        period_us: u64,
+    },
+    /// A write to `cpu.idle`.
+    Idle {
+        /// The group.
+        group: CgroupId,
+        /// Whether it is idle from now on.
+        idle: bool,
+    },
+    /// A rule of the agent gives a group a weight.
+    RuleGroup {
+        /// The group.
+        group: CgroupId,
+        /// In units of 1 / `DRFQ_WEIGHT_ONE`, at least 1.
+        weight: u32,
+    },
+    /// A rule of the agent gives a task a weight.
+    RuleTask {
+        /// The task.
+        task: TaskId,
+        /// In units of 1 / `DRFQ_WEIGHT_ONE`; 0: that of its nice value again.
+        weight: u32,
+    },
+    /// The agent sets how much memory traffic a group of tasks may move.
+    Pace {
+        /// 1 to [`PACES`].
+        index: u32,
+        /// At least 1; `None`: any amount.
+        bytes_per_s: Option<u64>,
+    },
+    /// The agent puts a task into such a group.
+    PaceGroup {
+        /// The task.
+        task: TaskId,
+        /// 0 (none) to [`PACES`].
+        index: u32,
+    },
     /// A task of a higher class takes a CPU.
     Take {
         /// The CPU.
@@ -52,6 +96,33 @@ pub enum Outside {
     },
     /// The scheduler ends and is loaded again.
     Restart,
+}
+
+/// How many groups of tasks have paces in a case.
+pub const PACES: u32 = 3;
+
+impl Outside {
+    /// The cgroup that it concerns.
+    pub fn group_mut(&mut self) -> Option<&mut CgroupId> {
+        match self {
+            Self::Move { group, .. }
+            | Self::GroupWeight { group, .. }
+            | Self::Quota { group, .. }
+            | Self::Idle { group, .. }
+            | Self::RuleGroup { group, .. } => Some(group),
+            _ => None,
+        }
+    }
+
+    /// The cgroup that it concerns.
+    pub fn group(mut self) -> Option<CgroupId> {
+        self.group_mut().map(|group| *group)
+    }
+
+    /// Whether tasks may wait for a time that a limit sets.
+    pub fn limits(self) -> bool {
+        matches!(self, Self::Quota { .. } | Self::Pace { .. })
+    }
 }
 
 impl Sim {
@@ -81,8 +152,26 @@ impl Sim {
             Outside::Move { task, group } if self.lives(task) => {
                 self.kernel.cgroup_move(self.now_ns, task, group);
             }
-            Outside::Renice { .. } | Outside::Affinity { .. } | Outside::Move { .. } => {}
+            Outside::RuleTask { task, weight } if self.lives(task) => {
+                self.kernel.rule_task(task, weight);
+            }
+            Outside::PaceGroup { task, index } if self.lives(task) => {
+                self.kernel.pace_group(task, index);
+            }
+            Outside::Renice { .. }
+            | Outside::Affinity { .. }
+            | Outside::Move { .. }
+            | Outside::RuleTask { .. }
+            | Outside::PaceGroup { .. } => {}
             Outside::GroupWeight { group, weight } => self.kernel.cgroup_set_weight(group, weight),
+            Outside::Quota {
+                group,
+                quota_us,
+                period_us,
+            } => self.kernel.cgroup_set_quota(group, quota_us, period_us),
+            Outside::Idle { group, idle } => self.kernel.cgroup_set_idle(group, idle),
+            Outside::RuleGroup { group, weight } => self.kernel.rule_cgroup(group, weight),
+            Outside::Pace { index, bytes_per_s } => self.kernel.pace(index, bytes_per_s),
             Outside::Take { cpu, ns } => self.take_cpu(cpu, ns),
             Outside::Restart => self.restart(),
         }

@@ -2,8 +2,9 @@
 """Thousands of runnable threads under many loads at once, under scx_drfq or under the kernel's own scheduler.
 
 As root in the VM: crowd.py SCX_DRFQ|none SECONDS
-Prints what the kernel's log has of stalls and of the watchdog, and how long tasks waited by our own count. Fails if
-the scheduler ended or the kernel complained; under the kernel's own scheduler it only tells.
+Prints what the kernel's log has of stalls and of the watchdog, how long threads waited by the kernel's account, and
+what rescues took by our own count. Fails if the scheduler ended, the kernel complained, a thread waited for too long or
+rescues took too much; under the kernel's own scheduler it only tells.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ import threading
 import time
 
 from scheduler import children, cpu_s, observe, spin, start, state, stats
+from waits import TaskStats, longer
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # The crowd: so many processes, each with so many threads that sleep and wake up.
@@ -49,6 +51,9 @@ TROUBLE = (
 )
 # So many lines of the kernel's log are shown from each such line on.
 EXPLAINED = 12
+# So long any thread may wait, and so much of each CPU rescues may take.
+WAIT_MOST_S = 10.0
+RESCUED_MOST = 0.05
 # So long the agent may take to answer. Its answer has more than a thousand tasks.
 ANSWER_S = 180
 
@@ -176,6 +181,23 @@ def gather():
     return crowd
 
 
+def told_waits(before, after):
+    """Tells the longest waits of the threads that waited longer than ever between. Returns the longest (s)."""
+    waits = sorted(longer(before, after).items(), key=lambda item: -item[1])
+    for tid, wait in waits[:5]:
+        try:
+            task = pathlib.Path(f"/proc/{tid}/stat").read_text(encoding="ascii")
+            name, nice = task[task.index("(") : task.rindex(")") + 1], task.rsplit(")", 1)[1].split()[16]
+        except OSError:
+            name, nice = "(ended)", "?"
+        print(f"{name} {tid}, nice {nice}, waited for {wait:.2f} s")
+    late = sum(wait > WAIT_MOST_S for _, wait in waits)
+    all_s = [wait for _, wait in waits]
+    median = statistics.median(all_s) if all_s else 0.0
+    print(f"longest waits of {len(waits)} of {len(after)} threads: median {median:.2f} s, {late} above {WAIT_MOST_S} s")
+    return max(all_s, default=0.0)
+
+
 def main():
     scx_drfq, seconds = sys.argv[1], float(sys.argv[2])
     log = KernelLog()
@@ -188,6 +210,8 @@ def main():
     churner.start()
     taker = spin(1, "chrt", "-f", "10", sys.executable, "-c", RT)[0]
     stress = load(STRESS)
+    kernel = TaskStats()
+    waits_before = kernel.longest_waits_s()
     begin, most, threads_most, answers = time.monotonic(), 0, 0, []
     events = {}
     while time.monotonic() - begin < seconds and (agent is None or agent.poll() is None):
@@ -202,6 +226,7 @@ def main():
                 events = answer or events
                 answers.append(took)
     lasted = time.monotonic() - begin
+    longest_s = told_waits(waits_before, kernel.longest_waits_s())
     loaded = agent is not None and agent.poll() is None and state() == "enabled"
     lives = all(process.poll() is None for process in (crowd, stress, taker)) and churner.is_alive()
     crowded = lives and threads_most >= THREADS_LEAST
@@ -216,7 +241,10 @@ def main():
     print("\n".join(trouble))
     if answers:
         print(f"the agent's answers took {statistics.median(answers):.1f} s, at most {max(answers):.1f} s")
-    print({name: events.get(name) for name in ("switches", "rescued", "late", "agent_ahead", "reenqueued")})
+    names = ("switches", "rescued", "rescued_ns", "late", "agent_ahead", "agent_ahead_ns", "reenqueued")
+    print({name: events.get(name) for name in names})
+    rescued = events["rescued_ns"] / events["uptime_ns"] / os.cpu_count() if events else 0.0
+    print(f"rescues took {rescued:.4f} of each CPU, the longest wait was {longest_s:.2f} s")
     print(
         f"{lasted:.0f} s, at most {most} runnable of {threads_most} threads, {len(trouble)} lines of trouble",
         flush=True,
@@ -226,6 +254,8 @@ def main():
     assert agent is None or (loaded and not trouble and lasted >= seconds), (
         "the scheduler ended, or the kernel complained"
     )
+    assert agent is None or longest_s <= WAIT_MOST_S, f"a thread waited for {longest_s:.1f} s"
+    assert rescued <= RESCUED_MOST, f"rescues took {rescued:.3f} of each CPU"
     os._exit(0)
 
 

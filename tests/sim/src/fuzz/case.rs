@@ -8,10 +8,13 @@ use crate::cpuset::CpuSet;
 use crate::engine::Sim;
 use crate::fuzz::Traffic;
 use crate::fuzz::traffic::SOCKETS;
-use crate::outside::Outside;
+use crate::outside::{Outside, PACES};
 use crate::task::TaskSpec;
 use crate::trace::{Step, Trace};
 use crate::{SEC, US};
+
+/// How long a limit lets a task wait (`RESCUE_LATE_NS` of rescue.bpf.h), ns.
+const LIMITED_NS: u64 = 10 * SEC;
 
 /// A machine of at most 64 CPUs, what runs on it, and what happens to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,7 +116,8 @@ impl Case {
     }
 
     /// The longest wait of a task, ns: until the timer rescues it; then all other tasks may be
-    /// rescued before it and use a slice and a tick; and a higher class may take its CPU.
+    /// rescued before it and use a slice and a tick; and a higher class may take its CPU. A limit
+    /// lets it wait for [`LIMITED_NS`] before.
     fn wait_bound_ns(&self, config: &Config) -> u64 {
         let packet_ns = config.slice_ns + config.tick_ns + config.resched_ns;
         let rescue_ns = config.rescue_ns + 2 * SEC;
@@ -121,7 +125,9 @@ impl Case {
             Outside::Take { ns, .. } => *ns,
             _ => 0,
         });
-        rescue_ns + 2 * packet_ns * (self.tasks.len() as u64 + 1) + taken.sum::<u64>()
+        let limits = self.events.iter().any(|(_, outside)| outside.limits());
+        let limited_ns = if limits { LIMITED_NS } else { 0 };
+        limited_ns + rescue_ns + 2 * packet_ns * (self.tasks.len() as u64 + 1) + taken.sum::<u64>()
     }
 
     fn specs(&self) -> Vec<TaskSpec> {
@@ -178,11 +184,19 @@ impl Case {
                 && (!task.repeat || task.steps.iter().any(takes_time))
                 && task.group.is_none_or(|group| group < groups)
         };
-        let event = |(_, outside): &(u64, Outside)| match outside {
-            Outside::Move { group, .. } | Outside::GroupWeight { group, .. } => *group < groups,
-            Outside::Affinity { allowed, .. } => allowed.count(self.cpus) > 0,
-            Outside::Take { cpu, .. } => *cpu < self.cpus,
-            Outside::Renice { .. } | Outside::Restart => true,
+        let event = |(_, outside): &(u64, Outside)| {
+            outside.group().is_none_or(|group| group < groups)
+                && match outside {
+                    Outside::Affinity { allowed, .. } => allowed.count(self.cpus) > 0,
+                    Outside::Take { cpu, .. } => *cpu < self.cpus,
+                    Outside::Quota { period_us, .. } => *period_us >= 1000,
+                    Outside::RuleGroup { weight, .. } => *weight > 0,
+                    Outside::Pace { index, bytes_per_s } => {
+                        (1..=PACES).contains(index) && *bytes_per_s != Some(0)
+                    }
+                    Outside::PaceGroup { index, .. } => *index <= PACES,
+                    _ => true,
+                }
         };
         let traffic = |(_, event): &(u64, Traffic)| match event {
             Traffic::PassOn { cpu, thread, .. } => *cpu.max(thread) < self.cpus,

@@ -5,7 +5,7 @@ use crate::cpuset::CpuSet;
 use crate::ffi::weight_one;
 use crate::fuzz::traffic::traffic;
 use crate::fuzz::{Case, Group, TaskCase};
-use crate::outside::Outside;
+use crate::outside::{Outside, PACES};
 use crate::reference::weight;
 use crate::trace::{Rng, Step};
 use crate::{MS, SEC, US};
@@ -87,7 +87,7 @@ fn task(rng: &mut Rng, case: &Case, specs: usize, horizon_ns: u64) -> TaskCase {
 fn outside(rng: &mut Rng, case: &Case) -> Outside {
     let task = rng.below(case.tasks.len() as u64 + 2) as usize;
     let group = |rng: &mut Rng| rng.below(case.groups.len() as u64) as usize;
-    match rng.below(10) {
+    match rng.below(16) {
         0 | 1 => Outside::Renice {
             task,
             nice: rng.range(0, 39) as i32 - 20,
@@ -105,6 +105,32 @@ fn outside(rng: &mut Rng, case: &Case) -> Outside {
             weight: rng.log_below(10_000) as u32,
         },
         8 if chance(rng, 3) => Outside::Restart,
+        9 | 10 if !case.groups.is_empty() => Outside::Quota {
+            group: group(rng),
+            quota_us: rng.below(4).min(1) * rng.range(1_000, 200_000),
+            period_us: 999 + rng.log_below(999_001),
+        },
+        11 if !case.groups.is_empty() => Outside::Idle {
+            group: group(rng),
+            idle: chance(rng, 2),
+        },
+        12 if !case.groups.is_empty() => Outside::RuleGroup {
+            group: group(rng),
+            weight: rng.log_below(u64::from(weight_one()) * 100) as u32,
+        },
+        13 => Outside::RuleTask {
+            task,
+            weight: rng.below(4).min(1) as u32
+                * rng.log_below(u64::from(weight_one()) * 100) as u32,
+        },
+        14 if case.memory_bytes_per_s > 0 => Outside::Pace {
+            index: rng.range(1, u64::from(PACES)) as u32,
+            bytes_per_s: (!chance(rng, 4)).then(|| rng.log_below(2 * MEM)),
+        },
+        15 if case.memory_bytes_per_s > 0 => Outside::PaceGroup {
+            task,
+            index: rng.below(u64::from(PACES) + 1) as u32,
+        },
         _ => take(rng, case),
     }
 }
@@ -218,7 +244,7 @@ pub fn generate(seed: u64) -> Case {
             case.tasks[parent].steps.insert(at, Step::Spawn(child));
         }
     }
-    for _ in 0..rng.below(20) {
+    for _ in 0..rng.below(30) {
         let event = if case.fair && chance(&mut rng, 8) {
             Outside::Restart
         } else if case.fair {

@@ -6,7 +6,7 @@ use crate::engine::Sim;
 use crate::ffi::weight_one;
 use crate::fuzz::Case;
 use crate::fuzz::books::Books;
-use crate::outside::Outside;
+use crate::outside::{Outside, PACES};
 use crate::task::TaskSpec;
 use crate::trace::Trace;
 use crate::{MS, SEC};
@@ -129,6 +129,7 @@ fn end(case: &Case, sim: &mut Sim) {
         return;
     }
     sim.end_all();
+    lift_limits(case, sim);
     let bound_ns = END_NS + sim.config.hold_max_ns + sim.config.wait_bound_ns.min(4 * SEC);
     let end_ns = sim.now_ns + bound_ns;
     while sim.now_ns < end_ns && !sim.all_ended() {
@@ -154,11 +155,36 @@ fn end(case: &Case, sim: &mut Sim) {
     }
 }
 
+/// Whether the weights that were written to the groups are not theirs at the end.
+fn weights_are_written_again(case: &Case) -> bool {
+    let other = |event: &Outside| matches!(event, Outside::Idle { .. } | Outside::RuleGroup { .. });
+    case.events.iter().any(|(_, event)| other(event))
+}
+
+/// Nothing limits tasks any more, and no rule gives groups other weights.
+fn lift_limits(case: &Case, sim: &mut Sim) {
+    let quiet_ns = case.events.iter().map(|(at_ns, _)| *at_ns).max();
+    sim.run_until(quiet_ns.unwrap_or(0).max(sim.now_ns));
+    sim.act(|kernel, _| {
+        (1..=PACES).for_each(|index| kernel.pace(index, None));
+        for (group, made) in case.groups.iter().enumerate() {
+            kernel.cgroup_set_quota(group, 0, 100_000);
+            if weights_are_written_again(case) {
+                kernel.cgroup_set_idle(group, false);
+                kernel.cgroup_set_weight(group, made.weight);
+            }
+        }
+    });
+}
+
 /// `cpu.weight` of the group's ancestor below the root group, at `now_ns`.
 fn top_weight(case: &Case, now_ns: u64, group: usize) -> u32 {
     let mut top = group;
     while let Some(parent) = case.groups[top].parent {
         top = parent;
+    }
+    if weights_are_written_again(case) {
+        return case.groups[top].weight;
     }
     let done = case.events.iter().filter(|(at_ns, _)| *at_ns <= now_ns);
     let mut events: Vec<_> = done.collect();
@@ -225,7 +251,8 @@ fn check_group(case: &Case, sim: &mut Sim, group: usize) {
 struct Shares {
     /// Pairs on one CPU: specs, weights, and the least and greatest lead of the first, ns.
     pairs: Vec<Pair>,
-    /// Where the scheduler is loaded again: the kernel's slice, which a packet has out of order, ns.
+    /// The kernel's slices, which a packet has out of order each time the scheduler is loaded again,
+    /// ns. One may follow before the next packets have made up for the last.
     bypass_ns: u64,
 }
 
@@ -258,8 +285,8 @@ impl Shares {
         let restarts = case
             .events
             .iter()
-            .any(|(_, event)| *event == Outside::Restart);
-        let bypass_ns = if restarts { KERNEL_SLICE_NS } else { 0 };
+            .filter(|(_, event)| *event == Outside::Restart);
+        let bypass_ns = KERNEL_SLICE_NS * restarts.count() as u64;
         Self { pairs, bypass_ns }
     }
 

@@ -2,7 +2,6 @@
 //! Makes a case that breaks an invariant as small as possible.
 
 use crate::fuzz::{Case, Finding, judge};
-use crate::outside::Outside;
 use crate::trace::Step;
 
 /// The case without one task; steps and events that concern it go as well.
@@ -35,12 +34,10 @@ fn without_group(case: &Case, gone: usize) -> Case {
     for task in &mut smaller.tasks {
         task.group = task.group.filter(|i| *i != gone).map(shifted);
     }
-    smaller.events.retain(|(_, outside)| {
-        !matches!(outside, Outside::Move { group, .. } | Outside::GroupWeight { group, .. }
-            if *group == gone)
-    });
-    for (_, outside) in &mut smaller.events {
-        if let Outside::Move { group, .. } | Outside::GroupWeight { group, .. } = outside {
+    let events = &mut smaller.events;
+    events.retain(|(_, outside)| outside.group() != Some(gone));
+    for (_, outside) in events {
+        if let Some(group) = outside.group_mut() {
             *group = shifted(*group);
         }
     }
