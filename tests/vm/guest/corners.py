@@ -77,11 +77,29 @@ def crowd(hogs):
     # The last ones to start need several turns before they spin.
     got = shares(others + pair, SECONDS, warmup=4.0)
     compare("hogs beside a crowd", got[24:], scaled(fair([WEIGHT[0], WEIGHT[-5]], 1), got[24:]), WITHIN_PCT)
-    # Each has a turn in 24 slices.
-    packets = [share * SECONDS / 0.004 for share in got[:24]]
+    take_turns(others, got[:24], SECONDS)
+
+
+def take_turns(pids, got, seconds):
+    """Hogs of one CPU and weight have had as many packets each."""
+    packets = [share * seconds / 0.004 for share in got]
     print(f"the crowd: {min(packets):.1f} to {max(packets):.1f} slices each", flush=True)
-    late = [pid for pid, count in zip(others, packets, strict=True) if count < max(packets) - 3]
+    late = [pid for pid, count in zip(pids, packets, strict=True) if count < max(packets) - 3]
     assert not late, "\n".join([str(packets), *map(stuck, late)])
+
+
+def pinned(hogs):
+    """24 tasks are pinned to each CPU, and those of one have two weights."""
+    equal = hogs.start(24, cpus="0")
+    light, heavy = hogs.start(12, cpus="1"), hogs.start(12, nice=-5, cpus="1")
+    seconds = 3 * SECONDS
+    got = shares(equal + light + heavy, seconds, warmup=4.0)
+    for first in (0, 24, 36):
+        group = slice(first, first + (24 if first == 0 else 12))
+        take_turns((equal + light + heavy)[group], got[group], seconds)
+    pair = [sum(got[24:36]), sum(got[36:])]
+    compare("12 of nice 0, 12 of nice -5", pair, scaled(fair([WEIGHT[0], WEIGHT[-5]], 1), pair), WITHIN_PCT)
+    compare("the CPU of the equal ones", [sum(got[:24])], [1.0], WITHIN_PCT)
 
 
 def nested(hogs):

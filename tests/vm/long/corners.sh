@@ -6,5 +6,5 @@
 for kernel in oldest newest; do
 	vm --kernel "$kernel" --cpus 2 --clock icount --icount-shift 4 -- python3 -B tests/vm/guest/corners.py \
 		"$bin/scx_drfq" "$bin/drfq-load" \
-		crowd nested changed policies real_time real_time_pair isolated_partition occupied partial
+		crowd pinned nested changed policies real_time real_time_pair isolated_partition occupied partial
 done
