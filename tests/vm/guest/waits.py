@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How long threads have waited for a CPU at most, by the kernel's own account (Documentation/accounting/taskstats.rst).
+"""How long threads have waited for a CPU at most, by the kernel's own account, as root.
 
-As root.
+Source: Documentation/accounting/taskstats.rst.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ class TaskStats:
         return struct.unpack_from("=Q", found, CPU_DELAY_MAX)[0] / 1e9
 
     def longest_waits_s(self):
-        """How long each thread has waited at most since its fork (s). Of many threads of a process it takes a sample."""
+        """How long threads have waited at most since their forks (s): all, or a sample of a process with many."""
         found = {}
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             for tid in some_threads(process):
