@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What scheduling costs: perf's scheduler benchmarks, forks, wake-ups beside hogs, and the run
-//! time of the BPF programs, side by side in one session.
+//! What scheduling costs: perf's scheduler benchmarks, forks, wake-ups beside hogs, schbench,
+//! hackbench, a build, and the run time of the BPF programs, side by side in one session.
+
+mod compile;
+mod programs;
+mod schbench;
 
 use crate::bpf_programs::{self, BpfProgram};
 use crate::rows::{self, Provenance, Row};
 use crate::run::kernel_release;
 use crate::scenario::SchedulerProgram;
 use crate::scheduler::{Executables, LoadedScheduler};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use programs::Program;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -48,6 +53,7 @@ type Values = BTreeMap<(Series, String, usize, &'static str), Vec<f64>>;
 /// rows.csv into `dir`. A peer that fails is left out with its error.
 pub fn run(repeats: u32, dir: &Path, provenance: &Provenance) -> Result<()> {
     let executables = Executables::find()?;
+    let programs = programs::installed();
     let mut values = Values::new();
     let mut failed = BTreeSet::new();
     for repeat in 1..=repeats {
@@ -62,7 +68,7 @@ pub fn run(repeats: u32, dir: &Path, provenance: &Provenance) -> Result<()> {
                 continue;
             }
             eprintln!("repeat {repeat} of {repeats}: {name}");
-            let session = match session(&executables, scheduler, dir) {
+            let session = match session(&executables, scheduler, &programs, dir) {
                 Ok(session) => session,
                 Err(error) if is_peer(scheduler) => {
                     eprintln!("{name} is left out: {error:#}");
@@ -115,7 +121,12 @@ fn to_rows(values: &Values, provenance: &Provenance) -> Vec<Row> {
 type Found = Vec<((Series, String, &'static str), f64)>;
 
 /// One round of all benchmarks under one scheduler.
-fn session(executables: &Executables, scheduler: SchedulerProgram, dir: &Path) -> Result<Found> {
+fn session(
+    executables: &Executables,
+    scheduler: SchedulerProgram,
+    programs: &[Program],
+    dir: &Path,
+) -> Result<Found> {
     let before = bpf_programs::loaded();
     let log = dir.join("scheduler.log");
     let loaded = LoadedScheduler::start(executables, scheduler, &[], &log)?;
@@ -144,6 +155,11 @@ fn session(executables: &Executables, scheduler: SchedulerProgram, dir: &Path) -
     ];
     for (what, value) in wake_ups(&executables.ours, dir)? {
         found.push((bench(what, "us"), value));
+    }
+    for program in programs {
+        for (what, unit, value) in program.measure()? {
+            found.push((bench(&what, unit), value));
+        }
     }
     if scheduler != SchedulerProgram::Eevdf {
         found.extend(bpf_time(&before)?);
@@ -247,19 +263,10 @@ fn find_number(value: &serde_json::Value, name: &str) -> Option<f64> {
 
 /// `perf bench --format=simple SUITE ...` prints the seconds it took.
 fn perf(suite: &str, args: &[&str]) -> Result<f64> {
-    let output = Command::new("perf")
-        .args(["bench", "--format=simple", suite])
-        .args(args)
-        .output()
-        .context("cannot start perf: install linux-perf")?;
+    let mut command = Command::new("perf");
+    command.args(["bench", "--format=simple", suite]).args(args);
+    let output = programs::output(&mut command).context("perf bench, of the package linux-perf")?;
     let text = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        bail!(
-            "perf bench ended with {}: {}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
     text.trim()
         .parse()
         .with_context(|| format!("perf bench printed {text:?}"))
