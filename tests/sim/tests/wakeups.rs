@@ -63,6 +63,20 @@ fn a_sleeper_behind_v_preempts_a_hog() {
     );
 }
 
+/// A sleeper that uses most of its share is never a slice ahead, which is the margin of one CPU.
+#[test]
+fn a_task_that_leads_by_less_than_the_margin_preempts_nothing() {
+    let preempts = |margin_ns: u64| {
+        let mut specs = hogs(&[weight_one(); 2]);
+        specs.push(TaskSpec::new("sleeper", Trace::sleeper(3 * MS, MS)));
+        let mut config = Config::new(1);
+        config.preempt_margin_ns = margin_ns;
+        run(config, specs, 20).counters.preempts
+    };
+    assert!(preempts(0) > 100);
+    assert_eq!(preempts(Config::new(1).preempt_margin_ns), 0);
+}
+
 /// A waker wakes a task that is behind it every 5 ms, and a hog has the other CPU: how often the
 /// task preempts them. On one CPU it would be pinned, and the kernel does not tell of `SYNC` then.
 fn preemptions_of_a_waker(sync: bool) -> u64 {

@@ -27,6 +27,10 @@ NOBODY = "\t".join(["65534"] * 4)
 CONFINED = {"Uid": NOBODY, "Gid": NOBODY, "Groups": " ", "NoNewPrivs": "1", "Seccomp": "2", "Seccomp_filters": "2"}
 
 
+# What the agent keeps of root's capabilities: CAP_BPF and CAP_PERFMON (linux/capability.h).
+AGENT_CAPABILITIES = 1 << 39 | 1 << 38
+
+
 def configure(*rules, slice_us=2000):
     text = f"slice-us = {slice_us}\n"
     for key, pattern, weight in rules:
@@ -56,14 +60,31 @@ def die_in_the_middle():
             connection.sendall(request)
 
 
+def status_of(thread):
+    """What the kernel tells of a thread, given its directory in /proc."""
+    text = (thread / "status").read_text(encoding="utf-8")
+    return dict(line.split(":\t", 1) for line in text.splitlines())
+
+
+def kept(agent):
+    """Checks that no thread of the agent has a privilege that it does not need, or can gain one."""
+    threads = list(pathlib.Path(f"/proc/{agent}/task").iterdir())
+    for thread in threads:
+        status = status_of(thread)
+        sets = {key: int(value, 16) for key, value in status.items() if key.startswith("Cap")}
+        assert set(sets.values()) == {0, AGENT_CAPABILITIES}, sets
+        assert sets["CapEff"] == sets["CapBnd"] == AGENT_CAPABILITIES, sets
+        assert status["NoNewPrivs"] == "1", status
+    print(f"{len(threads)} threads of the agent have two capabilities", flush=True)
+
+
 def confined(server):
     """Checks all threads of the process that serves statistics, of which each client has one."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(STATS)
         threads = list(pathlib.Path(f"/proc/{server}/task").iterdir())
         for thread in threads:
-            text = (thread / "status").read_text(encoding="utf-8")
-            status = dict(line.split(":\t", 1) for line in text.splitlines())
+            status = status_of(thread)
             found = {key: status[key] for key in CONFINED}
             assert found == CONFINED, found
             sets = [value for key, value in status.items() if key.startswith("Cap")]
@@ -87,8 +108,15 @@ def connects():
 
 
 def killed_agent(scx_drfq):
-    """The process that serves statistics ends with its agent."""
-    agent = start(scx_drfq)
+    """Scheduling goes on without a reader of --stats. The process that serves statistics ends with its agent."""
+    reads, writes = os.pipe()
+    with LOG.open("w") as log:
+        agent = start(scx_drfq, "--stats", "0.1", stdout=writes, stderr=log)
+    os.close(writes)
+    assert os.read(reads, 1)
+    os.close(reads)
+    said("no more are printed, scheduling goes on")
+    assert agent.poll() is None and state() == "enabled"
     (server,) = children(agent.pid)
     agent.kill()
     agent.wait()
@@ -160,6 +188,7 @@ assert answer["schema"] == 1 and answer["system"]["run_id"] == 7, answer
 ended(line)
 assert agent.poll() is None and state() == "enabled"
 (server,) = children(agent.pid)
+kept(agent.pid)
 confined(server)
 os.kill(server, signal.SIGKILL)
 said("the statistics' process ended (signal 9); scheduling goes on; restart scx_drfq to have statistics again\n")

@@ -98,16 +98,17 @@ def state():
         return file.read().strip()
 
 
-def start(scx_drfq, *options, event="none"):
+def start(scx_drfq, *options, event="none", **process):
     """Starts the agent and returns it once it serves statistics; `event` counts its memory traffic.
 
-    `scx_drfq` is its path, or the words of a command that ends with it. Without --mba it leaves resctrl alone.
+    `scx_drfq` is its path, or the words of a command that ends with it. `process` is for subprocess.Popen(). Without
+    --mba the agent leaves resctrl alone.
     """
     # An earlier agent must have ended, or it would answer.
     wait("no loaded scheduler", lambda: state() == "disabled")
     command = [scx_drfq] if isinstance(scx_drfq, str) else scx_drfq
     mba = [] if {"--mba", "--throttle"} & {*options} else ["--mba", "off"]
-    agent = subprocess.Popen([*command, "--perf-event", event, *mba, *options])
+    agent = subprocess.Popen([*command, "--perf-event", event, *mba, *options], **process)
     wait("the scheduler", lambda: stats() and agent.poll() is None)
     return agent
 

@@ -23,15 +23,14 @@ use crate::{
 };
 
 /// The counters of memory traffic.
-#[derive(Default)]
-pub struct TrafficCounters {
+pub struct TrafficCounters<C = Counter> {
     /// What the traffic statistics are from, or why there are none.
     pub source: String,
     /// An event is a software event that stands in for memory traffic.
     pub stand_in: bool,
     /// One line about what is missing, if something is.
     pub degraded: Option<String>,
-    cpus: Vec<CpuCounters<Counter>>,
+    cpus: Vec<CpuCounters<C>>,
 }
 
 /// The counters of one CPU.
@@ -99,39 +98,6 @@ impl TrafficCounters {
             }
         }
         Ok(Self::of(cpus, &refused))
-    }
-
-    /// What was opened, and the CPUs on which nothing could be, with the reasons.
-    fn of(cpus: Vec<CpuCounters<Counter>>, refused: &[(u32, String)]) -> Self {
-        let unmeasured = |whose: &str, reason: &str| {
-            format!("{reason}, so the memory traffic of {whose} is neither measured nor charged")
-        };
-        let Some((_, reason)) = refused.first() else {
-            return Self {
-                source: describe(&cpus),
-                stand_in: cpus.iter().any(CpuCounters::stand_in),
-                degraded: None,
-                cpus,
-            };
-        };
-        if cpus.is_empty() {
-            return Self::none("no PMU", Some(unmeasured("CPUs", reason)));
-        }
-        let whose = format!("CPUs {}", cpu_list(refused.iter().map(|(cpu, _)| *cpu)));
-        Self {
-            source: describe(&cpus),
-            stand_in: false,
-            degraded: Some(unmeasured(&whose, reason)),
-            cpus,
-        }
-    }
-
-    fn none(source: &str, degraded: Option<String>) -> Self {
-        Self {
-            source: source.into(),
-            degraded,
-            ..Self::default()
-        }
     }
 
     /// Whether no CPU has a counter.
@@ -210,6 +176,42 @@ impl TrafficCounters {
             }
         }
         found
+    }
+}
+
+impl<C> TrafficCounters<C> {
+    /// What was opened, and the CPUs on which nothing could be, with the reasons.
+    fn of(cpus: Vec<CpuCounters<C>>, refused: &[(u32, String)]) -> Self {
+        let unmeasured = |whose: &str, reason: &str| {
+            format!("{reason}, so the memory traffic of {whose} is neither measured nor charged")
+        };
+        let Some((_, reason)) = refused.first() else {
+            return Self {
+                source: describe(&cpus),
+                stand_in: cpus.iter().any(CpuCounters::stand_in),
+                degraded: None,
+                cpus,
+            };
+        };
+        if cpus.is_empty() {
+            return Self::none("no PMU", Some(unmeasured("CPUs", reason)));
+        }
+        let whose = format!("CPUs {}", cpu_list(refused.iter().map(|(cpu, _)| *cpu)));
+        Self {
+            source: describe(&cpus),
+            stand_in: false,
+            degraded: Some(unmeasured(&whose, reason)),
+            cpus,
+        }
+    }
+
+    fn none(source: &str, degraded: Option<String>) -> Self {
+        Self {
+            source: source.into(),
+            stand_in: false,
+            degraded,
+            cpus: Vec::new(),
+        }
     }
 }
 
@@ -401,6 +403,20 @@ mod tests {
         let wanted: &[&[&str]] = &[&["reads", "writes"]];
         assert_eq!(best(wanted, true, &["writes"]), Err("writes".into()));
         assert_eq!(best(wanted, true, &[]).unwrap(), ["reads", "writes"]);
+    }
+
+    #[test]
+    fn a_cpu_without_events_leaves_the_others_theirs() {
+        let cpus = || vec![cpu(0, &[("reads", 0)]), cpu(2, &[("reads", 0)])];
+        let refused = |cpu| (cpu, format!("no PMU on CPU {cpu}"));
+        let opened = TrafficCounters::of(cpus(), &[refused(1), refused(3)]);
+        assert_eq!(opened.cpus.len(), 2);
+        let line = opened.degraded.expect("two CPUs measure nothing");
+        assert!(line.contains("no PMU on CPU 1"), "{line}");
+        assert!(line.contains("traffic of CPUs 1,3 "), "{line}");
+        assert_eq!(TrafficCounters::of(cpus(), &[]).degraded, None);
+        let none = TrafficCounters::<u32>::of(Vec::new(), &[refused(0)]);
+        assert!(none.cpus.is_empty() && none.degraded.is_some());
     }
 
     fn cpu(cpu: u32, events: &[(&str, u32)]) -> CpuCounters<u32> {
