@@ -54,8 +54,8 @@ EXPLAINED = 12
 # So long any thread may wait, and so much of each CPU rescues may take.
 WAIT_MOST_S = 10.0
 RESCUED_MOST = 0.05
-# So long the agent may take to answer. Its answer has more than a thousand tasks.
-ANSWER_S = 180
+# So long the agent may take to tell of the system, and of more than a thousand tasks as well.
+ANSWER_S = {"top": 30, "tasks": 180}
 
 
 def churn(ended):
@@ -128,11 +128,12 @@ def waited_ns(agent):
     return found
 
 
-def ask(agent):
+def ask(agent, target):
     """The agent's counts, and the seconds that its answer took. It may answer late in such a crowd."""
     begin, had_s, had_waited = time.monotonic(), cpu_s(agent.pid), waited_ns(agent)
     try:
-        events = stats(ANSWER_S)["system"]
+        answer = stats(ANSWER_S[target], target)
+        events = answer["system"] if target == "tasks" else answer
     except (OSError, ValueError) as error:
         events = {}
         said = threads(agent.pid) if agent.poll() is None else f"it has ended with status {agent.returncode}"
@@ -141,7 +142,9 @@ def ask(agent):
     if agent.poll() is None:
         ran = cpu_s(agent.pid) - had_s
         waited = sum(ns - had_waited.get(tid, 0) for tid, ns in waited_ns(agent).items()) / 1e9
-        print(f"answer {took:.1f} s: the agent ran {ran:.1f} s, its threads waited {waited:.1f} s", flush=True)
+        print(
+            f"{target}: answer {took:.1f} s: the agent ran {ran:.1f} s, its threads waited {waited:.1f} s", flush=True
+        )
     return events, took
 
 
@@ -212,7 +215,8 @@ def main():
     stress = load(STRESS)
     kernel = TaskStats()
     waits_before = kernel.longest_waits_s()
-    begin, most, threads_most, answers = time.monotonic(), 0, 0, []
+    begin, most, threads_most = time.monotonic(), 0, 0
+    answers = {"top": [], "tasks": []}
     events = {}
     while time.monotonic() - begin < seconds and (agent is None or agent.poll() is None):
         time.sleep(5)
@@ -222,15 +226,16 @@ def main():
             lines = len(log.trouble())
             print(f"{time.monotonic() - begin:.0f} s: at most {most} runnable, trouble: {lines}", flush=True)
             if agent:
-                answer, took = ask(agent)
+                target = "tasks" if sum(map(len, answers.values())) % 10 == 9 else "top"
+                answer, took = ask(agent, target)
                 events = answer or events
-                answers.append(took)
+                answers[target].append(took)
     lasted = time.monotonic() - begin
     longest_s = told_waits(waits_before, kernel.longest_waits_s())
     loaded = agent is not None and agent.poll() is None and state() == "enabled"
     lives = all(process.poll() is None for process in (crowd, stress, taker)) and churner.is_alive()
     crowded = lives and threads_most >= THREADS_LEAST
-    events = (ask(agent)[0] if loaded else {}) or events
+    events = (ask(agent, "top")[0] if loaded else {}) or events
     ended.set()
     for process in (taker, stress, crowd):
         process.kill()
@@ -239,8 +244,9 @@ def main():
         agent.wait(120)
     trouble = log.trouble()
     print("\n".join(trouble))
-    if answers:
-        print(f"the agent's answers took {statistics.median(answers):.1f} s, at most {max(answers):.1f} s")
+    for target, took in answers.items():
+        if took:
+            print(f"{len(took)} answers ({target}) took {statistics.median(took):.1f} s, at most {max(took):.1f} s")
     names = ("switches", "rescued", "rescued_ns", "late", "agent_ahead", "agent_ahead_ns", "reenqueued")
     print({name: events.get(name) for name in names})
     rescued = events["rescued_ns"] / events["uptime_ns"] / os.cpu_count() if events else 0.0

@@ -61,12 +61,12 @@ def ended(process):
     assert process.returncode == 0, f"{process.args} ended with {process.returncode}"
 
 
-def stats(timeout_s=10):
-    """The system and its tasks since the scheduler was loaded."""
+def stats(timeout_s=10, target="tasks"):
+    """The system and its tasks since the scheduler was loaded; the target `top` has the system alone."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout_s)
         connection.connect(STATS)
-        connection.sendall(json.dumps({"req": "stats", "args": {"target": "tasks"}}).encode() + b"\n")
+        connection.sendall(json.dumps({"req": "stats", "args": {"target": target}}).encode() + b"\n")
         answer = json.loads(connection.makefile().readline())
     assert answer["errno"] == 0, answer
     return answer["args"]["resp"]
