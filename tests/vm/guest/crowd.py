@@ -51,6 +51,8 @@ TROUBLE = (
 )
 # So many lines of the kernel's log are shown from each such line on.
 EXPLAINED = 12
+# A flag of /proc/PID/stat (linux/sched.h).
+PF_KTHREAD = 0x200000
 # So long any thread may wait, and so much of each CPU rescues may take.
 WAIT_MOST_S = 10.0
 RESCUED_MOST = 0.05
@@ -184,21 +186,30 @@ def gather():
     return crowd
 
 
+def described(tid):
+    """Name and nice value of a thread, and whether it is the kernel's."""
+    try:
+        text = pathlib.Path(f"/proc/{tid}/stat").read_text(encoding="ascii")
+    except OSError:
+        return "one that has ended", False
+    fields = text.rsplit(")", 1)[1].split()
+    return f"{text[text.index('(') : text.rindex(')') + 1]}, nice {fields[16]}", bool(int(fields[6]) & PF_KTHREAD)
+
+
 def told_waits(before, after):
     """Tells the longest waits of the threads that waited longer than ever between. Returns the longest (s)."""
     waits = sorted(longer(before, after).items(), key=lambda item: -item[1])
-    for tid, wait in waits[:5]:
-        try:
-            task = pathlib.Path(f"/proc/{tid}/stat").read_text(encoding="ascii")
-            name, nice = task[task.index("(") : task.rindex(")") + 1], task.rsplit(")", 1)[1].split()[16]
-        except OSError:
-            name, nice = "(ended)", "?"
-        print(f"{name} {tid}, nice {nice}, waited for {wait:.2f} s")
-    late = sum(wait > WAIT_MOST_S for _, wait in waits)
-    all_s = [wait for _, wait in waits]
-    median = statistics.median(all_s) if all_s else 0.0
-    print(f"longest waits of {len(waits)} of {len(after)} threads: median {median:.2f} s, {late} above {WAIT_MOST_S} s")
-    return max(all_s, default=0.0)
+    found = [(wait, *described(tid)) for tid, wait in waits]
+    for kernels, whose in ((False, "threads of programs"), (True, "kernel threads")):
+        own = [(wait, name) for wait, name, is_kernels in found if is_kernels == kernels]
+        all_s = [wait for wait, _ in own] or [0.0]
+        late = sum(wait > WAIT_MOST_S for wait in all_s)
+        print(
+            f"longest waits of {len(own)} {whose}: median {statistics.median(all_s):.2f} s, {late} above {WAIT_MOST_S} s"
+        )
+        for wait, name in own[:5]:
+            print(f"  {name}: {wait:.2f} s")
+    return max((wait for wait, *_ in found), default=0.0)
 
 
 def main():
