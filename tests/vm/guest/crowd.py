@@ -205,7 +205,7 @@ def told_waits(before, after):
         all_s = [wait for wait, _ in own] or [0.0]
         late = sum(wait > WAIT_MOST_S for wait in all_s)
         print(
-            f"longest waits of {len(own)} {whose}: median {statistics.median(all_s):.2f} s, {late} above {WAIT_MOST_S} s"
+            f"longest waits, {len(own)} {whose}: median {statistics.median(all_s):.2f} s, {late} above {WAIT_MOST_S} s"
         )
         for wait, name in own[:5]:
             print(f"  {name}: {wait:.2f} s")
