@@ -13,3 +13,7 @@ trap "kill ${load[*]}" EXIT
 vm --cpus 4 --timeout 1800 -- python3 -B tests/vm/guest/crowd.py none 600 > "$out/eevdf.txt"
 tail -n 1 "$out/eevdf.txt"
 vm --cpus 4 --timeout 5400 -- python3 -B tests/vm/guest/crowd.py "$bin/scx_drfq" 2400
+kill "${load[@]}"
+trap - EXIT
+# Where the clock counts instructions no host makes packets longer, so waits and rescues keep their bounds.
+vm --cpus 4 --clock icount --icount-shift 4 --timeout 7200 -- python3 -B tests/vm/guest/crowd.py "$bin/scx_drfq" 300 --bounds
