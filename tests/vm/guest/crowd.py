@@ -213,6 +213,16 @@ def told_waits(before, after):
     return max((wait for wait, *_ in found), default=0.0)
 
 
+def told_counts(events, answers):
+    """Tells the agent's last counts, and how soon it answered. Returns the part of each CPU that rescues took."""
+    for target, took in answers.items():
+        if took:
+            print(f"{len(took)} answers ({target}) took {statistics.median(took):.1f} s, at most {max(took):.1f} s")
+    names = ("switches", "rescued", "rescued_ns", "late", "agent_ahead", "agent_ahead_ns", "reenqueued")
+    print({name: events.get(name) for name in names})
+    return events["rescued_ns"] / events["uptime_ns"] / os.cpu_count() if events else 0.0
+
+
 def main():
     scx_drfq, seconds = sys.argv[1], float(sys.argv[2])
     log = KernelLog()
@@ -256,12 +266,7 @@ def main():
         agent.wait(120)
     trouble = log.trouble()
     print("\n".join(trouble))
-    for target, took in answers.items():
-        if took:
-            print(f"{len(took)} answers ({target}) took {statistics.median(took):.1f} s, at most {max(took):.1f} s")
-    names = ("switches", "rescued", "rescued_ns", "late", "agent_ahead", "agent_ahead_ns", "reenqueued")
-    print({name: events.get(name) for name in names})
-    rescued = events["rescued_ns"] / events["uptime_ns"] / os.cpu_count() if events else 0.0
+    rescued = told_counts(events, answers)
     print(f"rescues took {rescued:.4f} of each CPU, the longest wait was {longest_s:.2f} s")
     print(
         f"{lasted:.0f} s, at most {most} runnable of {threads_most} threads, {len(trouble)} lines of trouble",

@@ -16,4 +16,5 @@ vm --cpus 4 --timeout 5400 -- python3 -B tests/vm/guest/crowd.py "$bin/scx_drfq"
 kill "${load[@]}"
 trap - EXIT
 # Where the clock counts instructions no host makes packets longer, so waits and rescues keep their bounds.
-vm --cpus 4 --clock icount --icount-shift 4 --timeout 7200 -- python3 -B tests/vm/guest/crowd.py "$bin/scx_drfq" 300 --bounds
+vm --cpus 4 --clock icount --icount-shift 4 --timeout 7200 -- python3 -B tests/vm/guest/crowd.py "$bin/scx_drfq" \
+	300 --bounds
