@@ -5,14 +5,11 @@
 #ifndef DRFQ_IDLE_BPF_H
 #define DRFQ_IDLE_BPF_H
 
-/* Wakes an idle CPU that may run @p, the last one of @p if it idles. Returns whether there
- * is one. */
+/* Wakes an idle CPU that may run @p. Returns whether there is one. */
 static __always_inline bool kick_idle_for(struct task_struct *p)
 {
-	s32 cpu = scx_bpf_task_cpu(p);
+	s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 
-	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || !scx_bpf_test_and_clear_cpu_idle(cpu))
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (cpu < 0)
 		return false;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);

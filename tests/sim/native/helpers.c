@@ -287,11 +287,6 @@ static bool claim_idle(struct machine *m, s32 cpu)
 	return true;
 }
 
-bool scx_bpf_test_and_clear_cpu_idle(s32 cpu)
-{
-	return claim_idle(machine_in_use, cpu);
-}
-
 static bool core_idles(struct machine *m, s32 cpu)
 {
 	return cpumask_has(&m->idle_mask, cpu) && cpumask_has(&m->idle_mask, cpu ^ 1);

@@ -8,7 +8,7 @@ use drfq_sim::ffi::weight_one;
 use drfq_sim::kernel::{CgroupId, Kernel};
 use drfq_sim::outside::Outside;
 use drfq_sim::trace::Rng;
-use drfq_sim::{Config, CpuSet, MS, SEC, Sim, TaskSpec, Trace, US};
+use drfq_sim::{Config, MS, SEC, Sim, TaskSpec, Trace, US};
 
 /// Half of what the kernel's watchdog allows a task to wait, ns.
 const LONG_WAIT_NS: u64 = 15 * SEC;
@@ -145,33 +145,6 @@ fn an_agent_without_quota_comes_back_in_the_next_period() {
     });
     assert_cpus("quota", cpus(&mut sim, 20)[0], 0.1);
     assert_eq!(sim.run_until(30 * SEC).violations, Vec::<String>::new());
-}
-
-/// Each time it has waited for its quota, every CPU idles. The periods do not end when the timer looks
-/// for waiting tasks, because it wakes another CPU then.
-#[test]
-fn a_task_goes_on_where_it_ran_if_that_cpu_idles() {
-    const LAST: usize = 5;
-    let mut config = Config::new(8).llcs(2);
-    config.resched_ns = 2 * US;
-    let mut sim = Sim::new(config, hogs(&[weight_one()]));
-    sim.run_until(SEC / 10);
-    sim.act(|kernel, now_ns| {
-        let group = quota(45_000, 90_000)(kernel);
-        kernel.cgroup_move(now_ns, 0, group);
-    });
-    let (task, all) = (0, CpuSet::from(0xff));
-    for (at_ns, allowed) in [(SEC / 2, CpuSet::one(LAST)), (SEC, all)] {
-        sim.plan(at_ns, Outside::Affinity { task, allowed });
-    }
-    let mut ran_on = Vec::new();
-    for ms in 1001..1701 {
-        sim.run_until(ms * MS);
-        ran_on.extend(sim.cpu_of(0));
-    }
-    assert!(ran_on.len() > 300, "it ran for {} ms", ran_on.len());
-    ran_on.dedup();
-    assert_eq!(ran_on, [LAST]);
 }
 
 /// Four CPUs use up to a tick each in excess of 1 ms.

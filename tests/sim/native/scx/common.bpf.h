@@ -458,7 +458,6 @@ void scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime);
 void scx_bpf_task_set_slice(struct task_struct *p, u64 slice);
 s32 scx_bpf_task_cpu(const struct task_struct *p);
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle);
-bool scx_bpf_test_and_clear_cpu_idle(s32 cpu);
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags);
 void scx_bpf_kick_cpu(s32 cpu, u64 flags);
 u32 scx_bpf_reenqueue_local(void);
