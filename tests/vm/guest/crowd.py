@@ -144,10 +144,9 @@ def ask(agent, target):
     took = time.monotonic() - begin
     if agent.poll() is None:
         ran = cpu_s(agent.pid) - had_s
-        waited = sum(ns - had_waited.get(tid, 0) for tid, ns in waited_ns(agent).items()) / 1e9
-        print(
-            f"{target}: answer {took:.1f} s: the agent ran {ran:.1f} s, its threads waited {waited:.1f} s", flush=True
-        )
+        waited = {tid: (ns - had_waited.get(tid, 0)) / 1e9 for tid, ns in waited_ns(agent).items()}
+        waits = ", ".join(f"{tid} {wait:.1f} s" for tid, wait in waited.items() if wait > 1) or "none"
+        print(f"{target}: answer {took:.1f} s: the agent ran {ran:.1f} s; waited above 1 s: {waits}", flush=True)
     return events, took
 
 
@@ -227,6 +226,8 @@ def main():
     scx_drfq, seconds = sys.argv[1], float(sys.argv[2])
     log = KernelLog()
     agent = None if scx_drfq == "none" else start(scx_drfq)
+    if agent:
+        print(f"threads of the agent: {' '.join(waited_ns(agent))}", flush=True)
     # The watcher itself must not be late.
     observe()
     crowd = gather()
