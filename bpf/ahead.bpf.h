@@ -20,11 +20,11 @@ struct {
 	u32 stats;
 } agent_tgids;
 
-/* How many threads of the agent that wait for the budget are known: one for each remainder
- * of thread ids. Others are rescued. */
+/* How many threads of the agent that wait for the budget, or for a CPU, are known. It has
+ * five, and one for each client. Others are rescued. */
 #define AGENT_WAITS_MAX 8
 
-/* Threads of the agent that wait for the budget. mask: bit i is set if pids[i] waits. next:
+/* These threads. pids: their ids; 0: a free place. mask: bit i is set if pids[i] waits. next:
  * the one to look at first. */
 static struct {
 	u32 mask;
@@ -121,24 +121,40 @@ static __always_inline bool agent_goes_ahead(const struct task_struct *p)
 }
 
 /* Thread @pid of the agent waits for the budget, or for a CPU. */
-static __always_inline void agent_wait_begin(u32 pid)
+static __noinline void agent_wait_begin(u32 pid)
 {
-	u32 i = pid % AGENT_WAITS_MAX;
+	u32 i;
 
-	WRITE_ONCE(agent_waits.pids[i], pid);
-	__sync_fetch_and_or(&agent_waits.mask, 1U << i);
+	bpf_for(i, 0, AGENT_WAITS_MAX) {
+		u32 had = __sync_val_compare_and_swap(&agent_waits.pids[i], 0, pid);
+
+		if (had && had != pid)
+			continue;
+		__sync_fetch_and_or(&agent_waits.mask, 1U << i);
+		return;
+	}
+}
+
+/* The slow path of agent_wait_end(). */
+static __noinline void agent_wait_forget(u32 pid)
+{
+	u32 i;
+
+	bpf_for(i, 0, AGENT_WAITS_MAX) {
+		if (READ_ONCE(agent_waits.pids[i]) != pid)
+			continue;
+		/* In this order: a free place is not marked. */
+		__sync_fetch_and_and(&agent_waits.mask, ~(1U << i));
+		WRITE_ONCE(agent_waits.pids[i], 0);
+	}
 }
 
 /* Thread @pid runs, or is gone: it waits no longer. */
 static __always_inline void agent_wait_end(u32 pid)
 {
-	u32 i = pid % AGENT_WAITS_MAX, mask = READ_ONCE(agent_waits.mask);
-
 	/* As a rule none waits. */
-	if (!mask)
-		return;
-	if (mask & 1U << i && READ_ONCE(agent_waits.pids[i]) == pid)
-		__sync_fetch_and_and(&agent_waits.mask, ~(1U << i));
+	if (READ_ONCE(agent_waits.mask))
+		agent_wait_forget(pid);
 }
 
 /* Moves @p, if it waits and may run on @cpu, to the local DSQ of @cpu. Returns whether it

@@ -420,6 +420,33 @@ fn the_process_that_serves_statistics_goes_ahead_within_the_same_budget() {
     }
 }
 
+/// Two threads of the agent wait for its budget. Their ids have the same remainder.
+#[test]
+fn no_thread_of_the_agent_that_waits_for_the_budget_is_forgotten() {
+    const AGENT: usize = 3;
+    const STATS: usize = AGENT + 8;
+    let mut specs = hogs(&[nice(-20); AGENT]);
+    specs.push(TaskSpec::new("agent", Trace::hog()));
+    for i in 1..8 {
+        specs.push(TaskSpec::new(
+            format!("sleeper{i}"),
+            Trace::sleeper(US, SEC),
+        ));
+    }
+    specs.push(TaskSpec::new("drfq-stats", Trace::hog()));
+    let mut sim = Sim::new(Config::new(2), specs);
+    sim.run_until(MS);
+    sim.kernel().set_agent(AGENT);
+    sim.kernel().set_agent_stats(STATS);
+    let report = sim.run_until(60 * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+    // A packet of 8 ms uses up the budget of 160 ms, and another one may come first.
+    for task in [AGENT, STATS] {
+        let wait = longest_wait(&report, task..task + 1);
+        assert!(wait < 0.4, "{wait:.3} s");
+    }
+}
+
 /// The fair share of nice 0 beside three of nice -20 is 0.8 % of a CPU.
 #[test]
 fn an_agent_that_never_sleeps_gets_its_budget_and_no_more_than_its_share_beside() {
