@@ -420,7 +420,8 @@ fn the_process_that_serves_statistics_goes_ahead_within_the_same_budget() {
     }
 }
 
-/// Two threads of the agent wait for its budget. Their ids have the same remainder.
+/// Two threads of the agent wait for its budget. Their ids differ by the number of places for
+/// threads that wait (`AGENT_WAITS_MAX`).
 #[test]
 fn no_thread_of_the_agent_that_waits_for_the_budget_is_forgotten() {
     const AGENT: usize = 3;
