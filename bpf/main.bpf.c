@@ -346,10 +346,10 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 	slot->charged_vtime_ns = drfq_start(&t->flow);
 	slot->charged_at_ns = scx_bpf_now();
 	label_set(cpu, t);
-	/* A packet starts just after a tick, so a little of its slice is left at
-	 * the tick that should end it. Without this rule, a slice of one tick
-	 * would last two. */
-	if (p->scx.slice < slice_ns / 8 || throttled_until(p, t, false))
+	/* Only a tick ends a slice, so the one that is nearest to its end does. Otherwise a
+	 * slice of one tick that starts after a tick would last nearly two, and its task would
+	 * then wait for twice as long as the others. */
+	if (p->scx.slice < slice_ns / 2 || throttled_until(p, t, false))
 		scx_bpf_task_set_slice(p, 0);
 	if (hold_nonempty())
 		hold_kick_idle(false);

@@ -366,7 +366,7 @@ fn the_weight_of_a_merged_group_leaves_its_parent_alone() {
     assert_eq!(sim.kernel().account(0).weight, weight_one());
 }
 
-/// A shell of weight 1 whose child of nice 19 uses one slice, beside two hogs per CPU.
+/// A shell of weight 1 whose child of nice 19 uses half a slice, beside two hogs per CPU.
 #[test]
 fn a_light_child_does_not_delay_its_heavier_parent() {
     let on_cpu = |ns| Step::Run { ns, bytes_per_s: 0 };
@@ -377,13 +377,13 @@ fn a_light_child_does_not_delay_its_heavier_parent() {
     let shell = Trace::once([on_cpu(MS), Step::Spawn(9), wait, on_cpu(10 * MS)]);
     let mut specs = hogs(&[weight_one(); 8]);
     specs.push(TaskSpec::new("shell", shell));
-    let child = TaskSpec::new("child", Trace::once([on_cpu(4 * MS)])).weight(nice(19));
+    let child = TaskSpec::new("child", Trace::once([on_cpu(2 * MS)])).weight(nice(19));
     specs.push(child.arrival(u64::MAX));
     let config = Config::new(4);
     let bound = 2 * (config.slice_ns + config.tick_ns);
     let report = run(config, specs, 3);
     assert!(report.tasks[9].exited_at_ns.is_some_and(|at| at < 30 * MS));
-    // What the child used is worth a quarter of a millisecond to each of the eight hogs.
+    // What the child used is worth an eighth of a millisecond to each of the eight hogs.
     let waited_ns = report.tasks[8].max_wait_ns;
     assert!(waited_ns < bound, "the shell waited {waited_ns} ns");
 }

@@ -43,20 +43,21 @@ fn a_case_survives_its_text() {
     }
 }
 
-/// A heavy sleeper gets the CPU at each second tick for a little more than an eighth of a slice, so
-/// every packet of two hogs lasts almost a slice and a tick. The hogs' weights are the golden
-/// ratio, so packets start at all differences of S.
-#[test]
-fn the_bound_of_shares_is_nearly_reached() {
+/// Two hogs whose packets all begin `used_ns` after a tick, because a heavy sleeper gets the CPU for so
+/// long at each second one. The hogs' weights are the golden ratio, so packets start at all
+/// differences of S. No task is preempted in vain, so a packet lasts one and a half slices at most.
+/// Returns how much of the bound of shares the hogs reach.
+fn part_of_bound(used_ns: u64) -> f64 {
     let ratio = f64::midpoint(1.0, 5.0_f64.sqrt());
     let golden = (f64::from(weight_one()) * ratio) as u32;
+    let sleeper = Trace::sleeper(used_ns, 8 * MS + US - used_ns);
     let specs = vec![
         TaskSpec::new("a", Trace::hog()),
         TaskSpec::new("b", Trace::hog()).weight(golden),
-        TaskSpec::new("sleeper", Trace::sleeper(510 * US, 7491 * US)).weight(20 * weight_one()),
+        TaskSpec::new("sleeper", sleeper).weight(20 * weight_one()),
     ];
     let config = Config::new(1);
-    let packet_ns = (config.slice_ns + config.tick_ns + config.resched_ns) as f64;
+    let packet_ns = (config.slice_ns / 2 + config.tick_ns + config.resched_ns) as f64;
     let mut sim = Sim::new(config, specs);
     let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
     for at in 200..20_000 {
@@ -65,7 +66,19 @@ fn the_bound_of_shares_is_nearly_reached() {
         least = least.min(lead);
         greatest = greatest.max(lead);
     }
-    let part = (greatest - least) / (packet_ns + packet_ns / ratio);
-    println!("{part:.3} of the bound");
+    (greatest - least) / (packet_ns + packet_ns / ratio)
+}
+
+#[test]
+fn a_packet_ends_at_the_tick_nearest_to_its_end() {
+    for used_us in [100, 510, 1000, 1500, 1900, 2100, 3000, 3900] {
+        let part = part_of_bound(used_us * US);
+        assert!(part <= 1.0, "{part:.3} of the bound after {used_us} us");
+    }
+}
+
+#[test]
+fn the_bound_of_shares_is_nearly_reached() {
+    let part = part_of_bound(2010 * US);
     assert!(part > 0.9 && part <= 1.0, "{part:.3} of the bound");
 }

@@ -236,7 +236,7 @@ fn check_group(case: &Case, sim: &mut Sim, group: usize) {
 ///
 /// l is the service from the last time that S was exact at such a comparison to the packet's end:
 ///
-/// - a slice. It ends at a tick, so up to a tick is added. A rest of less than an eighth of a
+/// - a slice. It ends at a tick, so up to a tick is added. A rest of less than half a
 ///   slice ends at the tick before;
 /// - the time from a request for a switch to the switch;
 /// - nothing for a preempted task that keeps its CPU because the other task has gone elsewhere.
