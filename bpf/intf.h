@@ -184,6 +184,8 @@ struct drfq_cpu {
 	u32 far_turn;
 	/* Not 0: the last rescue was an urgent one, so it is the turn of the longest wait. */
 	u32 longest_turn;
+	/* Kernel threads that were rescued on credit since the longest wait had its turn. */
+	u32 on_credit;
 	/* Rescues without a budget before the next one of a reader of RCU. */
 	u32 overdue_turns;
 	/* Urgent tasks that wait for this CPU, or run. Other CPUs change it too. */

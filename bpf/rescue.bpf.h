@@ -9,8 +9,10 @@
  * The packet is charged as usual. All such packets of a CPU have a budget of
  * 1/DRFQ_BUDGET_PART of its time, and half of what it saves up is for urgent tasks. They
  * may be many, and each waits again at once, so every second rescue takes the task that
- * waits longest. So at most about that part of a CPU departs from the weights, unless a
- * task waits for too long. Then it is taken without a budget, after what the budget allows:
+ * waits longest. Kernel threads are also taken on credit, of a second's budget at most: later
+ * rescues wait until the budget has made up for it. So at most about that part of a CPU departs from the weights,
+ * unless a task waits for too long. Then it is taken without a budget, after what the budget
+ * allows:
  * any task after RESCUE_ALWAYS_NS, before the watchdog acts, and a reader of RCU after
  * RESCUE_READER_NS, before RCU reports a stall. The kernel ends the scheduler for either.
  *
@@ -67,6 +69,9 @@
 /* How many overdue tasks are rescued for each overdue reader of RCU. */
 #define RESCUE_TURNS 3
 
+/* How many kernel threads are rescued on credit for each task that waits longest. */
+#define RESCUE_ON_CREDIT 4
+
 /* What a budget must have left for a task that is not urgent (wall clock, ns). */
 #define RESCUE_RESERVE_NS (DRFQ_BUDGET_WINDOW_NS / 2)
 
@@ -82,6 +87,7 @@ extern struct rq runqueues __ksym;
 enum rescue_whom {
 	RESCUE_ANY,
 	RESCUE_URGENT,
+	RESCUE_KTHREAD,
 	RESCUE_READER,
 };
 
@@ -154,9 +160,17 @@ static __always_inline struct task_struct *waiting_task(struct list_head *node)
 
 static __always_inline bool rescue_wants(const struct task_struct *p, enum rescue_whom whom)
 {
-	if (whom == RESCUE_ANY)
+	switch (whom) {
+	case RESCUE_ANY:
 		return true;
-	return whom == RESCUE_URGENT ? task_is_urgent(p) : task_reads_rcu(p);
+	case RESCUE_URGENT:
+		return task_is_urgent(p);
+	case RESCUE_KTHREAD:
+		return task_is_kthread(p);
+	case RESCUE_READER:
+		break;
+	}
+	return task_reads_rcu(p);
 }
 
 /* Returns how long the longest wait on the run queue of @cpu is (jiffies). */
@@ -322,35 +336,55 @@ static __always_inline bool rescue_goes_on(struct drfq_cpu *slot, s32 cpu, struc
 	return true;
 }
 
-/* Returns the thread id of an urgent task that @cpu, of @slot, may rescue; 0: none is known. */
-static __always_inline u32 rescue_find_urgent(struct drfq_cpu *slot, s32 cpu)
+/* Returns the thread id of an urgent task, of @whom, that @cpu, of @slot, may rescue; 0: none
+ * is known. */
+static __always_inline u32 rescue_find_urgent(struct drfq_cpu *slot, s32 cpu, enum rescue_whom whom)
 {
 	u64 jiffies = bpf_jiffies64();
 	u32 pid;
 
 	if (drfq_before(jiffies, slot->urgent_rest_until))
 		return 0;
-	pid = rescue_find(cpu, urgent_jiffies, RESCUE_URGENT, &slot->urgent_cursor);
+	pid = rescue_find(cpu, urgent_jiffies, whom, &slot->urgent_cursor);
 	if (!pid && !slot->urgent_cursor)
 		slot->urgent_rest_until = jiffies + urgent_jiffies / RESCUE_REST_PART;
 	return pid;
 }
 
-/* Returns the thread id of the task that the budget of @slot, the CPU's, allows to rescue
- * now; 0: none. */
+/*
+ * Returns the thread id of the task that @cpu, of @slot, rescues on credit at @now while its
+ * budget has none left; 0: none. One long read section uses up the budget of most of a second,
+ * and others wait for a kernel thread.
+ */
+static __always_inline u32 rescue_on_credit(struct drfq_cpu *slot, s32 cpu, u64 now)
+{
+	u32 pid;
+
+	if (!drfq_budget_left(slot->rescue_until_ns, now + DRFQ_BUDGET_WINDOW_NS, 0))
+		return 0;
+	if (slot->on_credit >= RESCUE_ON_CREDIT) {
+		slot->on_credit = 0;
+		return rescue_find(cpu, starved_jiffies, RESCUE_ANY, &slot->starved_cursor);
+	}
+	pid = rescue_find_urgent(slot, cpu, RESCUE_KTHREAD);
+	slot->on_credit += pid != 0;
+	return pid;
+}
+
+/* Returns the thread id of the task that @cpu, of @slot, rescues now within its budget; 0: none. */
 static __always_inline u32 rescue_choose(struct drfq_cpu *slot, s32 cpu)
 {
 	u64 until = slot->rescue_until_ns, now = scx_bpf_now();
 	u32 pid = 0;
 
 	if (!drfq_budget_left(until, now, 0))
-		return 0;
+		return rescue_on_credit(slot, cpu, now);
 	if (slot->longest_turn)
 		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, &slot->starved_cursor);
 	slot->longest_turn = 0;
 	if (pid)
 		return pid;
-	pid = rescue_find_urgent(slot, cpu);
+	pid = rescue_find_urgent(slot, cpu, RESCUE_URGENT);
 	slot->longest_turn = pid != 0;
 	if (!pid && drfq_budget_left(until, now, RESCUE_RESERVE_NS))
 		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, &slot->starved_cursor);

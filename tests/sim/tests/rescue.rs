@@ -330,6 +330,23 @@ fn a_kernel_thread_runs_within_a_second() {
     }
 }
 
+/// Among a hundred readers, one section of 40 ms uses up the budget of most of a second.
+#[test]
+fn a_kernel_thread_runs_within_a_second_beside_long_read_sections() {
+    let mut specs = hogs(&vec![weight_one(); 1000]);
+    specs.push(TaskSpec::new("kthread", Trace::hog()));
+    specs[1000].kthread = true;
+    let mut sim = Sim::new(Config::new(1), specs);
+    sim.run_until(SEC);
+    for reader in (0..1000).step_by(10) {
+        sim.kernel().set_rcu_reader(reader, true);
+    }
+    let report = sim.run_until(40 * SEC);
+    assert_eq!(report.violations, Vec::<String>::new());
+    let wait = longest_wait(&report, 1000..1001);
+    assert!(wait < 1.0, "{wait:.2} s");
+}
+
 /// The agent's sockets, a shell: a task that starves beside urgent ones still gets its turn.
 #[test]
 fn urgent_tasks_leave_others_a_part_of_the_budget() {
@@ -341,6 +358,9 @@ fn urgent_tasks_leave_others_a_part_of_the_budget() {
     let report = run(Config::new(1), specs, 100);
     let wait = longest_wait(&report, 40..48);
     assert!(wait <= 10.0, "{wait:.2} s");
+    // What kernel threads had on credit is a second's budget at most.
+    let rescued = report.counters.rescued_ns as f64 / report.now_ns as f64;
+    assert!(rescued < 1.02 * BUDGET, "{rescued:.4} of the CPU");
 }
 
 /// The agent beside three hogs of nice -20 on two CPUs.
