@@ -15,7 +15,6 @@ tail -n 1 "$out/eevdf.txt"
 vm --cpus 4 --timeout 5400 -- python3 -B tests/vm/guest/crowd.py "$bin/scx_drfq" 2400
 kill "${load[@]}"
 trap - EXIT
-# Where the clock counts instructions no host makes packets longer, so the bounds of waits and rescues must hold. That
-# of waits does not yet: the longest was 11 s.
+# Where the clock counts instructions no host makes packets longer, so the bounds of waits and rescues must hold.
 vm --cpus 4 --clock icount --icount-shift 4 --timeout 7200 -- python3 -B tests/vm/guest/crowd.py "$bin/scx_drfq" \
 	300 --bounds
