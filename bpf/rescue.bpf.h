@@ -10,11 +10,11 @@
  * 1/DRFQ_BUDGET_PART of its time, and half of what it saves up is for urgent tasks. They
  * may be many, and each waits again at once, so every second rescue takes the task that
  * waits longest. Kernel threads are also taken on credit, of a second's budget at most: later
- * rescues wait until the budget has made up for it. So at most about that part of a CPU departs from the weights,
- * unless a task waits for too long. Then it is taken without a budget, after what the budget
- * allows:
- * any task after RESCUE_ALWAYS_NS, before the watchdog acts, and a reader of RCU after
- * RESCUE_READER_NS, before RCU reports a stall. The kernel ends the scheduler for either.
+ * rescues wait until the budget has made up for it. So at most about that part of a CPU departs
+ * from the weights, unless a task waits for too long. Then it is taken without a budget, after
+ * what the budget allows: any task after RESCUE_ALWAYS_NS, before the watchdog acts, and a reader
+ * of RCU after RESCUE_READER_NS, before RCU reports a stall. The kernel ends the scheduler for
+ * either.
  *
  * A rescued task that is in a read section of RCU when its packet ends goes on, for
  * RESCUE_SECTION_NS at most. A section that copies a huge page takes many packets, and the
