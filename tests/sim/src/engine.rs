@@ -68,6 +68,9 @@ pub struct Sim {
     pub(crate) live: Vec<TaskId>,
     /// Whether a CPU runs each task, during a check.
     pub(crate) runs: Vec<bool>,
+    /// Tasks that are queued while a CPU idles that may run them, each with the time since when,
+    /// ns.
+    pub(crate) beside_idle: Vec<(TaskId, u64)>,
     pub(crate) memory: Memory,
     pub(crate) specs: Vec<TaskSpec>,
     /// What is done from outside.
@@ -99,6 +102,7 @@ impl Sim {
             tasks: Vec::new(),
             live: Vec::new(),
             runs: Vec::new(),
+            beside_idle: Vec::new(),
             memory: Memory::new(nr_cpus, config.mem_bytes_per_s),
             violations: Vec::new(),
             v_ns: config.v_origin_ns,
@@ -138,6 +142,9 @@ impl Sim {
             if at > end_ns {
                 break;
             }
+            if self.config.checked {
+                self.check_beside_idle(at);
+            }
             self.events.pop();
             self.now_ns = at;
             self.handle(event);
@@ -146,6 +153,7 @@ impl Sim {
                 self.check();
             }
         }
+        self.check_beside_idle(end_ns);
         self.now_ns = end_ns;
         for cpu in 0..self.cpus.len() {
             self.account(cpu);
