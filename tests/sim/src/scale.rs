@@ -28,6 +28,8 @@ pub struct Load {
     /// cgroups, among which all tasks are spread evenly; 0: all are in the root group. Ten of them
     /// share a parent.
     pub cgroups: usize,
+    /// How many cgroups stand in a row between the root group and those parents.
+    pub levels: usize,
     /// Further tasks that delayed wake-up holds all the time.
     pub held: usize,
     /// Further tasks that always want to run and may only use the last CPU.
@@ -44,6 +46,7 @@ impl Load {
             llcs,
             tasks: 3 * cpus,
             cgroups: 0,
+            levels: 0,
             held: 0,
             pinned: 0,
             kthreads: 0,
@@ -131,18 +134,20 @@ fn machine(load: &Load) -> Sim {
     Sim::new(config, specs(load))
 }
 
-/// Spreads all tasks among `cgroups` groups.
-fn spread(sim: &mut Sim, cgroups: usize) {
+/// Spreads all tasks among the groups of `load`.
+fn spread(sim: &mut Sim, load: &Load) {
+    let cgroups = load.cgroups;
     if cgroups == 0 {
         return;
     }
     let tasks = sim.nr_tasks();
     sim.act(|kernel, now_ns| {
+        let top = (0..load.levels).fold(None, |above, _| Some(kernel.cgroup_new(above, 100)));
         let mut parent = None;
         let groups: Vec<CgroupId> = (0..cgroups)
             .map(|i| {
                 if i % 10 == 0 {
-                    parent = Some(kernel.cgroup_new(None, 100));
+                    parent = Some(kernel.cgroup_new(top, 100));
                 }
                 kernel.cgroup_new(parent, 100)
             })
@@ -159,7 +164,7 @@ pub fn counted(load: &Load, window_ns: u64) -> Sim {
     let mut sim = machine(load);
     let steady_ns = 100 * MS;
     sim.run_until(20 * MS);
-    spread(&mut sim, load.cgroups);
+    spread(&mut sim, load);
     sim.run_until(steady_ns);
     Counts::start(sim.kernel());
     sim.run_until(steady_ns + window_ns);

@@ -156,6 +156,38 @@ fn no_work_grows_with_the_cgroups() {
     assert_flat("10 to 300 cgroups", &kinds, &small, &large);
 }
 
+/// A charge looks up each level of the task's groups, so those look-ups grow, and nothing else.
+#[test]
+fn a_level_of_cgroups_costs_one_lookup() {
+    const LEVELS: usize = 12;
+    let load = |levels| Load {
+        cgroups: 30,
+        levels,
+        ..Load::new(8, 2)
+    };
+    let kinds = [
+        Kind::Calls,
+        Kind::RemoteLoads,
+        Kind::RemoteStores,
+        Kind::SharedLoads,
+        Kind::SharedStores,
+        Kind::Atomics,
+        Kind::ListSteps,
+        Kind::Kfuncs,
+    ];
+    let flat = measure(&load(0), WINDOW_NS);
+    let deep = measure(&load(LEVELS), WINDOW_NS);
+    let what = "12 more levels of cgroups";
+    assert_flat(what, &kinds, &flat, &deep);
+    assert_within(
+        what,
+        &[Kind::Lookups],
+        &flat,
+        &deep,
+        (1.0, LEVELS as f64 + 0.1),
+    );
+}
+
 /// With its first debtor, a switch looks at the queue of held tasks: one step, and up to eight calls.
 /// Pinned tasks wait for the last CPU.
 #[test]
