@@ -139,9 +139,10 @@ u32 machine_task_place(const struct machine *m, const struct task_struct *p)
 	return p->scx.dsq->id == DRFQ_DSQ_THROTTLED ? 5 : 1;
 }
 
+/* Whoever has claimed it: a CPU that is claimed and not woken idles on. */
 bool machine_cpu_is_idle(const struct machine *m, s32 cpu)
 {
-	return m->rqs[cpu].idle && cpumask_has(&m->idle_mask, cpu);
+	return m->rqs[cpu].idle;
 }
 
 u32 machine_nr_held(const struct machine *m)
@@ -154,8 +155,8 @@ u32 machine_nr_held(const struct machine *m)
 
 bool machine_any_cpu_is_idle(const struct machine *m)
 {
-	for (u32 i = 0; i <= (m->nr_cpus - 1) / 64; i++)
-		if (m->idle_mask.bits[i])
+	for (u32 i = 0; i < m->nr_cpus; i++)
+		if (m->rqs[i].idle)
 			return true;
 	return false;
 }

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use crate::config::Config;
 use crate::cpuset::CpuSet;
-use crate::kernel::{Kernel, NEVER, Place, TaskId};
+use crate::kernel::{CgroupId, Kernel, NEVER, Place, TaskId};
 use crate::memory::Memory;
 use crate::outside::Outside;
 use crate::report::{Counters, Report};
@@ -75,6 +75,8 @@ pub struct Sim {
     pub(crate) specs: Vec<TaskSpec>,
     /// What is done from outside.
     pub(crate) outside: Vec<Outside>,
+    /// Specs whose tasks join a group, and which.
+    pub(crate) joins: Vec<(usize, CgroupId)>,
     pub(crate) violations: Vec<String>,
     pub(crate) v_ns: u64,
     /// Tasks that were held after the last event.
@@ -113,6 +115,7 @@ impl Sim {
             config,
             specs,
             outside: Vec::new(),
+            joins: Vec::new(),
         };
         for spec in 0..sim.specs.len() {
             if sim.specs[spec].arrival_ns != u64::MAX {
@@ -368,6 +371,9 @@ impl Sim {
         self.enter_step(task);
         self.waits(task, false);
         self.kernel.wake_new(self.now_ns, task);
+        if parent.is_none() {
+            self.join(task, number_of_spec);
+        }
     }
 
     /// `__schedule()`.

@@ -553,13 +553,13 @@ impl Kernel {
         self.with(|m| unsafe { machine_nr_held(m) }) as usize
     }
 
-    /// Whether any CPU idles and nothing has claimed it.
+    /// Whether any CPU idles.
     pub fn any_cpu_is_idle(&self) -> bool {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_any_cpu_is_idle(m) })
     }
 
-    /// Whether `cpu` idles and nothing has claimed it.
+    /// Whether `cpu` idles. Something may have claimed it.
     pub fn cpu_is_idle(&self, cpu: usize) -> bool {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_cpu_is_idle(m, cpu as i32) })

@@ -133,6 +133,17 @@ impl Sim {
         self.push(at_ns, Event::Outside(index));
     }
 
+    /// The tasks of `spec` move to `group` 1 ns after they arrive.
+    pub fn plan_joins(&mut self, spec: usize, group: CgroupId) {
+        self.joins.push((spec, group));
+    }
+
+    pub(crate) fn join(&mut self, task: TaskId, spec: usize) {
+        if let Some((_, group)) = self.joins.iter().find(|join| join.0 == spec).copied() {
+            self.plan(self.now_ns + 1, Outside::Move { task, group });
+        }
+    }
+
     fn lives(&self, task: TaskId) -> bool {
         let found = self.tasks.get(task);
         found.is_some_and(|t| t.report.exited_at_ns.is_none())

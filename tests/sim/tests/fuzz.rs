@@ -21,6 +21,12 @@ fn random_events_break_no_invariant() {
 }
 
 #[test]
+fn some_cases_last_for_longer_than_a_task_may_wait() {
+    let long = |case: &Case| !case.fair && case.duration_ns > case.config().wait_bound_ns;
+    assert!((0..SEEDS).map(generate).any(|case| long(&case)));
+}
+
+#[test]
 fn cases_that_were_found_break_no_invariant_any_more() {
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     for entry in fs::read_dir(cases).expect("tests/sim/cases exists") {

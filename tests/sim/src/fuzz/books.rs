@@ -341,10 +341,12 @@ impl Books {
         }
         self.charged.resize(sim.tasks.len(), 0);
         for task in 0..sim.tasks.len() {
-            if is_kthread(sim, task) {
-                continue;
-            }
-            let moved = self.charged[task] + engine_bytes(sim, task);
+            // Kernel threads move data for others.
+            let moved = if is_kthread(sim, task) {
+                0
+            } else {
+                self.charged[task] + engine_bytes(sim, task)
+            };
             let charged = sim.kernel.account(task).dma_bytes;
             let ended = all_ended || !lives(sim, task);
             if charged > moved || (ended && charged < moved) {

@@ -145,19 +145,16 @@ impl Case {
         self.tasks.iter().enumerate().map(spec).collect()
     }
 
-    /// The tasks with an arrival in the order of their creation, as indices of specs.
-    pub fn arrivals(&self) -> Vec<usize> {
-        let at = |i: &usize| self.tasks[*i].arrival_ns;
-        let mut specs: Vec<usize> = (0..self.tasks.len()).filter(|i| at(i).is_some()).collect();
-        specs.sort_by_key(at);
-        specs
-    }
-
     /// A simulation of the case, at time 0.
     pub fn start(&self) -> Sim {
         let mut sim = Sim::new(self.config(), self.specs());
         for group in &self.groups {
             sim.kernel().cgroup_new(group.parent, group.weight);
+        }
+        for (spec, task) in self.tasks.iter().enumerate() {
+            if let Some(group) = task.group {
+                sim.plan_joins(spec, group);
+            }
         }
         for (at_ns, outside) in &self.events {
             sim.plan(*at_ns, *outside);

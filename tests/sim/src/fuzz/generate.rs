@@ -256,6 +256,9 @@ pub fn generate(seed: u64) -> Case {
     }
     if has_traffic {
         add_traffic(&mut rng, &mut case);
+    } else if !case.fair && chance(&mut rng, 8) {
+        // Long enough for a wait that nothing ends.
+        case.duration_ns = 2 * case.config().wait_bound_ns;
     }
     case
 }

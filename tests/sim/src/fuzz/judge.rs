@@ -47,7 +47,6 @@ const MOST_TASKS: usize = 400;
 /// Runs `case`. Returns the invariant that it breaks.
 pub fn judge(case: &Case) -> Option<Finding> {
     let mut sim = case.start();
-    join_groups(case, &mut sim);
     let mut shares = Shares::new(case);
     let mut books = Books::default();
     let mut traffic = case.traffic.iter().peekable();
@@ -68,20 +67,6 @@ pub fn judge(case: &Case) -> Option<Finding> {
         books.check(&mut sim, true);
     }
     Finding::of(sim.violations.clone())
-}
-
-/// Plans the moves of the tasks that are to join a group.
-fn join_groups(case: &Case, sim: &mut Sim) {
-    if case.tasks.iter().any(|task| task.arrival_ns.is_none()) {
-        // Forked tasks shift the numbers; only the first tasks are known.
-        return;
-    }
-    for (task, spec) in case.arrivals().into_iter().enumerate() {
-        let arrival_ns = case.tasks[spec].arrival_ns.unwrap_or(0);
-        if let Some(group) = case.tasks[spec].group {
-            sim.plan(arrival_ns + 1, Outside::Move { task, group });
-        }
-    }
 }
 
 /// What the scheduler charged is what ran.
