@@ -186,6 +186,8 @@ fn a_level_of_cgroups_costs_one_lookup() {
         &deep,
         (1.0, LEVELS as f64 + 0.1),
     );
+    let lookups = |o: &Operations| o.per_wakeup[Kind::Lookups as usize];
+    assert!(lookups(&deep) >= lookups(&flat) + LEVELS as f64 - 0.1);
 }
 
 /// With its first debtor, a switch looks at the queue of held tasks: one step, and up to eight calls.
