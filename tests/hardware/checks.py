@@ -220,7 +220,7 @@ def multiplex(results: Results) -> list[str]:
 def ratios(results: Results) -> list[str]:
     """Memory traffic per byte of a stream."""
     out = []
-    for index, (stream, expected) in enumerate(zip(results.json("ratios"), (3, 1, 2, 0))):
+    for index, (stream, expected) in enumerate(zip(results.json("ratios"), (3, 1, 2, 0), strict=True)):
         core = results.ground_truth("ratios")[2 * index + 1]["cores"][1]
         ratio = traffic(core) / stream["bytes"]
         text = f"{stream['op']}: traffic {ratio:.3f} times the bytes"

@@ -53,8 +53,10 @@ impl Kmsg {
                         found.push(line.to_string());
                     }
                 }
-                // EPIPE: the record was overwritten; the next read goes on.
-                Err(e) if e.kind() == ErrorKind::BrokenPipe => {}
+                // EPIPE: records were overwritten before they were read. They may have told of trouble.
+                Err(e) if e.kind() == ErrorKind::BrokenPipe => {
+                    found.push("the kernel's log was overwritten".into());
+                }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(found),
                 Err(e) => return Err(e).context("cannot read the kernel's log"),
             }

@@ -285,6 +285,7 @@ def main():
     )
     if "--bounds" in sys.argv:
         assert events, "the agent never answered, so nothing tells what rescues took"
+        assert longest_s > 0, "the longest wait of no thread could be read"
         assert longest_s <= WAIT_MOST_S, f"a thread waited for {longest_s:.1f} s"
         assert kernels_s <= KERNELS_WAIT_MOST_S, f"a kernel thread waited for {kernels_s:.1f} s"
         assert rescued <= RESCUED_MOST, f"rescues took {rescued:.3f} of each CPU"
