@@ -119,14 +119,15 @@ static void rescue_measure_jiffy(void)
 	if (!jiffy_ns)
 		return;
 	urgent_jiffies = RESCUE_URGENT_NS / jiffy_ns;
-	starved_jiffies = rescue_ns / jiffy_ns;
+	/* Options may be shorter than a jiffy; 0 would mean that it is not known. */
+	starved_jiffies = (rescue_ns + jiffy_ns - 1) / jiffy_ns;
 	late_jiffies = RESCUE_LATE_NS / jiffy_ns;
 	always_jiffies = RESCUE_ALWAYS_NS / jiffy_ns;
 	reader_jiffies = RESCUE_READER_NS / jiffy_ns;
 	rest_jiffies = RESCUE_LONG_PART * RESCUE_SECTION_NS / jiffy_ns;
 	long_jiffies = RESCUE_LONG_NS / jiffy_ns;
 	again_jiffies = RESCUE_AGAIN_NS / jiffy_ns;
-	hold_jiffies = hold_max_ns / jiffy_ns;
+	hold_jiffies = (hold_max_ns + jiffy_ns - 1) / jiffy_ns;
 	WRITE_ONCE(rescue_jiffies,
 		   urgent_jiffies < starved_jiffies ? urgent_jiffies : starved_jiffies);
 }
