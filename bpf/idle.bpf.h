@@ -16,6 +16,21 @@ static __always_inline bool kick_idle_for(struct task_struct *p)
 	return true;
 }
 
+/*
+ * Returns the CPU for @p, which wakes and was on @prev last; *@idle: it idles, and is claimed for
+ * @p. While any CPU idles, the kernel calls that of a synchronous waker idle. A task that goes
+ * there runs next, without ops.dispatch, so others that wait for that CPU would lose their turn.
+ */
+static __noinline s32 choose_cpu(struct task_struct *p, s32 prev, u64 wake_flags, bool *idle)
+{
+	s32 cpu = scx_bpf_select_cpu_dfl(p, prev, wake_flags, idle);
+
+	if (!*idle || !(wake_flags & SCX_WAKE_SYNC) || cpu != (s32)bpf_get_smp_processor_id() ||
+	    !queue_has_waiters(cpu))
+		return cpu;
+	return scx_bpf_select_cpu_dfl(p, prev, wake_flags & ~(u64)SCX_WAKE_SYNC, idle);
+}
+
 /* How many tasks of a queue are asked for an idle CPU. */
 #define KICK_LOOKS_MAX 16
 

@@ -77,8 +77,8 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 
 	if (!t)
 		return prev_cpu;
-	/* A waker of a higher class makes no room. The kernel looks at no class. */
-	if (wake_flags & SCX_WAKE_SYNC && !own_slot()->pid)
+	/* A waker of a higher class makes no room, nor does a softirq. The kernel asks neither. */
+	if (wake_flags & SCX_WAKE_SYNC && (!own_slot()->pid || in_softirq()))
 		wake_flags &= ~(u64)SCX_WAKE_SYNC;
 	if (wake_flags & SCX_WAKE_TTWU) {
 		task_wake(p, t);
@@ -89,7 +89,7 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	}
 	if (throttled_until(p, t, false))
 		return prev_cpu;
-	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	cpu = choose_cpu(p, prev_cpu, wake_flags, &idle);
 	if (idle) {
 		task_activate(t);
 		task_arrive(p, t, cpu);
@@ -318,7 +318,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 		start = start_out_of_order(p, cpu, start, &published);
 	start_packet(slot, p, start, published);
 	/* It was queued before its group had used up its quota. */
-	if (limits_exist() && throttles(p, true))
+	if (limits_exist() && !waits_late(p) && throttles(p, true))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	label_start(cpu, p);
 	/* A change of nice or affinity stops and starts a running task from

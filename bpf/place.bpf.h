@@ -6,6 +6,9 @@
  * of them in a packet. By its own S it would often be the next task, and another CPU would take
  * it for each message.
  *
+ * A waker whose last packet ended while it could run on will hardly block. What it wakes waits at
+ * the latest place that there is (place_limit()).
+ *
  * Only the order changes. The packet starts at the task's own S (start_of_placed()).
  */
 #ifndef DRFQ_PLACE_BPF_H
@@ -19,7 +22,8 @@ extern const int __preempt_count __ksym __weak;
 
 /*
  * Returns whether the current task was interrupted, so that it is no waker. Cards wake readers
- * from softirqs. Where the kernel has no such variable, the answer is no.
+ * from softirqs, and the kernel calls that synchronous. Where the kernel has no such variable, the
+ * answer is no.
  */
 static __always_inline bool in_softirq(void)
 {
@@ -52,9 +56,9 @@ static __always_inline u64 place_limit(const struct drfq_cpu *slot, const struct
 }
 
 /*
- * The current task wakes @p, with account @t, synchronously: notes S of the waker as the place of
- * @p. It has none where its waker's CPU is not one of its own, because the tasks there may be
- * anywhere in the order.
+ * The current task wakes @p, with account @t, synchronously: notes the place of @p. It has none
+ * where its waker's CPU is not one of its own, because the tasks there may be anywhere in the
+ * order.
  */
 static __noinline void place_after_waker(struct task_struct *p, struct task_ctx *t)
 {
@@ -62,7 +66,7 @@ static __noinline void place_after_waker(struct task_struct *p, struct task_ctx 
 	struct drfq_flow waker;
 	struct task_ctx *w;
 
-	if (in_softirq() || !bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr))
+	if (!bpf_cpumask_test_cpu(bpf_get_smp_processor_id(), p->cpus_ptr))
 		return;
 	w = task_ctx_of(bpf_get_current_task_btf());
 	if (!w)

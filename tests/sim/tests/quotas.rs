@@ -155,6 +155,14 @@ fn excess_is_paid_back() {
     assert_cpus("quota", got.iter().sum(), 0.1);
 }
 
+/// It may hold a lock of the kernel, and others wait for that. A tick of it uses up 40 s of its quota.
+#[test]
+fn a_task_that_waited_for_ten_seconds_runs_until_a_tick() {
+    let mut sim = grouped(1, 1, 1, quota(100, 1_000_000));
+    let got = cpus(&mut sim, 60)[0] * 60.0;
+    assert!(got > 5.0 * 0.001, "{got:.6} s");
+}
+
 #[test]
 fn an_idle_group_has_the_weight_of_an_idle_task() {
     let idle = |kernel: &mut Kernel| {

@@ -8,7 +8,7 @@ use common::{cpus_used, hogs, nice, run};
 use drfq_sim::ffi::weight_one;
 use drfq_sim::kernel::{Kernel, Place, TaskId};
 use drfq_sim::reference::fair_cpus;
-use drfq_sim::{Config, CpuSet, MS, Rng, SEC, Step, TaskSpec, Trace, US};
+use drfq_sim::{Config, CpuSet, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 
 #[test]
 fn a_light_sleeper_runs_within_a_slice_against_two_hogs_per_cpu() {
@@ -118,7 +118,17 @@ const TENTH: u64 = MS / 10;
 /// `other_ns` and waits. `sleeper` has run for 0.2 ms and sleeps. A hog runs on the second CPU. All
 /// began at S 0, and 1 ms of running is 0.5 ms of S. Returns `other`, `sleeper` and the CPUs.
 fn a_waker_runs(kernel: &mut Kernel, other_ns: u64) -> ([TaskId; 2], [usize; 2]) {
+    a_waker_runs_beside(kernel, other_ns, 0)
+}
+
+/// The same with a nice value of `other`.
+fn a_waker_runs_beside(
+    kernel: &mut Kernel,
+    other_ns: u64,
+    nice_of_other: i32,
+) -> ([TaskId; 2], [usize; 2]) {
     let tasks = [0, 1, 2, 3].map(|_| kernel.task_new(0, None, CpuSet::ALL, 0, false));
+    kernel.renice(0, tasks[1], nice_of_other);
     for task in tasks {
         kernel.wake_new(0, task);
     }
@@ -257,6 +267,34 @@ fn a_task_that_an_interrupt_wakes_takes_nobodys_place() {
     assert_eq!(kernel.schedule(27 * TENTH, own), Some(sleeper));
 }
 
+/// Cards wake readers from softirqs, and the kernel calls that synchronous, too. Nobody is about to
+/// block.
+#[test]
+fn a_task_that_an_interrupt_wakes_preempts_a_hog() {
+    let mut config = Config::new(2);
+    config.checked = false;
+    let soon_ns = config.resched_ns + 1;
+    let mut specs = hogs(&[weight_one(); 4]);
+    let answer = Step::Run {
+        ns: MS,
+        bytes_per_s: 0,
+    };
+    specs.push(TaskSpec::new(
+        "reader",
+        Trace::repeat([answer, Step::Wait { ns: 1000 * SEC }]),
+    ));
+    let mut sim = Sim::new(config, specs);
+    let mut at_once = 0;
+    for packet in 1..=100 {
+        let now_ns = packet * 100 * MS;
+        sim.run_until(now_ns);
+        sim.act(|kernel, now_ns| kernel.wake(now_ns, 4, None, true));
+        sim.run_until(now_ns + soon_ns);
+        at_once += u32::from(sim.cpu_of(4).is_some());
+    }
+    assert!(at_once >= 95, "{at_once} of 100");
+}
+
 /// Groups that share no CPU each have their own order: V follows the first one.
 #[test]
 fn a_task_takes_no_place_of_a_waker_whose_cpu_is_not_one_of_its_own() {
@@ -298,9 +336,8 @@ fn a_task_takes_no_place_of_a_waker_whose_cpu_is_not_one_of_its_own() {
     );
 }
 
-/// How many CPUs two tasks use that wake each other each 20 us, beside two hogs per CPU.
-fn pair_beside_hogs(cpus: usize, sync: bool) -> f64 {
-    let mut specs = hogs(&vec![weight_one(); 2 * cpus]);
+/// Adds two tasks that wake each other each 20 us.
+fn add_pair(specs: &mut Vec<TaskSpec>, sync: bool) {
     let first = specs.len();
     for other in [first + 1, first] {
         let steps = [
@@ -313,6 +350,13 @@ fn pair_beside_hogs(cpus: usize, sync: bool) -> f64 {
         ];
         specs.push(TaskSpec::new("ping", Trace::repeat(steps)));
     }
+}
+
+/// How many CPUs a pair uses beside two hogs per CPU.
+fn pair_beside_hogs(cpus: usize, sync: bool) -> f64 {
+    let mut specs = hogs(&vec![weight_one(); 2 * cpus]);
+    let first = specs.len();
+    add_pair(&mut specs, sync);
     let used = cpus_used(&run(Config::new(cpus), specs, 5));
     used[first] + used[first + 1]
 }
@@ -323,6 +367,19 @@ fn a_pair_that_wakes_each_other_synchronously_loses_nothing() {
         let (sync, plain) = (pair_beside_hogs(cpus, true), pair_beside_hogs(cpus, false));
         assert!(sync > 0.98 * plain, "{cpus} CPUs: {sync:.4} and {plain:.4}");
     }
+}
+
+/// The kernel calls the CPU of a synchronous waker idle while any other CPU idles. Two pairs and a
+/// hog may use two of four CPUs.
+#[test]
+fn pairs_that_wake_each_other_leave_others_of_their_cpus_a_share() {
+    let set = CpuSet::of(0b11);
+    let mut specs = hogs(&[weight_one()]);
+    add_pair(&mut specs, true);
+    add_pair(&mut specs, true);
+    let specs = specs.into_iter().map(|spec| spec.allowed(set)).collect();
+    let used = cpus_used(&run(Config::new(4), specs, 5))[0];
+    assert!(used > 0.99 * 2.0 / 5.0, "the hog got {used:.4} CPUs");
 }
 
 /// A packet of low weight ends far after V. V must not follow it past the tasks that wait.
