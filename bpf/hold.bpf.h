@@ -147,10 +147,14 @@ static void hold_end(struct task_ctx *t)
 		t->max_held_ns = waited;
 }
 
-/* @t has run, or leaves the scheduler: what its last wake-up noted is over. */
-static __always_inline void wake_end(struct task_ctx *t)
+/* @t has run, or leaves the scheduler: what its last wake-up noted is over. @goes_on: it could run
+ * on. */
+static __always_inline void wake_end(struct task_ctx *t, bool goes_on)
 {
-	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC | DRFQ_TASK_PLACED);
+	t->flags &= ~(DRFQ_TASK_WOKEN | DRFQ_TASK_INDEBTED | DRFQ_TASK_SYNC | DRFQ_TASK_PLACED |
+		      DRFQ_TASK_GOES_ON);
+	if (goes_on)
+		t->flags |= DRFQ_TASK_GOES_ON;
 	hold_end(t);
 }
 

@@ -247,6 +247,7 @@ enum drfq_task_flags {
 	DRFQ_TASK_SYNC = 1 << 6, /* its waker is about to block (SCX_WAKE_SYNC) */
 	DRFQ_TASK_RULED = 1 << 7, /* a rule gives its weight; only in drfq_task_stat */
 	DRFQ_TASK_THROTTLED = 1 << 8, /* waits for a quota or a pace; only in drfq_task_stat */
+	DRFQ_TASK_GOES_ON = 1 << 9, /* its last packet ended while it could run on */
 };
 
 /* Argument of the SYSCALL program drfq_register_agent. */

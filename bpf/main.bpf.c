@@ -375,7 +375,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	if (!runnable && p->__state)
 		task_deactivate(t);
 	ahead_end(slot, p);
-	wake_end(t);
+	wake_end(t, runnable);
 	urgent_end(t);
 	/* The slot keeps its pid until the next packet starts or the CPU becomes
 	 * idle, because a CPU between two packets counts as busy. CPUs often tick
@@ -538,7 +538,7 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 		return;
 	task_leave(t);
 	throttle_finish(t);
-	wake_end(t);
+	wake_end(t, false);
 	/* If it runs, it goes on as a task of the other class, without a switch. */
 	if (slot->pid != (u32)p->pid || p->flags & PF_EXITING)
 		return;

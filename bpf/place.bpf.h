@@ -71,10 +71,13 @@ static __noinline void place_after_waker(struct task_struct *p, struct task_ctx 
 	w = task_ctx_of(bpf_get_current_task_btf());
 	if (!w)
 		return;
+	t->place_ns = place_limit(slot, p);
+	t->flags |= DRFQ_TASK_PLACED;
+	if (w->flags & DRFQ_TASK_GOES_ON)
+		return;
 	waker = w->flow;
 	flow_charge(&waker, scx_bpf_now() - slot->charged_at_ns, 0, true);
-	t->place_ns = drfq_earlier(drfq_start(&waker), place_limit(slot, p));
-	t->flags |= DRFQ_TASK_PLACED;
+	t->place_ns = drfq_earlier(drfq_start(&waker), t->place_ns);
 }
 
 /* Returns the place of @t in the order of S (ns). */

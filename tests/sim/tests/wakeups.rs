@@ -243,6 +243,33 @@ fn a_place_stays_near_v_where_other_tasks_wait() {
     assert_eq!(kernel.schedule(33 * TENTH, 1), Some(sleeper));
 }
 
+/// A waker whose last packet ended while it could run on will hardly block: what it wakes waits at the
+/// latest place, half a round (1 ms of S) after the start of the packet.
+#[test]
+fn a_waker_that_goes_on_lets_others_of_its_round_run_first() {
+    let waker = 0;
+    // In S: `other` is at 1.2 or 1.8 ms, the waker's packet began at 0.5 or 0.7.
+    for (goes_on, other_ns, sleeper_is_first) in [
+        (false, 8 * TENTH, true),
+        (true, 8 * TENTH, false),
+        (true, 12 * TENTH, true),
+    ] {
+        let mut kernel = Kernel::new(&Config::new(2));
+        let ([other, sleeper], [own, far]) = a_waker_runs_beside(&mut kernel, other_ns, 5);
+        if goes_on {
+            let now_ns = other_ns + 2 * TENTH;
+            kernel.take_cpu(now_ns, own);
+            kernel.give_cpu(own);
+            assert_eq!(kernel.schedule(now_ns, own), Some(waker));
+        }
+        let now_ns = other_ns + 3 * TENTH;
+        kernel.wake(now_ns, sleeper, Some(own), true);
+        kernel.block(now_ns, far);
+        let first = if sleeper_is_first { sleeper } else { other };
+        assert_eq!(kernel.schedule(now_ns, far), Some(first));
+    }
+}
+
 #[test]
 fn a_task_that_must_leave_its_cpu_loses_its_place() {
     let mut kernel = Kernel::new(&Config::new(2));
