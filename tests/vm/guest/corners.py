@@ -64,6 +64,20 @@ def crossing(hogs):
     compare("the crowd on its CPU", [sum(got[:24])], [1.0], WITHIN_PCT)
 
 
+def sync_pairs(hogs):
+    """A hog has its share of two CPUs beside two pairs of tasks that wake each other, while other CPUs idle."""
+    words = ("taskset", "--cpu-list", "0-1", "perf", "bench", "sched", "pipe", "--loop", str(10**9))
+    pairs = [subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True) for _ in range(2)]
+    got = shares(hogs.start(cpus="0-1"), SECONDS)[0]
+    for pair in pairs:
+        assert pair.poll() is None, "a pair has ended"
+        os.killpg(pair.pid, signal.SIGKILL)
+        pair.wait()
+    due = 2 / 5
+    print(f"a hog beside two pairs on two CPUs: {got:.4f} CPUs, due {due:.4f}", flush=True)
+    assert got >= due * (1 - WITHIN_PCT / 100), f"the hog got {got:.4f} CPUs of {due:.4f}"
+
+
 def scaled(want, got):
     """Fair shares of what all hogs together got: the rest went to the agent and the kernel."""
     assert sum(got) > 0.97 * sum(want), f"hogs got {sum(got)} of {sum(want)} CPUs"

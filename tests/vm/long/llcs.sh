@@ -4,5 +4,5 @@
 . tests/vm/lib.sh
 for kernel in oldest newest; do
 	vm --kernel "$kernel" --cpus 4 --llcs 2 --clock icount --icount-shift 4 -- python3 -B \
-		tests/vm/guest/corners.py "$bin/scx_drfq" "$bin/drfq-load" llcs full_llc crossing
+		tests/vm/guest/corners.py "$bin/scx_drfq" "$bin/drfq-load" llcs full_llc crossing sync_pairs
 done

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 # What the suite tests on the newest kernel alone, on the oldest one. The long form of limits has both.
-# It has not run through yet.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for name in agent-answers resctrl rules; do
