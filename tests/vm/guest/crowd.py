@@ -203,6 +203,7 @@ def told_waits(before, after):
     Returns the longest of any thread, and of the kernel's threads (s).
     """
     waits = sorted(longer(before, after).items(), key=lambda item: -item[1])
+    assert waits, "no thread's longest wait could be read"
     found = [(wait, *described(tid)) for tid, wait in waits]
     for kernels, whose in ((False, "threads of programs"), (True, "kernel threads")):
         own = [(wait, name) for wait, name, is_kernels in found if is_kernels == kernels]
@@ -213,8 +214,7 @@ def told_waits(before, after):
         )
         for wait, name in own[:5]:
             print(f"  {name}: {wait:.2f} s")
-    longest_s = max((wait for wait, *_ in found), default=0.0)
-    return longest_s, max((wait for wait, _, is_kernels in found if is_kernels), default=0.0)
+    return max(wait for wait, *_ in found), max((wait for wait, _, is_kernels in found if is_kernels), default=0.0)
 
 
 def told_counts(events, answers):
@@ -285,7 +285,6 @@ def main():
     )
     if "--bounds" in sys.argv:
         assert events, "the agent never answered, so nothing tells what rescues took"
-        assert longest_s > 0, "the longest wait of no thread could be read"
         assert longest_s <= WAIT_MOST_S, f"a thread waited for {longest_s:.1f} s"
         assert kernels_s <= KERNELS_WAIT_MOST_S, f"a kernel thread waited for {kernels_s:.1f} s"
         assert rescued <= RESCUED_MOST, f"rescues took {rescued:.3f} of each CPU"
