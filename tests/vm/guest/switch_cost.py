@@ -63,6 +63,7 @@ def main():
             before = sample(agent)
             time.sleep(SECONDS)
             time_ns, runs, packets = (now - then for now, then in zip(sample(agent), before))
+            assert time_ns > 0 and packets > 100, f"{packets} packets, {time_ns} ns of programs"
             print(
                 json.dumps(
                     {
