@@ -77,7 +77,7 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 
 	if (!t)
 		return prev_cpu;
-	/* A waker of a higher class makes no room, nor does a softirq. The kernel asks neither. */
+	/* A waker of a higher class makes no room, nor does a softirq. The kernel marks both. */
 	if (wake_flags & SCX_WAKE_SYNC && (!own_slot()->pid || in_softirq()))
 		wake_flags &= ~(u64)SCX_WAKE_SYNC;
 	if (wake_flags & SCX_WAKE_TTWU) {

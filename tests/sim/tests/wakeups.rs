@@ -363,7 +363,8 @@ fn a_task_takes_no_place_of_a_waker_whose_cpu_is_not_one_of_its_own() {
     );
 }
 
-/// Adds two tasks that wake each other each 20 us.
+/// Adds two tasks that wake each other each 20 us. If both start at once, each misses the other's first
+/// wake-up, and they wait.
 fn add_pair(specs: &mut Vec<TaskSpec>, sync: bool) {
     let first = specs.len();
     for other in [first + 1, first] {
