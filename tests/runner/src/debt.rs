@@ -4,7 +4,7 @@
 
 use crate::loads::Load;
 use crate::process::{Stat, cpu_ns, now_ns};
-use crate::stats_client::Stats;
+use crate::stats_client::{Stats, Task};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
@@ -123,6 +123,22 @@ impl LoadTime {
     }
 }
 
+/// The account of a task, and what the task had run when it was asked for.
+struct Account {
+    task: Task,
+    cpu_ns: u64,
+}
+
+impl Account {
+    fn ask(pid: u32, loaded: &mut LoadTime) -> Result<(Self, (u64, u64))> {
+        let cpu_ns = cpu_ns(pid)?;
+        let stats = Stats::ask()?;
+        let sample = loaded.sample(&stats);
+        let task = stats.into_task(pid)?;
+        Ok((Self { task, cpu_ns }, sample))
+    }
+}
+
 impl Injector<'_> {
     /// Goes on until `end_ns` (`CLOCK_MONOTONIC`).
     pub fn run(&self, load: &Load, end_ns: u64) -> Result<Vec<Debt>> {
@@ -132,15 +148,19 @@ impl Injector<'_> {
             earliest_ns: 0,
             latest_ns: u64::MAX,
         };
-        let before = dma_bytes(load.pid())?;
+        let (mut account, _) = Account::ask(load.pid(), &mut loaded)?;
+        let before = account.task.dma_bytes;
         let mut injected = 0;
         while wait_asleep(load.pid(), end_ns)? {
-            injected += self.bytes;
-            if let Some(debt) = self.one(&mut charger, end_ns, &mut loaded)? {
-                debts.push(debt);
+            // It still ran when the account was asked for.
+            if cpu_ns(load.pid())? != account.cpu_ns {
+                (account, _) = Account::ask(load.pid(), &mut loaded)?;
+                continue;
             }
+            injected += self.bytes;
+            debts.extend(self.one(&mut charger, end_ns, &mut loaded, &mut account)?);
         }
-        let charged = dma_bytes(load.pid())? - before;
+        let charged = account.task.dma_bytes - before;
         // The task may not have run since the last one.
         ensure!(
             (injected.saturating_sub(self.bytes)..=injected).contains(&charged),
@@ -153,49 +173,47 @@ impl Injector<'_> {
         Ok(debts)
     }
 
-    /// One debt, from its injection until the task has run with it; `None` if
-    /// it was charged before S was asked for, or not before the end. Times of V
+    /// One debt, from its injection until the task has run with it. `None` if the task ran
+    /// between `account` and the debt, or not before the end. Renews `account`. Times of V
     /// are uptimes.
+    ///
+    /// An account takes the agent and this program half a second of a slow machine. It is
+    /// asked for once the task has run, not while V is watched.
     fn one(
         &self,
         charger: &mut Charger,
         end_ns: u64,
         loaded: &mut LoadTime,
+        account: &mut Account,
     ) -> Result<Option<Debt>> {
         let pid = charger.pid;
         charger.charge(self.bytes)?;
         let injected_ns = now_ns();
-        let stats = Stats::ask()?;
         let cpu_before_ns = cpu_ns(pid)?;
-        let task = stats.task(pid)?;
+        let as_accounted = cpu_before_ns == account.cpu_ns;
         // The debt is charged at the wake-up (4.5): it is in no figure yet.
         let debt_ns = (self.bytes as f64 * self.ns_per_byte) as u64;
-        let start_ns = task.cpu_vt_ns.max(task.mem_vt_ns + debt_ns);
-        let mut v = vec![loaded.sample(&stats)];
+        let before = &account.task;
+        let start_ns = before.cpu_vt_ns.max(before.mem_vt_ns + debt_ns);
+        let mut v = vec![loaded.sample(&Stats::ask_system()?)];
         while cpu_ns(pid)? == cpu_before_ns && now_ns() < end_ns {
             std::thread::sleep(READING_INTERVAL);
             if self.follow {
                 v.push(loaded.sample(&Stats::ask_system()?));
             }
         }
-        let after = Stats::ask()?;
-        v.push(loaded.sample(&after));
-        let ran = after.task(pid)?;
-        let charged = ran.dma_bytes == task.dma_bytes + self.bytes;
-        let held_ns = ran.held_ns - task.held_ns;
+        let (ran, at_end) = Account::ask(pid, loaded)?;
+        v.push(at_end);
+        let charged = ran.task.dma_bytes == before.dma_bytes + self.bytes;
         let debt = Debt {
             injected_ns,
             start_ns,
             v,
-            held_ns,
+            held_ns: ran.task.held_ns - before.held_ns,
         };
-        Ok((charged && now_ns() < end_ns).then_some(debt))
+        *account = ran;
+        Ok((as_accounted && charged && now_ns() < end_ns).then_some(debt))
     }
-}
-
-/// Device traffic that the scheduler has charged to a task, bytes.
-fn dma_bytes(pid: u32) -> Result<u64> {
-    Ok(Stats::ask()?.task(pid)?.dma_bytes)
 }
 
 /// `scx_drfq charge-traffic`, started once for all charges. The start of a program

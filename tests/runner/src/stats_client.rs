@@ -82,9 +82,9 @@ impl Stats {
     }
 
     /// The task with thread id `pid`.
-    pub fn task(&self, pid: u32) -> Result<&Task> {
+    pub fn into_task(self, pid: u32) -> Result<Task> {
         self.tasks
-            .iter()
+            .into_iter()
             .find(|task| task.pid == pid)
             .with_context(|| format!("scx_drfq has no account of thread {pid}"))
     }
