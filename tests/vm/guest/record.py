@@ -93,7 +93,17 @@ def probe(*choices):
     return False
 
 
+def clear():
+    """Removes our probes. The kernel refuses one that exists, and removes none that is enabled."""
+    if (TRACING / "events/drfq").exists():
+        write("events/drfq/enable", "0")
+        write("kprobe_events", "-:drfq/", os.O_APPEND)
+    write("events/sched/sched_switch/enable", "0")
+
+
 def set_up():
+    # A recording that failed has left its own.
+    clear()
     write("trace_clock", "mono")
     write("buffer_size_kb", "65536")
     refused = [choices[0][2] for choices in (*((one,) for one in PROBES), *EITHER) if not probe(*choices)]
@@ -225,6 +235,7 @@ def main():
         record(name, load, agent, pathlib.Path(out))
     agent.terminate()
     agent.wait()
+    clear()
 
 
 if __name__ == "__main__":
