@@ -17,7 +17,7 @@ import threading
 import time
 
 from scheduler import children, cpu_s, observe, spin, start, state, stats
-from waits import TaskStats, longer
+from waits import TaskStats, longer, unended_waits_s
 
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 # The crowd: so many processes, each with so many threads that sleep and wake up.
@@ -197,11 +197,13 @@ def described(tid):
     return f"{text[text.index('(') : text.rindex(')') + 1]}, nice {fields[16]}", bool(int(fields[6]) & PF_KTHREAD)
 
 
-def told_waits(before, after):
-    """Tells the longest waits of the threads that waited longer than ever between.
+def told_waits(kernel, before):
+    """Tells the longest waits of the threads that have waited longer than ever `before`, once most waits have ended.
 
     Returns the longest of any thread, and of the kernel's threads (s).
     """
+    unended = unended_waits_s(WAIT_MOST_S + 1)
+    after = kernel.longest_waits_s() | unended
     waits = sorted(longer(before, after).items(), key=lambda item: -item[1])
     assert waits, "no thread's longest wait could be read"
     found = [(wait, *described(tid)) for tid, wait in waits]
@@ -259,7 +261,7 @@ def main():
                 events = answer or events
                 answers[target].append(took)
     lasted = time.monotonic() - begin
-    longest_s, kernels_s = told_waits(waits_before, kernel.longest_waits_s())
+    longest_s, kernels_s = told_waits(kernel, waits_before)
     loaded = agent is not None and agent.poll() is None and state() == "enabled"
     lives = all(process.poll() is None for process in (crowd, stress, taker)) and churner.is_alive()
     crowded = lives and threads_most >= THREADS_LEAST

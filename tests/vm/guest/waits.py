@@ -67,14 +67,7 @@ class TaskStats:
 
     def longest_waits_s(self):
         """How long threads have waited at most since their forks (s): all, or a sample of a process with many."""
-        found = {}
-        for process in pathlib.Path("/proc").glob("[0-9]*"):
-            for tid in some_threads(process):
-                # It may end meanwhile.
-                with contextlib.suppress(OSError):
-                    found[tid] = self.longest_wait_s(tid)
-                time.sleep(PAUSE_S)
-        return found
+        return of_each(threads(), self.longest_wait_s)
 
 
 def some_threads(process):
@@ -84,6 +77,43 @@ def some_threads(process):
     except OSError:
         return []
     return tids[:: len(tids) // SAMPLE + 1]
+
+
+def threads():
+    """The threads of each process, or a sample of them."""
+    return [tid for process in pathlib.Path("/proc").glob("[0-9]*") for tid in some_threads(process)]
+
+
+def of_each(tids, ask):
+    """What `ask` tells of each thread that lives, by thread."""
+    found = {}
+    for tid in tids:
+        # It may end meanwhile.
+        with contextlib.suppress(OSError):
+            found[tid] = ask(tid)
+        time.sleep(PAUSE_S)
+    return found
+
+
+def activity(tid):
+    """The state of a thread, its CPU time and its runs. None of them changes while it waits for a CPU."""
+    process = pathlib.Path(f"/proc/{tid}")
+    state = process.joinpath("stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0]
+    cpu_ns, _, runs = process.joinpath("schedstat").read_text(encoding="ascii").split()
+    return state, int(cpu_ns), int(runs)
+
+
+def unended_waits_s(most_s):
+    """Threads that wait for a CPU now and get none within `most_s`, and how long they have waited since (s).
+
+    The kernel counts a wait when it ends. All others that go on now have ended when this returns.
+    """
+    begin = time.monotonic()
+    found = {tid: one for tid, one in of_each(threads(), activity).items() if one[0] == "R"}
+    while found and time.monotonic() - begin < most_s:
+        time.sleep(1)
+        found = {tid: one for tid, one in of_each(found, activity).items() if one == found[tid]}
+    return dict.fromkeys(found, time.monotonic() - begin)
 
 
 def longer(before, after):
