@@ -11,7 +11,7 @@ for machine in ${DRFQ_TEST_MACHINES:-thesis xeon laptop}; do
 	vm --machine "$machine" --machine-stats "$out/$machine.truth" -- \
 		bash tests/vm/guest/evidence.sh "$bin/scx_drfq" 60 > "$out/$machine.json"
 	echo "$machine"
-	python3 -B tests/vm/evidence.py "$out/$machine.json" "$out/$machine.truth" \
+	python3 -B tests/vm/evidence.py "$out/$machine.json" "$out/$machine.truth" "vm/machines/$machine.toml" \
 		--rows "$out/rows.csv" --case "$machine" "${provenance[@]}" || status=1
 done
 tools/results --add "$out/rows.csv"
