@@ -61,15 +61,26 @@ def ended(process):
     assert process.returncode == 0, f"{process.args} ended with {process.returncode}"
 
 
-def stats(timeout_s=10, target="tasks"):
-    """The system and its tasks since the scheduler was loaded; the target `top` has the system alone."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(timeout_s)
-        connection.connect(STATS)
-        connection.sendall(json.dumps({"req": "stats", "args": {"target": target}}).encode() + b"\n")
-        answer = json.loads(connection.makefile().readline())
+def connect(timeout_s=10):
+    """A connection to the agent's statistics, which a thread of it serves."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(timeout_s)
+    connection.connect(STATS)
+    return connection
+
+
+def ask(connection, target="tasks"):
+    """The system and its tasks since the connection's last request; the target `top` has the system alone."""
+    connection.sendall(json.dumps({"req": "stats", "args": {"target": target}}).encode() + b"\n")
+    answer = json.loads(connection.makefile().readline())
     assert answer["errno"] == 0, answer
     return answer["args"]["resp"]
+
+
+def stats(timeout_s=10, target="tasks"):
+    """The same since the scheduler was loaded."""
+    with connect(timeout_s) as connection:
+        return ask(connection, target)
 
 
 def tasks(pids):
