@@ -7,7 +7,7 @@ raid.py MEASURED KERNEL ROWS COMMIT DATE    writes rows of docs/results
 import sys
 from pathlib import Path
 
-from storage import UNOWNED_PCT, WRONG_PCT, without_task
+from storage import without_task
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
@@ -18,6 +18,12 @@ from measurements.rows import median_row, write_rows
 LOSSES = ("raid5",)
 ARRAYS = ("raid0", "raid1", "raid1, bitmap", "raid1, write-behind", "raid10", *LOSSES)
 WAYS = 9
+# What md writes for itself has no owner: superblocks and bitmaps, 0 to 0.07 % of what the disks move. As much again is
+# allowed.
+UNOWNED_PCT = 0.15
+# Where writes are done later, some pages are charged wrong. 12 buffered writes had 0 to 0.34 %, and 0.06 to 0.40 %
+# without an owner. As much again is allowed as they differ.
+LATER, LATER_PCT = "raid1, write-behind", 0.75
 
 
 def judge(row):
@@ -35,6 +41,14 @@ def judge(row):
     return 100 * wrong / moved, 100 * abs(unowned) / moved
 
 
+def right(array, way, wrong, unowned):
+    """Whether these parts (%) are what they may be."""
+    owned = array not in LOSSES or "write" not in way
+    if array == LATER and "buffered write" in way:
+        return max(wrong, unowned) <= LATER_PCT
+    return wrong == 0 and (not owned or unowned <= UNOWNED_PCT)
+
+
 def main():
     measured, kernel, rows_file, commit, date = sys.argv[1:]
     errors, failed = {}, []
@@ -43,8 +57,7 @@ def main():
         wrong, unowned = judge(row)
         errors.setdefault((array, way, "charged wrong"), []).append(wrong)
         errors.setdefault((array, way, "without an owner"), []).append(unowned)
-        owned = array not in LOSSES or "write" not in way
-        if wrong > WRONG_PCT or (owned and unowned > UNOWNED_PCT):
+        if not right(array, way, wrong, unowned):
             failed.append(row["path"])
     assert len(errors) == 2 * WAYS * len(ARRAYS), f"{len(errors)} series"
     about = {"series": "storage-md", "unit": "% of what the disks moved", "commit": commit, "date": date}
@@ -56,4 +69,5 @@ def main():
     assert not failed, f"charged wrong: {failed}"
 
 
-main()
+if __name__ == "__main__":
+    main()

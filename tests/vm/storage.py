@@ -39,9 +39,13 @@ CACHED = ("buffered read", "mapped read")
 CACHED_PCT = 0.2
 # fio's Identify command, an answer of the controller that the disk's count of data leaves out.
 ADMIN_BYTES = {"io_uring, passthrough": 4096}
-# Of what the disk moves for a buffered write, at most: charged to another task, or not at all; and of the journal.
-WRONG_PCT = 2
-UNOWNED_PCT = 1
+# Ways to write without a file system: each byte is the writer's.
+WITHOUT_FILES = ("the disk itself", "dm-crypt")
+# Of what the disk moves for a buffered write of a file, at most: charged to another task, or to none: blocks of the
+# file system, and its journal. 90 writes in six boots had 0.02 to 0.16 % and 0.04 to 0.23 %. As much again is allowed
+# as they differ.
+WRONG_PCT = 0.3
+UNOWNED_PCT = 0.4
 # Weights of mbw and of the reader; the last part is mbw alone.
 WEIGHTS = ((1, 1), (1, 2), (2, 1), (1, 3))
 WINDOWS = 5
@@ -181,7 +185,10 @@ def judge_buffered(row, moved_):
     lost = moved_ - sum(row["charged"]) - row["others"] - without_task(row)
     if lost:
         print(f"{row['path']}: {lost} bytes are in no book")
-    right = lost == 0 and wrong <= WRONG_PCT and unowned <= UNOWNED_PCT
+    if row["path"].startswith(WITHOUT_FILES):
+        right = lost == wrong == unowned == 0
+    else:
+        right = lost == 0 and wrong <= WRONG_PCT and unowned <= UNOWNED_PCT
     return right, {"charged wrong": wrong, "without an owner": unowned}
 
 
