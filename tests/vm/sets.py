@@ -47,16 +47,23 @@ TIMED = ("lbm", "fdtd", "mcf")
 ALLOWED = 1.03
 # Rules that are judged. The thesis' own ones are compared with.
 JUDGED = ("default", "hold")
-# Errors of shares that are known to be larger than the thesis': boot, rule, set, and ratios of weights.
-MISSED = {
-    ("commodity", "default", "2"): ["1:1"],
-    ("commodity", "default", "3"): ["1:1"],
-    ("commodity", "default", "5"): ["1:1"],
-    ("commodity", "hold", "5"): ["1:1"],
-    # Beyond 2:1 mbw has all that it can take by itself.
-    ("controller", "default", "2"): ["3:1", "4:1", "5:1"],
-    ("controller", "default", "3"): ["1:3", "1:4", "1:5"],
+# What mbw takes of m by itself. Beyond 2:1 that is less than its part, and fio gets the rest: at most the error of this
+# ratio of the two. A controller that divides what both want at a moment comes closer to it than to the weights.
+MBW_ALONE = 0.64
+SATISFIED = MBW_ALONE / (1 - MBW_ALONE)
+BEYOND = {
+    "2": {f"{weight}:1": 100 * (1 - SATISFIED / weight) for weight in (3, 4, 5)},
+    "3": {f"1:{weight}": 100 * (weight / SATISFIED - 1) for weight in (3, 4, 5)},
 }
+# Largest errors of shares that are known to be larger than the thesis' (%): boot, rule, set, and ratio of weights.
+MISSED = {
+    # Nothing slows fio down. It has 1.27 and 1.30 times as much as mbw, and may have 4/3 times as much.
+    ("commodity", "default", "2"): {"1:1": 100 * (1 - 3 / 4)},
+    ("commodity", "default", "3"): {"1:1": 100 * (4 / 3 - 1)},
+    # The medians, 2.20 and 1.73 %, and the thesis' own error.
+    ("commodity", "default", "5"): {"1:1": 3.1},
+    ("commodity", "hold", "5"): {"1:1": 2.6},
+} | {(boot, "default", number): BEYOND[number] for boot in ("controller", "share") for number in BEYOND}
 
 
 def moved(truth):
@@ -201,12 +208,13 @@ def rated_rows(sets, directory, provenance, missed):
 
 def judge_error(key, weights, error, description):
     """What an error of shares misses, in a list."""
-    ratio = f"{weights[0]}:{weights[1]}"
-    if key[1] not in JUDGED or ratio in MISSED.get(key, ()):
-        return []
-    bound = abs(description["thesis_error_pct"][description["weights"].index(list(weights))])
     boot, rule, number = key
-    return [f"set {number}, {boot}, {rule}, {ratio}: {error:+.2f} %, not {bound} %"] if abs(error) > bound else []
+    ratio = f"{weights[0]}:{weights[1]}"
+    if rule not in JUDGED:
+        return []
+    thesis = abs(description["thesis_error_pct"][description["weights"].index(list(weights))])
+    bound = MISSED.get(key, {}).get(ratio, thesis)
+    return [f"set {number}, {boot}, {rule}, {ratio}: {error:+.2f} %, not {bound:.1f} %"] if abs(error) > bound else []
 
 
 def share_rows(sets, directory, provenance, missed):
