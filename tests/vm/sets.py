@@ -3,10 +3,12 @@
 
 sets.py limits SETS DIR BOOT                prints SET=RATE for each set whose foreground process has a fixed amount of
                                             work: what fio may read if memory is shared fairly (bytes/s)
-sets.py report SETS DIR ROWS COMMIT DATE    prints the figures, and writes rows of docs/results
+sets.py report SETS DIR ROWS COMMIT DATE BOOT=SET,SET ...
+                                            prints the figures, and writes rows of docs/results. These sets must be in
+                                            these boots.
 
 The report fails if scx_drfq by its own rules misses a bound: an error of the thesis, or ALLOWED times the slowdown of a
-fair share. MISSED names what docs/results reports as missed.
+fair share. MISSED has the bounds of what docs/results reports as missed.
 
 SETS is tools/sets.toml. DIR has NAME.json and NAME.truth of each boot NAME.
 """
@@ -87,6 +89,16 @@ def runs(directory, boot):
     return found
 
 
+def lacking(directory, wanted):
+    """What of `wanted` (BOOT=SET,SET ...) was not measured."""
+    out = []
+    for word in wanted:
+        boot, _, numbers = word.partition("=")
+        found = {number for (number, _, _), _ in runs(directory, boot)}
+        out += [f"set {number}, {BOOTS[boot]}: not measured" for number in numbers.split(",") if number not in found]
+    return out
+
+
 def timed(looks):
     """Time of a fixed amount of work (ns), and bytes/ns of the CPUs and of the disk meanwhile."""
     (_, _), (end, truth) = looks
@@ -162,10 +174,13 @@ def timed_rows(sets, directory, provenance, missed):
                 allowed[number] = slowdown
             name = f"{title}{RULES[rule]}, weight {weights[0]}"
             verdict = ""
-            if "scx_drfq" in title and weights[0] == 1 and number in allowed:
+            judged = "scx_drfq" in title and weights[0] == 1 and "alone" in sets[number]
+            if judged and number in allowed:
                 verdict = "held" if slowdown <= ALLOWED * allowed[number] else "missed"
                 if verdict == "missed" and rule in JUDGED:
                     missed.append(f"set {number}, {name}: {slowdown:.3f}, not {ALLOWED * allowed[number]:.3f}")
+            elif judged and rule in JUDGED:
+                missed.append(f"set {number}, {name}: not judged, for lack of an fio that is limited to its fair share")
             rates = f"CPUs {cores:.4f}, disk {disk:.4f} bytes/ns"
             print(f"set {number}, {name}: {slowdown:.3f} x alone; {rates} {verdict}")
             about = {"case": f"{number}: {sets[number]['title']}", "variant": name, **provenance}
@@ -263,9 +278,9 @@ def main():
     if mode == "limits":
         limits(sets, directory, *words)
         return 0
-    rows_file, commit, date = words
+    rows_file, commit, date, *wanted = words
     provenance = {"series": "sets", "commit": commit, "date": date}
-    missed = []
+    missed = lacking(directory, wanted)
     rows = []
     for find in (share_rows, timed_rows, rated_rows):
         rows += find(sets, directory, provenance, missed)

@@ -12,12 +12,15 @@ done
 read -ra sets <<< "${DRFQ_SETS:-2 3 4 5 6 7 8 9 10 11 uncontended random-reads}"
 read -ra boots <<< "${DRFQ_BOOTS:-eevdf limited eevdf-1 controller share commodity}"
 
-# Boots a machine, and runs sets there: boot NAME PLAN SED SET ...
+# Boots a machine, and runs sets there: boot NAME PLAN SED SET ... Adds BOOT=SET,SET to `wanted`.
+wanted=()
 boot() {
 	local name=$1 plan=$2 machine=$out/$1.toml
 	sed "$3" vm/machines/disk.toml > "$machine"
 	shift 3
 	(($#)) || return 0
+	# Without the rates that fio is limited to.
+	wanted+=("$name=$(IFS=, && echo "${*%%=*}")")
 	[[ ! -e $out/$name.done ]] || return 0
 	say "$name: sets $*"
 	vm --kernel newest --machine "$machine" --machine-stats "$out/$name.truth" --machine-interval 1000000000 -- \
@@ -56,6 +59,6 @@ done
 find_provenance
 status=0
 python3 -B tests/vm/sets.py report tools/sets.toml "$out" "$out/rows.csv" \
-	"${provenance[1]}" "${provenance[3]}" || status=$?
+	"${provenance[1]}" "${provenance[3]}" "${wanted[@]}" || status=$?
 tools/results --add "$out/rows.csv"
 exit "$status"

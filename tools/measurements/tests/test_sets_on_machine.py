@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How the sets of the thesis are judged that run on the modelled machine."""
 
+import contextlib
 import importlib.util
+import io
+import json
 import sys
+import tempfile
 import tomllib
 import unittest
 from pathlib import Path
@@ -14,6 +18,8 @@ sets = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sets)
 
 SETS = tomllib.loads((ROOT / "tools/sets.toml").read_text(encoding="utf-8"))
+# 1 s, in ns.
+SECOND = 1_000_000_000
 
 
 def missed(key, weights, error):
@@ -44,6 +50,47 @@ class Errors(unittest.TestCase):
             errors = {f"{a}:{b}": abs(error) for (a, b), error in thesis}
             for ratio, bound in bounds.items():
                 self.assertGreater(bound, errors[ratio], f"set {number}, {ratio}")
+
+
+class Boots(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.directory = Path(temporary.name)
+        self.write("eevdf", "", {"6": 1, "7": 2})
+        self.write("limited", "", {"7": 1.5})
+
+    def write(self, boot, rule, runs):
+        """A boot of sets with these times (s)."""
+        looks, truth = [], []
+        for number, seconds in runs.items():
+            look = {"set": number, "rule": rule, "weights": [1, 1]}
+            looks += [look, look | {"measured_ns": seconds * SECOND}]
+            line = {"cores": [], "device": {"to_memory_bytes": 0, "cached_bytes": 0}}
+            truth += [line | {"interval_ns": SECOND}, line | {"interval_ns": seconds * SECOND}]
+        for name, lines in (("json", looks), ("truth", truth)):
+            self.directory.joinpath(f"{boot}.{name}").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def missed(self):
+        found = []
+        with contextlib.redirect_stdout(io.StringIO()):
+            sets.timed_rows(SETS, self.directory, {"series": "sets", "commit": "1", "date": "2026-01-01"}, found)
+        return found
+
+    def test_a_set_that_was_not_measured_is_named(self):
+        self.assertEqual(sets.lacking(self.directory, ["eevdf=6,7", "limited=7"]), [])
+        self.assertEqual(len(sets.lacking(self.directory, ["eevdf=6,8", "commodity=2,3"])), 3)
+
+    def test_a_slowdown_beyond_1_03_times_that_of_a_fair_share_is_missed(self):
+        self.write("controller", "default", {"7": 1.54})
+        self.assertEqual(self.missed(), [])
+        self.write("controller", "default", {"7": 1.55})
+        self.assertEqual(len(self.missed()), 1)
+
+    def test_a_slowdown_that_nothing_is_held_against_is_missed(self):
+        self.write("controller", "default", {"7": 1.1})
+        self.write("limited", "", {})
+        self.assertIn("not judged", self.missed()[0])
 
 
 if __name__ == "__main__":
