@@ -148,12 +148,13 @@ fn a_sleeper_that_wants_more_than_its_share_must_get_it() {
 }
 
 #[test]
-fn an_idle_cpu_beyond_the_limit_fails() {
+fn an_idle_cpu_or_an_agent_beyond_the_limit_fails() {
     let case = case("{ name = \"h\", load = \"hog\" }");
     let conserving = expect("kind = \"work_conserving\"\nidle_pct = 1.0");
-    let judge = |idle_cpus| {
+    let judge = |idle_cpus, agent_cpus| {
         let record = Record {
             idle_cpus,
+            agent_cpus,
             ..record(&[0.5])
         };
         let measurements = conserving
@@ -161,8 +162,9 @@ fn an_idle_cpu_beyond_the_limit_fails() {
             .unwrap();
         verdict(&measurements, conserving.limit())
     };
-    assert_eq!(judge(0.005), Ok(()));
-    assert!(judge(0.02).is_err());
+    assert_eq!(judge(0.005, 0.005), Ok(()));
+    assert!(judge(0.02, 0.0).is_err());
+    assert!(judge(0.0, 0.02).is_err());
 }
 
 #[test]

@@ -174,8 +174,8 @@ pub enum Expect {
         #[serde(flatten)]
         within: Within,
     },
-    /// No CPU idles while a task waits; there must be enough tasks. What the
-    /// tasks and the scheduler's agent used stands beside it.
+    /// No CPU idles while a task waits; there must be enough tasks. The scheduler's
+    /// agent uses a hundredth of a CPU at most. What the tasks used stands beside it.
     WorkConserving {
         /// Limit of the idle time, percent of all CPUs.
         idle_pct: f64,
