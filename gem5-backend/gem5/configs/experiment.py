@@ -13,9 +13,9 @@ import system
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument(
     "--caches",
-    choices=["none", "plain", "labelled"],
+    choices=["none", "plain", "labelled", "thesis"],
     default="none",
-    help="put caches before the memory: gem5's own, or those that keep the labels",
+    help="put caches before the memory: gem5's own, those that keep the labels, or those with table 5.1's sizes",
 )
 parser.add_argument("--prefetch", action="store_true", help="with a stride prefetcher in the second level")
 parser.add_argument(

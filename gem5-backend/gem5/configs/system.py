@@ -10,7 +10,9 @@ from m5.objects import *
 from m5.util import fatal
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(sys.path[0], "stdlib"))
 import supported
+import thesis_caches
 
 refused = supported.problem(getattr(_m5.core, "gem5Version", None))
 if refused:
@@ -113,12 +115,20 @@ def controller(memory, log, decisions, channels=1, number=0):
     )
 
 
-def connect_cached(system, labelled, prefetch):
-    """A first-level cache for each agent, a shared second level, and the controller's one port."""
-    kind = DrfqCache if labelled else Cache
+def caches_of(system, kind):
+    """A first-level cache for each agent, the bus behind them, and a second level."""
+    if kind == "thesis":
+        domain = SrcClockDomain(clock=thesis_caches.CLOCK, voltage_domain=system.clk_domain.voltage_domain)
+        system.cache_clk_domain = domain
+
+        def thesis(level):
+            return DrfqCache(**thesis_caches.parameters(level), clk_domain=domain)
+
+        # An agent sends what a core sends to its data cache.
+        return [thesis("l1d") for _ in system.agents], L2XBar(clk_domain=domain), thesis("l2")
 
     def cache(size, lines, latency):
-        return kind(
+        return (DrfqCache if kind == "labelled" else Cache)(
             size=size,
             assoc=8,
             tag_latency=latency,
@@ -129,11 +139,14 @@ def connect_cached(system, labelled, prefetch):
             write_buffers=lines,
         )
 
-    system.l1 = [cache("32KiB", 32, 1) for _ in system.agents]
-    system.l2bus = L2XBar()
-    system.l2 = cache("512KiB", 64, 8)
+    return [cache("32KiB", 32, 1) for _ in system.agents], L2XBar(), cache("512KiB", 64, 8)
+
+
+def connect_cached(system, kind, prefetch):
+    """A first-level cache for each agent, a shared second level, and the controller's one port."""
+    system.l1, system.l2bus, system.l2 = caches_of(system, kind)
     if prefetch:
-        system.l2.prefetcher = DrfqStridePrefetcher() if labelled else StridePrefetcher()
+        system.l2.prefetcher = StridePrefetcher() if kind == "plain" else DrfqStridePrefetcher()
     system.membus = SystemXBar(width=64)
     for agent, l1 in zip(system.agents, system.l1):
         agent.port = l1.cpu_side
@@ -186,7 +199,7 @@ def build(memory, agents, caches="none", prefetch=False, log="", decisions=10000
     if caches == "none":
         connect(system, memory)
     else:
-        connect_cached(system, caches == "labelled", prefetch)
+        connect_cached(system, caches, prefetch)
     system.host = DrfqHost(controllers=system.controllers, agents=system.agents)
     root = Root(full_system=False, system=system)
     m5.instantiate(restore)
