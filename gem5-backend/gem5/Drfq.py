@@ -38,6 +38,7 @@ class DrfqRegisters(BasicPioDevice):
     type = "DrfqRegisters"
     cxx_header = "gem5/register_device.hh"
     cxx_class = "gem5::DrfqRegisters"
+    cxx_exports = [PyBindMethod("get"), PyBindMethod("set")]
 
     controllers = VectorParam.DrfqMemCtrl("The controllers, one for each channel, that have the registers")
 

@@ -24,6 +24,18 @@ Tick DrfqRegisters::write(PacketPtr pkt) {
   return answer(pkt, access);
 }
 
+std::uint64_t DrfqRegisters::get(Addr offset) {
+  std::uint64_t value = 0;
+  fatal_if(channels.read(offset, &value) != ::drfq::Access::ok, "%s: no register at %#x", name(),
+           offset);
+  return value;
+}
+
+void DrfqRegisters::set(Addr offset, std::uint64_t value) {
+  fatal_if(channels.write(offset, value) != ::drfq::Access::ok, "%s: %#x refused the value %d",
+           name(), offset, value);
+}
+
 Tick DrfqRegisters::answer(PacketPtr pkt, ::drfq::Access access) {
   pkt->makeAtomicResponse();
   if (access != ::drfq::Access::ok) pkt->setBadAddress();

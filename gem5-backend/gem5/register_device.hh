@@ -19,6 +19,10 @@ class DrfqRegisters : public BasicPioDevice {
   Tick read(PacketPtr pkt) override;
   Tick write(PacketPtr pkt) override;
 
+  /** For a configuration in Python that writes what the agent would. A refused access ends gem5. */
+  std::uint64_t get(Addr offset);
+  void set(Addr offset, std::uint64_t value);
+
  private:
   Tick answer(PacketPtr pkt, ::drfq::Access access);
 

@@ -55,6 +55,28 @@ class Objects(types.ModuleType):
         return getattr(self, name)
 
 
+class ChanneledMemory(Recorder):
+    """The standard library's memory of several channels."""
+
+    def __init__(self, dram, channels, interleaving, size=None):
+        super().__init__()
+        self._dram_class, self._num_channels, self._size = dram, channels, size
+        self._addr_mapping = "RoRaBaCoCh"
+        self._create_mem_interfaces_controller()
+
+    def incorporate_memory(self, board):
+        pass
+
+    def get_size(self):
+        return self._size
+
+    def get_uninterleaved_range(self):
+        return [types.SimpleNamespace(end=self._size)]
+
+    def get_mem_ports(self):
+        return [(None, controller.port) for controller in self.mem_ctrl]
+
+
 def module(name, **contents):
     """Makes a module importable."""
     made = types.ModuleType(name)
@@ -68,8 +90,26 @@ def fatal(message, *values):
     raise SystemExit(message % values)
 
 
+def install_standard_library():
+    for name in ("gem5", "gem5.components", "gem5.components.memory", "gem5.components.cachehierarchies"):
+        module(name)
+    module("gem5.components.memory.memory", ChanneledMemory=ChanneledMemory)
+    classic = "gem5.components.cachehierarchies.classic"
+    module(classic)
+    module(f"{classic}.abstract_classic_cache_hierarchy", AbstractClassicCacheHierarchy=Recorder)
+    for name in ("boards", "processors"):
+        module(f"gem5.components.{name}")
+    module("gem5.components.boards.simple_board", SimpleBoard=Recorder)
+    module("gem5.components.processors.cpu_types", CPUTypes=types.SimpleNamespace(TIMING="timing"))
+    module("gem5.components.processors.simple_processor", SimpleProcessor=Recorder)
+    module("gem5.isas", ISA=types.SimpleNamespace(X86="x86", ARM="arm"), get_isa_from_str=str)
+    module("gem5.resources")
+    module("gem5.resources.resource", BinaryResource=Recorder)
+
+
 def install():
-    """From here on, `import m5` gives the stand-in."""
+    """From here on, `import m5` and the modules of gem5 that we use give the stand-in."""
+    install_standard_library()
     core = module("_m5.core", gem5Version="24.0.0.1")
     module("_m5", core=core)
     objects = Objects("m5.objects")
