@@ -12,6 +12,17 @@ from m5.proxy import *
 from m5.SimObject import PyBindMethod, SimObject
 
 
+class DrfqDeviceOwners(BasicPioDevice):
+    """The owners of what gem5's own devices send, as a register of 8 bytes for each device."""
+
+    type = "DrfqDeviceOwners"
+    cxx_header = "gem5/device_owners.hh"
+    cxx_class = "gem5::DrfqDeviceOwners"
+
+    devices = VectorParam.SimObject("Each sends requests under one requestor id, as a DmaDevice does")
+    owners = VectorParam.UInt64([], "Hardware ids at the start, in the order of the devices; missing ones are 0: none")
+
+
 class DrfqMemCtrl(MemCtrl):
     """A memory controller whose decisions are the core's; its DRAM and its timing are gem5's."""
 
@@ -30,6 +41,7 @@ class DrfqMemCtrl(MemCtrl):
     decision_log = Param.String("", "File for every decision (host/DECISIONS.md); empty: none")
     decisions = Param.Counter(100000, "The most decisions to log")
     version = Param.String("", "Of gem5, for the log")
+    device_owners = Param.DrfqDeviceOwners(NULL, "Labels what devices send without a label")
 
 
 class DrfqRegisters(BasicPioDevice):
@@ -88,6 +100,8 @@ class DrfqCache(Cache):
     type = "DrfqCache"
     cxx_header = "gem5/cache.hh"
     cxx_class = "gem5::DrfqCache"
+
+    device_owners = Param.DrfqDeviceOwners(NULL, "For an I/O cache: labels what devices send without a label")
 
 
 class DrfqStridePrefetcher(StridePrefetcher):

@@ -4,6 +4,7 @@
 namespace gem5 {
 
 void DrfqCache::recvTimingReq(PacketPtr pkt) {
+  if (owners != nullptr) owners->stamp(pkt->req);
   cause = drfqLabelOf(pkt->req);
   Cache::recvTimingReq(pkt);
 }

@@ -2,7 +2,7 @@
 #ifndef DRFQ_GEM5_CACHE_HH
 #define DRFQ_GEM5_CACHE_HH
 
-#include "gem5/label.hh"
+#include "gem5/device_owners.hh"
 #include "mem/cache/cache.hh"
 #include "params/DrfqCache.hh"
 
@@ -11,7 +11,7 @@ namespace gem5 {
 /** Stamps evictions with the label of the request or the fill that causes them. */
 class DrfqCache : public Cache {
  public:
-  explicit DrfqCache(const DrfqCacheParams &p) : Cache(p) {}
+  explicit DrfqCache(const DrfqCacheParams &p) : Cache(p), owners(p.device_owners) {}
 
  protected:
   void recvTimingReq(PacketPtr pkt) override;
@@ -19,6 +19,7 @@ class DrfqCache : public Cache {
   PacketPtr evictBlock(CacheBlk *blk) override;
 
  private:
+  const DrfqDeviceOwners *const owners;  // may be null
   ::drfq::Label cause;
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The label of a request in gem5 names its owner. CPUs set a context id and devices a
-// substream id. A request that a cache or a prefetcher makes has neither. DrfqCache and
-// the Drfq prefetchers stamp it with the label of the access that caused it (thesis 3.6).
+// substream id; gem5's own devices set none, and DrfqDeviceOwners stamps their requests with
+// the owner that a driver or a configuration named. A request that a cache or a prefetcher makes
+// has neither. DrfqCache and the Drfq prefetchers stamp it with the label of the access that caused
+// it (thesis 3.6).
 #ifndef DRFQ_GEM5_LABEL_HH
 #define DRFQ_GEM5_LABEL_HH
 

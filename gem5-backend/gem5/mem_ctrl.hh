@@ -18,6 +18,8 @@
 
 namespace gem5 {
 
+class DrfqDeviceOwners;
+
 namespace memory {
 
 /**
@@ -100,6 +102,7 @@ class DrfqMemCtrl : public MemCtrl {
   DRAMInterface *const device;
   const ::drfq::Ps precharge;
   const ::drfq::Ps rowToColumn;
+  const DrfqDeviceOwners *const owners;  // may be null
   ::drfq::Controller core;
   ::drfq::Stats record;
   ::drfq::Choice choice;

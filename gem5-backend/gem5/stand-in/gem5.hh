@@ -66,6 +66,8 @@ class Request {
   std::uint32_t substreamId() const;
   bool hasContextId() const;
   ContextID contextId() const;
+  RequestorID requestorId() const;
+  static constexpr RequestorID invldRequestorId = -1;
   void setContext(ContextID);
   void setStreamId(std::uint32_t);
   void setSubstreamId(std::uint32_t);
@@ -196,6 +198,7 @@ class ClockedObject : public SimObject {
 class System : public SimObject {
  public:
   RequestorID getRequestorId(const SimObject *, std::string = {});
+  RequestorID lookupRequestorId(const SimObject *) const;
 };
 
 class GlobalSimLoopExitEvent {
@@ -208,10 +211,12 @@ struct BasicPioDeviceParams : public ClockedObjectParams {};
 class BasicPioDevice : public ClockedObject {
  public:
   BasicPioDevice(const BasicPioDeviceParams &, Addr size);
+  void init() override;
   virtual Tick read(PacketPtr) = 0;
   virtual Tick write(PacketPtr) = 0;
 
  protected:
+  System *sys;
   Addr pioAddr;
   Tick pioDelay;
 };
@@ -388,6 +393,8 @@ class DrfqMemCtrl;
 
 }  // namespace memory
 
+class DrfqDeviceOwners;
+
 // What gem5's build makes of Drfq.py.
 struct DrfqMemCtrlParams : public MemCtrlParams {
   bool frfcfs, prepare;
@@ -396,6 +403,7 @@ struct DrfqMemCtrlParams : public MemCtrlParams {
   Tick aging;
   std::string decision_log, version;
   std::uint64_t decisions;
+  DrfqDeviceOwners *device_owners;
   int port_agents_connection_count;
 };
 struct DrfqRegistersParams : public BasicPioDeviceParams {
@@ -413,7 +421,13 @@ struct DrfqHostParams : public SimObjectParams {
   std::vector<memory::DrfqMemCtrl *> controllers;
   std::vector<DrfqAgent *> agents;
 };
-struct DrfqCacheParams : public CacheParams {};
+struct DrfqCacheParams : public CacheParams {
+  DrfqDeviceOwners *device_owners;
+};
+struct DrfqDeviceOwnersParams : public BasicPioDeviceParams {
+  std::vector<SimObject *> devices;
+  std::vector<std::uint64_t> owners;
+};
 struct DrfqStridePrefetcherParams : public StridePrefetcherParams {};
 struct DrfqTaggedPrefetcherParams : public TaggedPrefetcherParams {};
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The thesis' caches for a board of gem5's standard library. All of them keep the owners of requests."""
+"""The thesis' caches for a board of gem5's standard library, whose memory is a DrfqMemory. All keep owners."""
 
 import thesis_caches
 from gem5.components.cachehierarchies.classic.abstract_classic_cache_hierarchy import AbstractClassicCacheHierarchy
@@ -70,5 +70,8 @@ class ThesisCaches(AbstractClassicCacheHierarchy):
             tgts_per_mshr=12,
             addr_ranges=board.mem_ranges,
         )
+        owners = board.get_memory().get_device_owners()
+        if owners is not None:
+            self.iocache.device_owners = owners
         self.iocache.cpu_side = board.get_mem_side_coherent_io_port()
         self.iocache.mem_side = self.membus.cpu_side_ports

@@ -2,7 +2,7 @@
 """The memory for a board of gem5's standard library: DRAM of any kind behind controllers that serve by virtual time."""
 
 from gem5.components.memory.memory import ChanneledMemory
-from m5.objects import DrfqMemCtrl, DrfqPciRegisters, DrfqRegisters, LPDDR2_S4_1066_1x32
+from m5.objects import DrfqDeviceOwners, DrfqMemCtrl, DrfqPciRegisters, DrfqRegisters, LPDDR2_S4_1066_1x32
 
 GIB = 1 << 30
 PCI_SLOT = 5  # on X86Board's bus; its south bridge has slot 4
@@ -27,6 +27,7 @@ class DrfqMemory(ChanneledMemory):
     ):
         self._controller_parameters = controller_parameters
         self._registers_at = registers_at
+        self._device_owners = None
         super().__init__(dram, channels, interleaving, size=size)
 
     def _create_mem_interfaces_controller(self):
@@ -34,12 +35,31 @@ class DrfqMemory(ChanneledMemory):
         self._dram = [self._dram_class(addr_mapping=self._addr_mapping) for _ in range(self._num_channels)]
         self.mem_ctrl = [DrfqMemCtrl(dram=dram, **self._controller_parameters) for dram in self._dram]
 
+    def label_devices(self, devices, at, owners=()):
+        """Charges what gem5's devices send to the hardware ids in their registers, of which the first is at `at`.
+
+        Call it after the board was made, and give an address that its I/O bus gets. owners: the first ids.
+        """
+        self._device_owners = DrfqDeviceOwners(devices=devices, owners=list(owners), pio_addr=at)
+        self.device_owners = self._device_owners
+        for controller in self.mem_ctrl:
+            controller.device_owners = self._device_owners
+
+    def get_device_owners(self):
+        """For the I/O cache of a cache hierarchy; None if label_devices() was not called."""
+        return self._device_owners
+
     def incorporate_memory(self, board):
         super().incorporate_memory(board)
         if board.get_cache_hierarchy() is None or board.get_cache_hierarchy().is_ruby():
             raise ValueError("the registers need a bus, and Ruby drops the owners of requests: take classic caches")
         for controller in self.mem_ctrl:
             controller.cores = board.get_processor().get_num_cores()
+        if self._device_owners is not None:
+            on_io = board.has_io_bus()
+            self._device_owners.pio = (
+                board.get_io_bus().mem_side_ports if on_io else board.get_cache_hierarchy().get_mem_side_port()
+            )
         if hasattr(board, "realview"):
             self._attach_to_arm(board)
         elif hasattr(board, "pc"):

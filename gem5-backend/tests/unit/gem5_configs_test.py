@@ -178,6 +178,22 @@ class StandardLibrary(unittest.TestCase):
         self.assertEqual(sum(m[2:] == ("L2XBar", "cpu_side_ports") for m in made), 8)
         self.assertIn(("DrfqCache", "mem_side", "SystemXBar", "cpu_side_ports"), made)
 
+    def test_devices_are_labelled_in_the_io_cache_and_at_the_controllers(self):
+        memory, caches = DrfqMemory(channels=2, size=3 * GIB), thesis_caches()
+        pc = stand_in.Recorder(pci_host="the host", ide="the disks' controller")
+        memory.label_devices([pc.ide], at=0xE0000000, owners=(7,))
+        made = Board(memory, caches, pc=pc).connect()
+        owners = memory.get_device_owners()
+        self.assertEqual((owners.devices, owners.owners, owners.pio_addr), ([pc.ide], [7], 0xE0000000))
+        self.assertTrue(all(part.device_owners is owners for part in (*memory.mem_ctrl, caches.iocache)))
+        self.assertIn(("DrfqDeviceOwners", "pio", "Recorder", "mem_side_ports"), made)
+
+    def test_without_an_io_bus_the_owners_are_on_the_memory_bus(self):
+        memory = DrfqMemory(size=GIB)
+        memory.label_devices(["an accelerator"], at=2 * GIB)
+        made = Board(memory, thesis_caches()).connect()
+        self.assertIn(("DrfqDeviceOwners", "pio", "SystemXBar", "mem_side_ports"), made)
+
 
 class Registers:
     """Counts what a core's program moves, and clears the count when it is read, as the controller does."""
