@@ -103,17 +103,24 @@ def activity(tid):
     return state, int(cpu_ns), int(runs)
 
 
-def unended_waits_s(most_s):
-    """Threads that wait for a CPU now and get none within `most_s`, and how long they have waited since (s).
+def seen(tid):
+    """What activity() tells of a thread, and when."""
+    return time.monotonic(), activity(tid)
 
-    The kernel counts a wait when it ends. All others that go on now have ended when this returns.
+
+def unended_waits_s(most_s):
+    """Threads that wait for a CPU now and get none within `most_s`, and how long they were seen to wait (s).
+
+    The kernel counts a wait when it ends. All others that go on now have ended when this returns. A look at all threads
+    takes seconds in a crowd, so each wait counts from the first look at its own thread.
     """
-    begin = time.monotonic()
-    found = {tid: one for tid, one in of_each(threads(), activity).items() if one[0] == "R"}
-    while found and time.monotonic() - begin < most_s:
+    first = {tid: look for tid, look in of_each(threads(), seen).items() if look[1][0] == "R"}
+    waits = dict.fromkeys(first, 0.0)
+    while min(waits.values(), default=most_s) < most_s:
         time.sleep(1)
-        found = {tid: one for tid, one in of_each(found, activity).items() if one == found[tid]}
-    return dict.fromkeys(found, time.monotonic() - begin)
+        looks = of_each(waits, seen)
+        waits = {tid: at - first[tid][0] for tid, (at, one) in looks.items() if one == first[tid][1]}
+    return waits
 
 
 def longer(before, after):

@@ -46,6 +46,13 @@ class Unended(unittest.TestCase):
     def test_waits_that_end_within_the_time_are_left_to_the_kernels_count(self):
         self.assertEqual(self.unended([{1: ("R", 5, 2)}, {1: ("R", 5, 2)}, {1: ("S", 6, 3)}]), {})
 
+    def test_a_wait_counts_from_the_first_look_at_its_thread(self):
+        waiting = dict.fromkeys(range(500), ("R", 5, 2))  # a look at all takes 2 s
+        later = dict.fromkeys(range(500), ("R", 6, 3))
+        # All get a CPU after 5 s, when the last threads have been seen for less than 3 s.
+        found = self.unended([waiting] * 5 + [later])
+        self.assertEqual(found, {})
+
     def test_the_kernel_tells_what_this_process_does(self):
         state, cpu_ns, runs = waits.activity(os.getpid())
         self.assertEqual(state, "R")
