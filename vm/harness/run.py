@@ -29,6 +29,8 @@ _BOOT_S = 300
 _END_S, _LOGS_S = 2, 30
 # TCG with several threads may use a device's section after another thread has moved it, and fails this assertion then.
 _RACE = "iotlb_to_section"
+# TCG with several threads may lose a CPU's timer interrupt. The kernel boots no further then, and says this after 21 s.
+_LOST_TIMER = "timer wakeup didn't happen"
 _LOGS_KEPT = 20
 _TAIL_LINES = 25
 _SYSTEMD = "/lib/systemd/systemd"
@@ -295,8 +297,9 @@ class Run:
         """Whether the command has started."""
         return (self.control / "started").exists()
 
-    def _follow(self, end: float | None) -> int | None:
-        """Copies output until the command has ended (its status) or the VM has (None), or until `end`."""
+    def _follow(self, end: float | None, *, first: bool) -> int | None:
+        """Copies output until the command has ended (its status) or the VM has (None), or until `end`. The first boot
+        also ends where it lost a timer."""
         status_file = self.control / "status"
         boot = Progress(5, 5 if sys.stderr.isatty() else 30)
         boot_end = time.monotonic() + _BOOT_S
@@ -313,6 +316,8 @@ class Run:
                 booted = self.started()
                 if not booted and time.monotonic() > boot_end:
                     raise TimedOut(f"the VM did not boot within {_BOOT_S} s")
+                if not booted and first and _LOST_TIMER in self._console_text():
+                    return None
                 if not booted:
                     boot.tell(f"booting {self._release}")
             time.sleep(_POLL_S)
@@ -322,11 +327,11 @@ class Run:
         try:
             end = None if self._timeout_s is None else time.monotonic() + self._timeout_s
             self._start()
-            status = self._follow(end)
-            if status is None and self._lost_race():
+            status = self._follow(end, first=True)
+            if status is None and self._boot_lost():
                 self._process.stdout.close()
                 self._start()
-                status = self._follow(end)
+                status = self._follow(end, first=False)
             if status is not None:
                 return status
             return self._report("the VM ended before the command did")
@@ -334,17 +339,26 @@ class Run:
             self._report(str(error))
             return TIMEOUT_STATUS
 
-    def _lost_race(self) -> bool:
-        """Whether QEMU failed its assertion _RACE before the command started; says so, and keeps the console's log.
-        The command has done nothing by then, so another boot loses nothing.
+    def _boot_lost(self) -> bool:
+        """Whether a defect of QEMU ended the boot: its assertion _RACE, or _LOST_TIMER. Says so, ends the VM and keeps
+        the console's log. The command has done nothing by then, so another boot loses nothing.
         """
-        if self._process.returncode != -signal.SIGABRT or self.started():
+        if self.started():
             return False
-        self._console.join()
-        text = self._console_text()
-        if _RACE not in text:
+        if self._process.poll() is None:
+            what = "QEMU lost a timer interrupt"
+            self._end()
+            self._console.join()
+            text = self._console_text()
+        elif self._process.returncode == -signal.SIGABRT:
+            what = f"QEMU failed its assertion in {_RACE}"
+            self._console.join()
+            text = self._console_text()
+            if _RACE not in text:
+                return False
+        else:
             return False
-        say(f"QEMU failed its assertion in {_RACE} while the VM booted; it boots once more; log: {_keep_log(text)}")
+        say(f"{what} while the VM booted; it boots once more; log: {_keep_log(text)}")
         return True
 
     def _console_text(self) -> str:

@@ -177,6 +177,24 @@ class Runs(unittest.TestCase):
         command = ("sh", "-c", "echo up; sleep 1000")
         self.assertEqual(self.aborted(*command, times=1, text=race, started=True), 125)
 
+    def test_a_boot_that_lost_a_timer_is_ended_and_starts_once_more(self):
+        process = subprocess.Popen(
+            [VM, "run", "--timeout", LONG_S, "--", "echo", "up"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment,
+        )
+        while not (started := self.processes()):
+            time.sleep(0.05)
+        console = pathlib.Path(f"/proc/{started[0]}/fd/1")
+        console.write_text("rcu_preempt kthread timer wakeup didn't happen for 5251 jiffies!\n", encoding="ascii")
+        output, errors = process.communicate()
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(output, b"up\n")
+        self.assertIn(b"QEMU lost a timer interrupt while the VM booted; it boots once more", errors)
+        self.nothing_left()
+
     def test_a_log_on_a_full_disk_is_a_failure(self):
         result = self.vm("--machine", "thesis", "--machine-stats", "/dev/full", "--", "true")
         self.assertEqual(result.returncode, 125)
