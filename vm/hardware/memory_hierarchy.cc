@@ -490,51 +490,59 @@ void MemoryHierarchy::device_served(std::uint64_t cookie, Ps now) {
 void MemoryHierarchy::move_piece(Ps now) {
   const DmaEngine::Piece p = dma_.take();
   if (p.dir == Dir::write) stored_[lines_stored_++ % kStoredLines] = p.address / kLineBytes;
-  if (cache_takes(p, now)) {
-    dma_.count_cached(p.bytes);
-    dma_.served(p.command, now);
+  const Takes takes = cache_takes(p, now);
+  if (takes == Takes::no) {
+    port_.request_of_device(p.address, p.bytes, p.dir, now, p.pid, p.command);
     return;
   }
-  port_.request_of_device(p.address, p.bytes, p.dir, now, p.pid, p.command);
+  dma_.count_cached(p.bytes);
+  if (takes == Takes::at_once) dma_.served(p.command, now);
 }
 
 /// Looks a line of the device up in the shared cache. What the device stores there stays there only
 /// with DDIO; without it the cached line is dropped. What it loads comes from the cache if present.
-bool MemoryHierarchy::cache_takes(const DmaEngine::Piece &p, Ps now) {
+/// A line that pushes out a dirty one has its place when memory has taken that one, so a device
+/// cannot fill the cache faster than memory empties it.
+MemoryHierarchy::Takes MemoryHierarchy::cache_takes(const DmaEngine::Piece &p, Ps now) {
   const Line line = p.address / kLineBytes;
   SharedCache::LineState *m = llc_.find(line);
-  if (m != nullptr && m->in_flight) return false;
-  if (p.dir == Dir::read) return m != nullptr;
+  if (m != nullptr && m->in_flight) return Takes::no;
+  if (p.dir == Dir::read) return m != nullptr ? Takes::at_once : Takes::no;
   const unsigned ways = d_.storage.ddio_ways;
+  Takes takes = Takes::at_once;
   if (ways == 0) {
-    if (m == nullptr) return false;
+    if (m == nullptr) return Takes::no;
     const SharedCache::LineState state = *m;
     llc_.flush(line);
     // A whole line replaces the cached one. Beside a part, the rest of a dirty line goes to memory.
-    if (state.dirty && p.bytes != kLineBytes) write_back_for_device(line, state, now);
-    return false;
+    if (state.dirty && p.bytes != kLineBytes)
+      write_back_for_device(line, state, kNoCommand, now);
+    return Takes::no;
   }
   if (m == nullptr) {
     // A part of a line needs the rest from memory, so it bypasses the cache.
-    if (p.bytes != kLineBytes) return false;
+    if (p.bytes != kLineBytes) return Takes::no;
     SharedCache::Victim v;
     const auto others = static_cast<std::uint32_t>(std::uint64_t{llc_.all_ways()} >> ways);
     const std::uint32_t allowed = llc_.all_ways() & ~others;
     m = llc_.fill(line, 0, allowed, &v);
-    if (v.valid && v.state.dirty) write_back_for_device(v.line, v.state, now);
+    if (v.valid && v.state.dirty) {
+      write_back_for_device(v.line, v.state, p.command, now);
+      takes = Takes::after_write_back;
+    }
   }
   m->pid = p.pid;
   m->dirty = true;
-  return true;
+  return takes;
 }
 
 /// Writes a dirty line to memory that the device pushes out. The line's own ids pay, not the
-/// command's: the line may be another task's.
+/// command's: the line may be another task's. cookie: a command that waits for it; kNoCommand: none.
 void MemoryHierarchy::write_back_for_device(Line line, const SharedCache::LineState &state,
-                                            Ps now) {
+                                            std::uint64_t cookie, Ps now) {
   by_rmid_[state.rmid].write += kLineBytes;
   rdt_.count_line(state.rmid);
-  port_.request_of_device(line * kLineBytes, kLineBytes, Dir::write, now, state.pid, kNoCommand);
+  port_.request_of_device(line * kLineBytes, kLineBytes, Dir::write, now, state.pid, cookie);
 }
 
 }  // namespace drfq::hardware

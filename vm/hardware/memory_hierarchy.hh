@@ -114,6 +114,8 @@ class MemoryHierarchy : private MemoryPort::Client {
     std::uint8_t ring;
   };
   enum class Blocked : std::uint8_t { no, miss, writes };
+  /// Whether and when the shared cache takes a line of the device.
+  enum class Takes : std::uint8_t { no, at_once, after_write_back };
 
   struct CoreState {
     explicit CoreState(const PrefetcherConfig &p) : prefetcher(p) {}
@@ -169,8 +171,8 @@ class MemoryHierarchy : private MemoryPort::Client {
   Ps device_limit(unsigned core, Ps at) const;
   void start_transfer(unsigned core, std::uint64_t id, Ps now);
   void move_piece(Ps now);
-  bool cache_takes(const DmaEngine::Piece &, Ps now);
-  void write_back_for_device(Line, const SharedCache::LineState &, Ps now);
+  Takes cache_takes(const DmaEngine::Piece &, Ps now);
+  void write_back_for_device(Line, const SharedCache::LineState &, std::uint64_t cookie, Ps now);
 
   void line_arrived(Line, Ps now) override;
   void write_accepted(unsigned core, Ps now) override;

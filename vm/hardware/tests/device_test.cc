@@ -235,6 +235,21 @@ TEST(Device, WithDdioItsDataStaysInItsWaysOfTheCache) {
   EXPECT_EQ(field(m.get(), "write_bytes", "pids"), holds);
 }
 
+/// The link is four times as fast as memory, to which each line pushes another one.
+TEST(Device, WithDdioItIsNoFasterThanTheWriteBacksThatItCauses) {
+  MachineDescription d = machine(kLinkFsPerByte / 8);
+  d.storage.ddio_ways = 2;
+  const auto m = started(d);
+  const std::uint64_t holds = d.llc.bytes / d.llc.ways * 2;
+  m->start_transfer(0, 0, transfer(1, kMiB, holds));
+  wait_for(m.get(), d.quantum);
+  m->start_transfer(0, 0, transfer(2, kMiB + holds, 4 * holds));
+  const std::vector<FinishedTransfer> done = wait_for(m.get(), d.quantum);
+  ASSERT_EQ(done.size(), 1u);
+  const Ps moved = done[0].due - done[0].started - d.storage.latency;
+  EXPECT_GT(moved, 4 * holds * (kLinkFsPerByte / 2) / 1000 * 9 / 10);
+}
+
 /// Core 0 dirties lines under RMID 3. Then the device, for pid 5, pushes them out of its ways.
 TEST(Device, WithDdioAWriteBackIsChargedToTheLinesOwnIds) {
   MachineDescription d = machine();
