@@ -132,6 +132,15 @@ struct drfq_counter {
 };
 
 /*
+ * Where a search among waiting tasks goes on: after the task with thread id @pid (0: at the
+ * start), if that one has waited since @since (jiffies).
+ */
+struct drfq_cursor {
+	u64 since;
+	u32 pid;
+};
+
+/*
  * The slot of one CPU. Its first cache line describes the running packet. The owning
  * CPU writes it with plain stores at each switch and each tick.
  */
@@ -171,15 +180,18 @@ struct drfq_cpu {
 	 * sum_exec_runtime then (ns). */
 	u32 ahead_cause;
 	u64 ahead_exec_ns;
-	/* Time until which the budget of rescues is used up (scx_bpf_now(), ns), and
-	 * the thread ids at which the searches for urgent tasks, for readers of RCU and for
-	 * starved tasks go on; 0: at the start. */
+	/* Time until which the budget of rescues is used up (scx_bpf_now(), ns), and where
+	 * the searches for kernel threads, for other urgent tasks, for readers of RCU and for
+	 * starved tasks go on. */
 	u64 rescue_until_ns;
-	u32 urgent_cursor;
-	u32 reader_cursor;
-	u32 starved_cursor;
-	/* The search for urgent tasks rests until then (jiffies). */
-	u64 urgent_rest_until;
+	struct drfq_cursor kthread_cursor;
+	struct drfq_cursor other_cursor;
+	struct drfq_cursor reader_cursor;
+	struct drfq_cursor starved_cursor;
+	/* When the last search for kernel threads was, and until when the one for other urgent
+	 * tasks rests (jiffies). */
+	u64 kthreads_seen_at;
+	u64 other_rest_until;
 	/* Not 0: the last task came from a far queue, or was looked for there (queue.bpf.h). */
 	u32 far_turn;
 	/* Not 0: the last rescue was an urgent one, so it is the turn of the longest wait. */

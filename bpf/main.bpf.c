@@ -264,7 +264,7 @@ void BPF_STRUCT_OPS(drfq_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev)
 		ahead_end(slot, prev);
 	exchange_end(slot, cpu);
-	if (own && (agent_take(cpu) || rescue(cpu))) {
+	if (own && (agent_take(cpu) || rescue(slot, cpu))) {
 		if (runnable)
 			exchange_begin(slot, cpu);
 		return;

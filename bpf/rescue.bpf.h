@@ -78,16 +78,16 @@
 /* How many waiting tasks a dispatch examines at most. */
 #define RESCUE_STEPS 64
 
-/* A search for urgent tasks rests for this part of RESCUE_URGENT_NS. */
+/* A search for other urgent tasks than kernel threads rests for this part of RESCUE_URGENT_NS. */
 #define RESCUE_REST_PART 8
 
 extern struct rq runqueues __ksym;
 
-/* Whom a search looks for. */
+/* Whom a search looks for. Others: urgent tasks that are no kernel threads, or that read RCU. */
 enum rescue_whom {
 	RESCUE_ANY,
-	RESCUE_URGENT,
 	RESCUE_KTHREAD,
+	RESCUE_OTHER,
 	RESCUE_READER,
 };
 
@@ -164,10 +164,10 @@ static __always_inline bool rescue_wants(const struct task_struct *p, enum rescu
 	switch (whom) {
 	case RESCUE_ANY:
 		return true;
-	case RESCUE_URGENT:
-		return task_is_urgent(p);
 	case RESCUE_KTHREAD:
 		return task_is_kthread(p);
+	case RESCUE_OTHER:
+		return was_released(p) || task_reads_rcu(p);
 	case RESCUE_READER:
 		break;
 	}
@@ -189,17 +189,19 @@ static __always_inline u64 longest_wait(s32 cpu)
 }
 
 /*
- * Returns the place after the task with thread id @pid in the list of @cpu, where a search for
- * @whom goes on; NULL if the task is not in it, or is wanted by now.
+ * Returns the place after the task of @cursor in the list of @cpu, where a search for @whom
+ * goes on; NULL if the task is not in it, has run since, or is wanted by now.
  */
-static __always_inline struct list_head *place_after(u32 pid, s32 cpu, enum rescue_whom whom)
+static __always_inline struct list_head *place_after(const struct drfq_cursor *cursor, s32 cpu,
+						     enum rescue_whom whom)
 {
-	struct task_struct *p = bpf_task_from_pid(pid);
+	struct task_struct *p = bpf_task_from_pid(cursor->pid);
 	struct list_head *next = NULL;
 
 	if (!p)
 		return NULL;
 	if (scx_bpf_task_cpu(p) == cpu && (p->scx.flags & SCX_TASK_QUEUED) &&
+	    p->scx.runnable_at == cursor->since &&
 	    p->scx.runnable_node.next != &p->scx.runnable_node &&
 	    !(whom == RESCUE_ANY && waiting_dsq(p)))
 		next = p->scx.runnable_node.next;
@@ -209,32 +211,40 @@ static __always_inline struct list_head *place_after(u32 pid, s32 cpu, enum resc
 
 /*
  * Returns the thread id of the first task of @whom that has waited on the run queue of @cpu
- * for @least (jiffies); 0 if none was found. @cursor: not NULL, the search goes on at the
- * task that has this thread id, and *@cursor becomes where it ends.
+ * for @least (jiffies); 0 if none was found. The search goes on at @cursor and moves it, or
+ * starts at the first task if that is NULL. After the last task that has waited for @least, it
+ * starts again at the first one. A search for kernel threads waits there for the next task to
+ * come of age: it examines each task once, and finds a thread at once in any crowd.
  */
-static __noinline u32 rescue_find(s32 cpu, u64 least, enum rescue_whom whom, u32 *cursor)
+static __noinline u32 rescue_find(s32 cpu, u64 least, enum rescue_whom whom,
+				  struct drfq_cursor *cursor)
 {
 	u64 jiffies = bpf_jiffies64();
 	struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
+	struct drfq_cursor last = {};
 	struct list_head *node = NULL;
-	u32 i, last = 0;
+	u32 i;
 
 	if (!rq || (whom != RESCUE_ANY && !READ_ONCE(cpu_slot(cpu)->urgent_waiting)))
 		return 0;
-	if (cursor && *cursor)
-		node = place_after(*cursor, cpu, whom);
-	if (!node)
+	if (cursor && cursor->pid)
+		node = place_after(cursor, cpu, whom);
+	if (node)
+		last = *cursor;
+	else
 		node = rq->scx.runnable_list.next;
 	bpf_for(i, 0, RESCUE_STEPS) {
 		struct task_struct *p = waiting_task(node);
 
 		if (node == &rq->scx.runnable_list || jiffies - p->scx.runnable_at < least) {
-			last = 0;
+			if (whom != RESCUE_KTHREAD)
+				last.pid = 0;
 			break;
 		}
-		last = p->pid;
 		if (waiting_dsq(p) && rescue_wants(p, whom))
-			return last;
+			return p->pid;
+		last.pid = p->pid;
+		last.since = p->scx.runnable_at;
 		node = p->scx.runnable_node.next;
 	}
 	if (cursor)
@@ -337,18 +347,29 @@ static __always_inline bool rescue_goes_on(struct drfq_cpu *slot, s32 cpu, struc
 	return true;
 }
 
-/* Returns the thread id of an urgent task, of @whom, that @cpu, of @slot, may rescue; 0: none
- * is known. */
-static __always_inline u32 rescue_find_urgent(struct drfq_cpu *slot, s32 cpu, enum rescue_whom whom)
+/* Returns the thread id of a kernel thread that @cpu, of @slot, may rescue; 0: none is known. A
+ * few tasks come of age in a jiffy. */
+static __always_inline u32 rescue_find_kthread(struct drfq_cpu *slot, s32 cpu)
 {
 	u64 jiffies = bpf_jiffies64();
-	u32 pid;
 
-	if (drfq_before(jiffies, slot->urgent_rest_until))
+	if (slot->kthreads_seen_at == jiffies)
 		return 0;
-	pid = rescue_find(cpu, urgent_jiffies, whom, &slot->urgent_cursor);
-	if (!pid && !slot->urgent_cursor)
-		slot->urgent_rest_until = jiffies + urgent_jiffies / RESCUE_REST_PART;
+	slot->kthreads_seen_at = jiffies;
+	return rescue_find(cpu, urgent_jiffies, RESCUE_KTHREAD, &slot->kthread_cursor);
+}
+
+/* Returns the thread id of an urgent task that @cpu, of @slot, may rescue; 0: none is known. */
+static __always_inline u32 rescue_find_urgent(struct drfq_cpu *slot, s32 cpu)
+{
+	u64 jiffies = bpf_jiffies64();
+	u32 pid = rescue_find_kthread(slot, cpu);
+
+	if (pid || drfq_before(jiffies, slot->other_rest_until))
+		return pid;
+	pid = rescue_find(cpu, urgent_jiffies, RESCUE_OTHER, &slot->other_cursor);
+	if (!pid && !slot->other_cursor.pid)
+		slot->other_rest_until = jiffies + urgent_jiffies / RESCUE_REST_PART;
 	return pid;
 }
 
@@ -367,7 +388,7 @@ static __always_inline u32 rescue_on_credit(struct drfq_cpu *slot, s32 cpu, u64 
 		slot->on_credit = 0;
 		return rescue_find(cpu, starved_jiffies, RESCUE_ANY, &slot->starved_cursor);
 	}
-	pid = rescue_find_urgent(slot, cpu, RESCUE_KTHREAD);
+	pid = rescue_find_kthread(slot, cpu);
 	slot->on_credit += pid != 0;
 	return pid;
 }
@@ -385,7 +406,7 @@ static __always_inline u32 rescue_choose(struct drfq_cpu *slot, s32 cpu)
 	slot->longest_turn = 0;
 	if (pid)
 		return pid;
-	pid = rescue_find_urgent(slot, cpu, RESCUE_URGENT);
+	pid = rescue_find_urgent(slot, cpu);
 	slot->longest_turn = pid != 0;
 	if (!pid && drfq_budget_left(until, now, RESCUE_RESERVE_NS))
 		pid = rescue_find(cpu, starved_jiffies, RESCUE_ANY, &slot->starved_cursor);
@@ -430,16 +451,21 @@ __noinline int rescue_waiting(s32 cpu, u64 wait)
 	return pid && rescue_task(cpu, pid, DRFQ_AHEAD_WITHOUT_BUDGET);
 }
 
-/* Called by ops.dispatch of @cpu: takes a task that waited for too long, if there is one
- * and the budget allows it, or if it is overdue. Returns whether it did. */
-static __always_inline bool rescue(s32 cpu)
+/* Called by ops.dispatch of @cpu, of @slot: takes a task that waited for too long, if there is
+ * one and the budget allows it, or if it is overdue. Returns whether it did. */
+static __always_inline bool rescue(struct drfq_cpu *slot, s32 cpu)
 {
 	u64 wait;
 
 	if (!READ_ONCE(rescue_jiffies))
 		return false;
 	wait = longest_wait(cpu);
-	return wait >= rescue_jiffies && rescue_waiting(cpu, wait);
+	if (wait < rescue_jiffies)
+		return false;
+	/* In a crowd, most waits are of tasks that are not urgent, and not for too long. */
+	if (wait < starved_jiffies && !READ_ONCE(slot->urgent_waiting) && !slot->section_pid)
+		return false;
+	return rescue_waiting(cpu, wait);
 }
 
 #endif /* DRFQ_RESCUE_BPF_H */
