@@ -13,6 +13,7 @@ mod ids;
 pub mod join;
 mod lock;
 mod paces;
+mod report;
 mod throttle;
 pub mod trace;
 mod uncounted;
@@ -32,19 +33,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use drfq_policy::{
-    drf::{Domain, Group, GroupId, Plan, Snapshot, State, curve::Curve, plan},
-    fair_share::Capacity,
-};
+use drfq_policy::drf::{Domain, Group, GroupId, Plan, Snapshot, State, curve::Curve, plan};
 use drfq_resctrl::{
     fs::KernelFs,
     info::{Info, Vendor},
 };
 use drfq_sense::{cpu_model::CpuModel, root};
-use drfq_stats::{
-    mba_report::{Mba, MbaGroup},
-    sample::TaskSample,
-};
+use drfq_stats::{mba_report::Mba, sample::TaskSample};
 
 use self::{
     access::Refused,
@@ -516,83 +511,15 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             return;
         };
         let members = self.members.iter();
-        let names: Vec<String> = members.map(|(key, m)| name(key, &m.usage)).collect();
+        let names: Vec<String> = members
+            .map(|(key, m)| report::name(key, &m.usage))
+            .collect();
         let at_s = self.began.elapsed().as_secs_f64();
         if let Err(error) = trace.add(at_s, &names, snapshot, plan) {
             self.throttle
                 .fail(format!("cannot write the trace: {error}"));
             self.trace = None;
         }
-    }
-
-    fn report(&self, snapshot: &Snapshot, plan: &Plan) -> Mba {
-        let total: f64 = snapshot
-            .domains
-            .iter()
-            .map(|domain| domain.bytes_per_s)
-            .sum();
-        // While nothing is throttled, the best traffic so far tells no limit of the memory.
-        let known = self.capacity.is_some() || snapshot.curve.is_some();
-        let full = plan.domains.iter().map(|domain| domain.capacity);
-        let full = if known { full.sum() } else { 0.0 };
-        let capacity = Capacity {
-            cpus: self.cpus,
-            bytes_per_s: (full > 0.0).then_some(full),
-        };
-        let members = self.members.iter().zip(&snapshot.groups).zip(&plan.groups);
-        let mut groups: Vec<MbaGroup> = members
-            .map(|(((key, member), group), planned)| {
-                let bytes_per_s = group.bytes_per_s.iter().sum();
-                let lowest = planned.fractions.iter().copied().fold(1.0, f64::min);
-                MbaGroup {
-                    name: name(key, &member.usage),
-                    weight: member.weight,
-                    bytes_per_s,
-                    bytes: self.throttle.bytes(member.id),
-                    dominant_pct: 100.0 * capacity.dominant_share(member.usage.cpus, bytes_per_s),
-                    level_pct: 100.0 * lowest,
-                    tasks: member.usage.tids.len() as u64,
-                }
-            })
-            .collect();
-        groups.sort_by(|a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
-        let count = |of: fn(&drfq_policy::drf::DomainReport) -> bool| {
-            plan.domains.iter().filter(|domain| of(domain)).count() as u32
-        };
-        let mut state = state(&self.state, self.hindrance.as_deref());
-        if let Some(failure) = self.throttle.failure() {
-            state = format!("{state}; last failure: {failure}");
-        }
-        Mba {
-            state,
-            domains: plan.domains.len() as u32,
-            saturated: if known {
-                count(|domain| domain.saturated)
-            } else {
-                0
-            },
-            acting: if snapshot.curve.is_some() {
-                count(|domain| domain.acts)
-            } else {
-                0
-            },
-            bytes_per_s: total,
-            capacity_bytes_per_s: full,
-            runnable: self.runnable,
-            groups,
-            periods: self.periods,
-            writes: self.throttle.counts().writes,
-            moves: self.throttle.counts().moves,
-            errors: self.throttle.counts().errors,
-            foreign: self.foreign,
-        }
-    }
-}
-
-fn name(key: &Key, usage: &Usage) -> String {
-    match key {
-        Key::Task(id) | Key::Process(id) => format!("{} {id}", usage.comm),
-        Key::Cgroup(path) => path.clone(),
     }
 }
 
