@@ -353,7 +353,6 @@ mod tests {
                 step: 10,
                 max: 100,
                 num_closids: 8,
-                delay_linear: true,
                 thread_throttle_mode: ThrottleMode::Unknown,
                 domains: vec![0],
             }));

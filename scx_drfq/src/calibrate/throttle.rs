@@ -47,7 +47,7 @@ impl Throttle {
         let Some(bandwidth) = bandwidth else {
             return Err("resctrl does not throttle in percent here (MBA)".into());
         };
-        let (groups, _) = Groups::open(files).map_err(|error| error.to_string())?;
+        let groups = Groups::open(files).map_err(|error| error.to_string())?;
         let class = groups
             .create_ctrl("calibrate")
             .map_err(|error| error.to_string())?;

@@ -262,7 +262,7 @@ impl Monitor {
         let Some(total) = total else {
             return Err("resctrl does not monitor bandwidth here (MBM)".into());
         };
-        let (groups, _) = Groups::open(files).map_err(|error| error.to_string())?;
+        let groups = Groups::open(files).map_err(|error| error.to_string())?;
         let group = groups
             .create_ctrl("evidence")
             .map_err(|error| error.to_string())?;

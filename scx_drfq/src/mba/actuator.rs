@@ -98,7 +98,7 @@ impl<F: ResctrlFs> Actuator<F> {
     pub fn open(fs: F, info: &Info, classes: usize, clock: fn() -> Instant) -> Result<Self> {
         let classes_most = classes;
         let (classes, room) = limits(&fs, info, classes_most);
-        let (groups, _) = Groups::open(fs)?;
+        let groups = Groups::open(fs)?;
         let bandwidth = info.bandwidth.as_ref();
         let monitoring = info.monitoring.as_ref();
         let mut domains = monitoring.map_or_else(Vec::new, |found| found.domains.clone());

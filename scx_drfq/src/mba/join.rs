@@ -54,7 +54,7 @@ mod tests {
         // SAFETY: the call has no preconditions.
         let tid = unsafe { libc::gettid() } as u32;
         kernel.start_task(tid, None);
-        let (groups, _) = Groups::open(&kernel).unwrap();
+        let groups = Groups::open(&kernel).unwrap();
         let ours = groups.create_ctrl("test").unwrap();
         join(&groups, &ours).unwrap();
         join(&groups, &ours).unwrap();

@@ -38,7 +38,7 @@ fn main() -> Result<()> {
 
 /// Takes over resctrl.
 fn open() -> Result<Groups<KernelFs>> {
-    Ok(Groups::open(KernelFs::open(Path::new(POINT))?)?.0)
+    Ok(Groups::open(KernelFs::open(Path::new(POINT))?)?)
 }
 
 /// Makes groups, moves a task to them and waits.

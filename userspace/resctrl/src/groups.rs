@@ -94,16 +94,6 @@ pub enum Placed {
     Ended,
 }
 
-/// What [`Groups::clean`] did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
-    /// Paths of removed groups.
-    pub removed: Vec<String>,
-    /// Paths of our CTRL groups in which another program has made MON groups. They
-    /// remain, without throttling.
-    pub kept: Vec<String>,
-}
-
 /// The owner of our groups. One process at a time may have one: the agent whose
 /// scheduler the kernel has accepted.
 ///
@@ -142,15 +132,15 @@ impl<F: ResctrlFs> Groups<F> {
     /// # Errors
     /// resctrl is not mounted, groups cannot be removed, or the kernel does not tell the
     /// groups of a task.
-    pub fn open(fs: F) -> Result<(Self, Cleaned)> {
+    pub fn open(fs: F) -> Result<Self> {
         let groups = Self { fs };
         if groups.groups_of(std::process::id())?.is_none() {
             let what = "find the groups of a task: /proc/PID/cpu_resctrl_groups is missing; boot a \
                         kernel with CONFIG_PROC_CPU_RESCTRL";
             return Err(Error::own(Kind::Other, what));
         }
-        let cleaned = groups.clean()?;
-        Ok((groups, cleaned))
+        groups.clean()?;
+        Ok(groups)
     }
 
     /// The files.
@@ -384,7 +374,7 @@ impl<F: ResctrlFs> Groups<F> {
         if ctrl.name.is_empty() {
             return Err(Error::own(Kind::Foreign, "remove the default group"));
         }
-        self.clean_ctrl(&ctrl.name, &mut Cleaned::default())
+        self.clean_ctrl(&ctrl.name)
     }
 
     /// Removes a MON group. Its tasks stay in its CTRL group.
@@ -410,41 +400,33 @@ impl<F: ResctrlFs> Groups<F> {
         }
     }
 
-    /// Removes all groups with our prefix. Tasks return to the default group.
+    /// Removes all groups with our prefix. Tasks return to the default group. A CTRL group in which
+    /// another program has made MON groups remains, without throttling.
     ///
     /// # Errors
     /// The first failure, after an attempt at all groups. Groups that are gone are none.
-    pub fn clean(&self) -> Result<Cleaned> {
-        let mut cleaned = Cleaned::default();
+    pub fn clean(&self) -> Result<()> {
         let mut failed = None;
         for name in self.ours("")? {
-            let result = self.clean_ctrl(&name, &mut cleaned);
-            failed = failed.or(result.err());
+            failed = failed.or(self.clean_ctrl(&name).err());
         }
         for name in self.ours("mon_groups")? {
-            let path = join("mon_groups", &name);
-            match self.remove(&path) {
-                Ok(()) => cleaned.removed.push(path),
-                Err(error) => failed = failed.or(Some(error)),
-            }
+            let removed = self.remove(&join("mon_groups", &name));
+            failed = failed.or(removed.err());
         }
-        failed.map_or(Ok(cleaned), Err)
+        failed.map_or(Ok(()), Err)
     }
 
-    fn clean_ctrl(&self, name: &str, cleaned: &mut Cleaned) -> Result<()> {
+    fn clean_ctrl(&self, name: &str) -> Result<()> {
         if !self.must_keep(name) {
-            self.remove(name)?;
-            cleaned.removed.push(name.into());
-            return Ok(());
+            return self.remove(name);
         }
         // Removing the group would remove the other program's groups in it.
         let children = self.fs.list(&join(name, "mon_groups")).unwrap_or_default();
         for child in children.iter().filter(|child| child.starts_with(PREFIX)) {
             self.remove(&join(&join(name, "mon_groups"), child))?;
         }
-        self.release(name)?;
-        cleaned.kept.push(name.into());
-        Ok(())
+        self.release(name)
     }
 
     /// Ends the throttling of a group: it gets the default group's values.

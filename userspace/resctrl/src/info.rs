@@ -68,9 +68,6 @@ pub struct Bandwidth {
     pub max: u32,
     /// Classes of this resource, the default group's included.
     pub num_closids: u32,
-    /// Whether the kernel calls the scale linear. It is informational, and real
-    /// processors have plateaus on a linear scale.
-    pub delay_linear: bool,
     /// How threads of a core affect each other.
     pub thread_throttle_mode: ThrottleMode,
     /// Domains that can be throttled.
@@ -94,12 +91,6 @@ pub struct Cache {
     pub resource: Resource,
     /// All ways.
     pub cbm_mask: u32,
-    /// The smallest number of ways of a class.
-    pub min_cbm_bits: u32,
-    /// Ways that devices use, too.
-    pub shareable_bits: u32,
-    /// Whether a mask may have holes.
-    pub sparse_masks: bool,
     /// Classes of this resource.
     pub num_closids: u32,
 }
@@ -133,14 +124,10 @@ pub struct Monitoring {
     pub num_rmids: u32,
     /// Events with files in `mon_data`.
     pub events: Vec<Event>,
-    /// A freed RMID is reused when it owns fewer bytes of cache than this.
-    pub max_threshold_occupancy: u64,
     /// Assignable counters, if this machine has them.
     pub assignable: Option<Assignable>,
     /// Domains with readings.
     pub domains: Vec<Domain>,
-    /// The nodes of each domain that Sub-NUMA clustering divides.
-    pub nodes: BTreeMap<Domain, Vec<Domain>>,
 }
 
 /// All of it.
@@ -230,15 +217,11 @@ impl Info {
     }
 }
 
-/// A file of one number, in this base.
-fn number(fs: &impl ResctrlFs, path: &str, radix: u32) -> Option<u64> {
-    let text = fs.read(path).ok()?;
+/// A file of one number below `info`, in this base.
+fn number(fs: &impl ResctrlFs, directory: &str, file: &str, radix: u32) -> Option<u32> {
+    let text = fs.read(&format!("info/{directory}/{file}")).ok()?;
     let text = text.trim();
-    u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), radix).ok()
-}
-
-fn small(fs: &impl ResctrlFs, directory: &str, file: &str, radix: u32) -> Option<u32> {
-    number(fs, &format!("info/{directory}/{file}"), radix).and_then(|value| value.try_into().ok())
+    u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), radix).ok()
 }
 
 fn bandwidth(
@@ -260,16 +243,15 @@ fn bandwidth(
     let mode = fs.read(&format!("info/{name}/thread_throttle_mode"));
     Bandwidth {
         unit,
-        min: small(fs, name, "min_bandwidth", 10).unwrap_or(0),
-        step: small(fs, name, "bandwidth_gran", 10).unwrap_or(1).max(1),
+        min: number(fs, name, "min_bandwidth", 10).unwrap_or(0),
+        step: number(fs, name, "bandwidth_gran", 10).unwrap_or(1).max(1),
         max: match unit {
             Unit::Percent => 100,
             Unit::EighthGbPerS => highest.unwrap_or(0),
             // MBA_MAX_MBPS of the kernel.
             Unit::MibPerS => u32::MAX,
         },
-        num_closids: small(fs, name, "num_closids", 10).unwrap_or(0),
-        delay_linear: small(fs, name, "delay_linear", 10) == Some(1),
+        num_closids: number(fs, name, "num_closids", 10).unwrap_or(0),
         thread_throttle_mode: match mode.as_deref().map(str::trim) {
             Ok("max") => ThrottleMode::Max,
             Ok("per-thread") => ThrottleMode::PerThread,
@@ -281,13 +263,10 @@ fn bandwidth(
 
 fn cache(fs: &impl ResctrlFs, resource: Resource) -> Cache {
     let name = resource.name();
-    let value = |file, radix| small(fs, name, file, radix).unwrap_or(0);
+    let value = |file, radix| number(fs, name, file, radix).unwrap_or(0);
     Cache {
         resource,
         cbm_mask: value("cbm_mask", 16),
-        min_cbm_bits: value("min_cbm_bits", 10),
-        shareable_bits: value("shareable_bits", 16),
-        sparse_masks: value("sparse_masks", 10) == 1,
         num_closids: value("num_closids", 10),
     }
 }
@@ -295,23 +274,11 @@ fn cache(fs: &impl ResctrlFs, resource: Resource) -> Cache {
 fn monitoring(fs: &impl ResctrlFs) -> Monitoring {
     let features = fs.read("info/L3_MON/mon_features").unwrap_or_default();
     let has = |event: &Event| features.lines().any(|line| line.trim() == event.name());
-    let threshold = number(fs, "info/L3_MON/max_threshold_occupancy", 10);
-    let domains = numbered(&fs.list("mon_data").unwrap_or_default(), "mon_L3_");
-    let nodes = domains.iter().filter_map(|domain| {
-        let directory = domain_directory(*domain);
-        let nodes = numbered(
-            &fs.list(&format!("mon_data/{directory}")).ok()?,
-            "mon_sub_L3_",
-        );
-        (!nodes.is_empty()).then_some((*domain, nodes))
-    });
     Monitoring {
-        num_rmids: small(fs, "L3_MON", "num_rmids", 10).unwrap_or(0),
+        num_rmids: number(fs, "L3_MON", "num_rmids", 10).unwrap_or(0),
         events: Event::ALL.into_iter().filter(has).collect(),
-        max_threshold_occupancy: threshold.unwrap_or(0),
         assignable: assignable(fs),
-        nodes: nodes.collect(),
-        domains,
+        domains: domains(&fs.list("mon_data").unwrap_or_default()),
     }
 }
 
@@ -320,12 +287,11 @@ pub(crate) fn domain_directory(domain: Domain) -> String {
     format!("mon_L3_{domain:02}")
 }
 
-/// The ids of directories with this prefix, sorted. Others, which vendors' kernels add,
-/// are left out.
-fn numbered(names: &[String], prefix: &str) -> Vec<Domain> {
+/// The ids of the directories of domains, sorted. Others, which vendors' kernels add, are left out.
+fn domains(names: &[String]) -> Vec<Domain> {
     let mut ids: Vec<Domain> = names
         .iter()
-        .filter_map(|name| name.strip_prefix(prefix))
+        .filter_map(|name| name.strip_prefix("mon_L3_"))
         .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
         .filter_map(|digits| digits.parse().ok())
         .collect();
@@ -341,7 +307,7 @@ fn assignable(fs: &impl ResctrlFs) -> Option<Assignable> {
         mode: assign_mode(&modes)?,
         counters: by_domain(&counters),
         // Kernels without this file assign at mkdir.
-        on_mkdir: small(fs, "L3_MON", "mbm_assign_on_mkdir", 10) != Some(0),
+        on_mkdir: number(fs, "L3_MON", "mbm_assign_on_mkdir", 10) != Some(0),
     })
 }
 

@@ -5,13 +5,12 @@
 use std::time::Duration;
 
 use drfq_resctrl::{
-    assignment::states,
     fake::{FakeKernel, Shape},
     fs::ResctrlFs,
     groups::{Ctrl, Groups, Mon, PREFIX},
     info::{Info, Vendor},
     mount::Mount,
-    reading::{Event, Meter, Reading},
+    reading::{Meter, Reading},
     schemata::{Resource, Schemata},
     task::TaskGroups,
 };
@@ -35,9 +34,6 @@ fn parsers(text: &str) {
     let mut meter = Meter::new(u64::MAX);
     let _ = meter.take(reading, Duration::from_secs(1));
     let _ = meter.take(reading, Duration::MAX);
-    for event in Event::ALL {
-        let _ = states(text, event);
-    }
     let _ = TaskGroups::parse(text);
     let _ = Mount::parse(text);
 }
@@ -131,7 +127,7 @@ fn operations(data: &[u8]) {
     let kernel = with_foreign_groups();
     let before = foreign_state(&kernel);
     let skip = kernel.log().len();
-    let (groups, _) = Groups::open(&kernel).unwrap();
+    let groups = Groups::open(&kernel).unwrap();
     let mut ctrls: Vec<Ctrl> = vec![Ctrl::DEFAULT];
     let mut mons: Vec<Mon> = Vec::new();
     for pair in data.chunks_exact(2).take(200) {
