@@ -22,6 +22,7 @@ use drfq_stats::sample::TaskSample;
 use super::{
     gauge::Gauge,
     ids::{foreign_groups, limits},
+    rest::{Ours, Rest},
     throttle::{Counts, Throttle},
 };
 
@@ -77,12 +78,8 @@ pub struct Actuator<F: ResctrlFs> {
     info: Info,
     /// The most classes that may be used.
     classes_most: usize,
-    /// Traffic of the default group without our groups, by domain: its gauge and the
-    /// last rate.
-    rest: Vec<(Gauge, f64)>,
-    /// Changes with each group that comes to the default group, or leaves it.
-    shape: u64,
-    rest_of_shape: u64,
+    /// Traffic of the default group without our groups, by domain.
+    rest: Vec<Rest>,
     assigns: bool,
     /// The time. Tests have their own.
     clock: fn() -> Instant,
@@ -109,6 +106,7 @@ impl<F: ResctrlFs> Actuator<F> {
         Ok(Self {
             groups,
             unthrottled: bandwidth.map_or(100, |found| found.max),
+            rest: domains.iter().map(|_| Rest::default()).collect(),
             domains,
             classes: (0..classes).map(|_| None).collect(),
             monitored: BTreeMap::new(),
@@ -117,9 +115,6 @@ impl<F: ResctrlFs> Actuator<F> {
             room,
             info: info.clone(),
             classes_most,
-            rest: Vec::new(),
-            shape: 0,
-            rest_of_shape: 0,
             assigns: monitoring
                 .and_then(|found| found.assignable.as_ref())
                 .is_some_and(by_hand),
@@ -146,9 +141,6 @@ impl<F: ResctrlFs> Actuator<F> {
             return;
         };
         if *monitored.mon.parent() != to {
-            if [monitored.mon.parent(), &to].contains(&&Ctrl::DEFAULT) {
-                self.shape += 1;
-            }
             let moved = self.groups.move_mon(&mut monitored.mon, &to);
             self.counts.moves += 1;
             self.check(moved);
@@ -384,7 +376,6 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
                     gone: false,
                 };
                 self.monitored.insert(id, monitored);
-                self.shape += 1;
                 true
             }
             Err(error) => {
@@ -404,7 +395,6 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
             let list = || self.groups.tasks(&monitored.mon).unwrap_or_default();
             let left = self.groups.add_tasks(&Ctrl::DEFAULT, list);
             self.check(left);
-            self.shape += 1;
             let removed = self.groups.remove_mon(monitored.mon);
             self.check(removed);
         }
@@ -458,9 +448,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
             self.audit_tasks(id);
         }
         let gone = self.monitored.extract_if(.., |_, found| found.gone);
-        let gone: Vec<GroupId> = gone.map(|(id, _)| id).collect();
-        self.shape += gone.len() as u64;
-        gone
+        gone.map(|(id, _)| id).collect()
     }
 
     fn hindrance(&self) -> Option<String> {
@@ -487,7 +475,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
             return vec![0.0; self.domains.len()];
         };
         let (mut rates, mut failed) = (Vec::new(), None);
-        for &domain in &self.domains {
+        for (index, &domain) in self.domains.iter().enumerate() {
             let gauge = monitored.gauges.entry(domain);
             let gauge = gauge.or_insert_with(|| Gauge::new((self.clock)()));
             let was_readable = gauge.is_readable();
@@ -502,8 +490,11 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
             let moved = gauge.take(reading, (self.clock)());
             monitored.bytes += moved.map_or(0, |moved| moved.bytes);
             rates.push(gauge.rate());
-            // The kernel's count of the default group leaves out what it cannot read.
-            self.shape += u64::from(gauge.is_readable() != was_readable);
+            if gauge.is_readable() != was_readable {
+                // The kernel's count of the default group leaves out what it cannot read, perhaps
+                // from another moment on.
+                self.rest[index].restart();
+            }
         }
         if let Some(error) = failed {
             self.check::<()>(Err(error));
@@ -532,31 +523,14 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         }
     }
 
-    fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>) -> Vec<f64> {
-        // The kernel's count of the default group includes its MON groups, so it jumps
-        // when one comes or goes.
-        if self.rest_of_shape != self.shape || self.rest.len() != self.domains.len() {
-            self.rest_of_shape = self.shape;
-            let rate = |index: usize| self.rest.get(index).map_or(0.0, |rest| rest.1);
-            let now = (self.clock)();
-            let gauges = (0..self.domains.len()).map(|index| (Gauge::new(now), rate(index)));
-            self.rest = gauges.collect();
-        }
-        let in_default = |id: &GroupId| self.monitored[id].mon.parent() == &Ctrl::DEFAULT;
-        let known = traffic
-            .iter()
-            .filter(|(id, _)| self.monitored.contains_key(id));
-        let known: Vec<_> = known.filter(|(id, _)| in_default(id)).collect();
-        for (index, &domain) in self.domains.iter().enumerate() {
-            let (gauge, rate) = &mut self.rest[index];
+    fn rest(&mut self) -> Vec<f64> {
+        for (rest, &domain) in self.rest.iter_mut().zip(&self.domains) {
             let reading = self.groups.reading(&Ctrl::DEFAULT, domain, Event::MbmTotal);
-            let taken = |reading| gauge.take(reading, (self.clock)());
-            if let Some(moved) = reading.ok().and_then(taken) {
-                let ours: f64 = known.iter().map(|(_, rates)| rates[index]).sum();
-                *rate = (moved.bytes_per_s - ours).max(0.0);
-            }
+            let now = (self.clock)();
+            let ours = ours(self.monitored.values(), domain, now);
+            rest.take(reading.unwrap_or(Reading::Error), ours, now);
         }
-        self.rest.iter().map(|rest| rest.1).collect()
+        self.rest.iter().map(Rest::rate).collect()
     }
 
     fn counts(&self) -> Counts {
@@ -570,6 +544,21 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     fn fail(&mut self, reason: String) {
         self.failure = Some(reason);
     }
+}
+
+/// Our groups in a domain.
+fn ours<'a>(groups: impl Iterator<Item = &'a Monitored>, domain: Domain, now: Instant) -> Ours {
+    let mut ours = Ours::default();
+    for monitored in groups {
+        let Some(gauge) = monitored.gauges.get(&domain) else {
+            continue;
+        };
+        ours.bytes_per_s += gauge.rate();
+        if *monitored.mon.parent() == Ctrl::DEFAULT {
+            ours.in_default += gauge.count_at(now).unwrap_or(0.0);
+        }
+    }
+    ours
 }
 
 /// Whether a group has gone, by itself or with all of resctrl.

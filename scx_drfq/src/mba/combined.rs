@@ -184,8 +184,8 @@ impl<M: Throttle, S: Scheduler> Throttle for Combined<M, S> {
         rates
     }
 
-    fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>) -> Vec<f64> {
-        self.mba.rest(traffic)
+    fn rest(&mut self) -> Vec<f64> {
+        self.mba.rest()
     }
 
     fn withheld(&self) -> Vec<f64> {

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use drfq_resctrl::reading::{Meter, Reading};
 
 /// No memory of one domain moves more (bytes per second).
-const MEMORY_MAX_BYTES_PER_S: u64 = 10_000_000_000_000;
+pub const MEMORY_MAX_BYTES_PER_S: u64 = 10_000_000_000_000;
 
 /// No rate is computed over less time.
-const INTERVAL_MIN: Duration = Duration::from_millis(1);
+pub const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 /// For so many periods without a difference the last rate stands. A gap has two, since the count
 /// after it is a first one. Else a gap would look like the end of the traffic, and release throttles.
@@ -20,6 +20,8 @@ pub const GAP_PERIODS: u32 = 3;
 pub struct Gauge {
     meter: Meter,
     read: Instant,
+    /// What it read; none: no count.
+    count: Option<u64>,
     readable: bool,
     rate: f64,
     /// How many periods the rate is old.
@@ -41,6 +43,7 @@ impl Gauge {
         Self {
             meter: Meter::new(MEMORY_MAX_BYTES_PER_S),
             read: now,
+            count: None,
             readable: true,
             rate: 0.0,
             unknown: 0,
@@ -61,11 +64,20 @@ impl Gauge {
         }
     }
 
+    /// What it would read at `now`, a little after its last reading (bytes); none: that had no
+    /// count.
+    pub fn count_at(&self, now: Instant) -> Option<f64> {
+        let since = now.saturating_duration_since(self.read);
+        let count = self.count? as f64;
+        Some(count + self.rate() * since.as_secs_f64())
+    }
+
     /// What was counted until `now`, when `reading` was taken; none if it is not known.
     pub fn take(&mut self, reading: Reading, now: Instant) -> Option<Moved> {
         let since = now.saturating_duration_since(self.read).max(INTERVAL_MIN);
         self.read = now;
-        self.readable = reading.bytes().is_some();
+        self.count = reading.bytes();
+        self.readable = self.count.is_some();
         self.unknown = self.unknown.saturating_add(1);
         let bytes = self.meter.take(reading, since).bytes()?;
         self.unknown = 0;

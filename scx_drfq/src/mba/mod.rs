@@ -14,6 +14,7 @@ pub mod join;
 mod lock;
 mod paces;
 mod report;
+mod rest;
 mod throttle;
 pub mod trace;
 mod uncounted;
@@ -470,7 +471,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             .map(|id| (id, self.throttle.traffic(id)))
             .collect();
         self.charge_uncounted();
-        let rest = self.throttle.rest(&traffic);
+        let rest = self.throttle.rest();
         let withheld = self.throttle.withheld();
         let domains = rest.iter().enumerate().map(|(index, rest)| Domain {
             withheld: withheld.get(index).copied().unwrap_or(0.0),

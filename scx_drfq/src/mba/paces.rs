@@ -370,7 +370,7 @@ impl<S: Scheduler> Throttle for Paces<S> {
         vec![self.groups.get(&id).map_or(0.0, |group| group.bytes_per_s)]
     }
 
-    fn rest(&mut self, _: &BTreeMap<GroupId, Vec<f64>>) -> Vec<f64> {
+    fn rest(&mut self) -> Vec<f64> {
         vec![self.rest]
     }
 

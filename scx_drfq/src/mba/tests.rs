@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use drfq_policy::drf::Class;
 use drfq_resctrl::{
     fake::{FakeKernel, Shape},
     fs::ResctrlFs as _,
@@ -18,6 +19,7 @@ use crate::settings::rules::Target;
 
 mod membership;
 pub mod modelled;
+mod rest;
 
 use modelled::{level, place, shape};
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the loop measures groups with, and slows them down with.
 
-use std::collections::BTreeMap;
-
 use drfq_policy::drf::{Class, GroupId};
 use drfq_stats::sample::TaskSample;
 
@@ -61,9 +59,9 @@ pub trait Throttle {
     /// it is not known.
     fn traffic(&mut self, id: GroupId) -> Vec<f64>;
 
-    /// Traffic of all tasks without a group, by domain (bytes per second). `traffic`: of each
-    /// monitored entity.
-    fn rest(&mut self, traffic: &BTreeMap<GroupId, Vec<f64>>) -> Vec<f64>;
+    /// Traffic of all tasks without a group, by domain (bytes per second). The loop calls it once it
+    /// knows the traffic of all entities.
+    fn rest(&mut self) -> Vec<f64>;
 
     /// What throttled entities would move besides, by domain (bytes per second); empty: that is
     /// not known.

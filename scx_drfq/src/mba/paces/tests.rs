@@ -93,7 +93,7 @@ fn what_ended_tasks_moved_counts_for_their_group_and_no_task_counts_twice() {
         *inner.group_bytes.entry(1).or_default() += ended_bytes;
         drop(inner);
         paces.begin();
-        let rest = paces.rest(&BTreeMap::new())[0];
+        let rest = paces.rest()[0];
         let mb = |rate: f64| (rate / 1e6).round() as u64;
         (mb(paces.traffic(1)[0]), mb(rest), paces.bytes(1))
     };

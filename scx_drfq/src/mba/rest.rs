@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The traffic of all tasks that are in none of our groups, in one domain.
+//!
+//! The kernel's count of the default group is a sum over the MON groups that are in it at the moment
+//! (`mon_event_count()` of fs/resctrl/monitor.c). It jumps by all that a group has ever counted
+//! when the group comes or leaves. So the groups' counts are taken off before two counts are
+//! compared, rather than the groups' rates afterwards.
+
+use std::time::Instant;
+
+use drfq_resctrl::reading::Reading;
+
+use super::gauge::{INTERVAL_MIN, MEMORY_MAX_BYTES_PER_S};
+
+/// The rest of a domain.
+#[derive(Default)]
+pub struct Rest {
+    /// The default group's own count (bytes), and when it was read.
+    last: Option<(f64, Instant)>,
+    bytes_per_s: f64,
+}
+
+/// Our groups in a domain.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ours {
+    /// The counts of those that are in the default group (bytes).
+    pub in_default: f64,
+    /// What all of them move (bytes per second).
+    pub bytes_per_s: f64,
+}
+
+impl Rest {
+    /// The last rate that is known (bytes per second).
+    pub const fn rate(&self) -> f64 {
+        self.bytes_per_s
+    }
+
+    /// The next count cannot be compared with the last one.
+    pub const fn restart(&mut self) {
+        self.last = None;
+    }
+
+    /// Takes the kernel's count of the default group. `now`: when it was read, and the moment of the
+    /// counts in `ours`.
+    pub fn take(&mut self, reading: Reading, ours: Ours, now: Instant) {
+        let own = reading.bytes().map(|all| all as f64 - ours.in_default);
+        let before = std::mem::replace(&mut self.last, own.map(|own| (own, now)));
+        let (Some(own), Some((own_before, then))) = (own, before) else {
+            return;
+        };
+        let since = now.saturating_duration_since(then).max(INTERVAL_MIN);
+        let bytes_per_s = (own - own_before) / since.as_secs_f64();
+        // The groups were read at other moments, which explains a fall by what they move. A larger
+        // one is that of a counter that was cleared.
+        let possible = -ours.bytes_per_s..=MEMORY_MAX_BYTES_PER_S as f64;
+        if possible.contains(&bytes_per_s) {
+            self.bytes_per_s = bytes_per_s.max(0.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// The rate after readings of (the kernel's count, our groups' in it), 100 ms apart.
+    fn rates(readings: &[(Reading, f64)], ours_bytes_per_s: f64) -> Vec<f64> {
+        let start = Instant::now();
+        let mut rest = Rest::default();
+        (0..)
+            .zip(readings)
+            .map(|(period, &(reading, in_default))| {
+                let ours = Ours {
+                    in_default,
+                    bytes_per_s: ours_bytes_per_s,
+                };
+                rest.take(reading, ours, start + Duration::from_millis(100 * period));
+                rest.rate().round()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_group_that_comes_or_leaves_does_not_change_the_rest() {
+        let readings = [
+            (Reading::Bytes(1000), 0.0),
+            (Reading::Bytes(1100 + 5000), 5000.0),
+            (Reading::Bytes(1200 + 5300), 5300.0),
+            (Reading::Bytes(1300), 0.0),
+        ];
+        assert_eq!(rates(&readings, 3000.0), [0.0, 1000.0, 1000.0, 1000.0]);
+    }
+
+    #[test]
+    fn a_gap_and_a_cleared_counter_keep_the_last_rate() {
+        let readings = [
+            (Reading::Bytes(1000), 0.0),
+            (Reading::Bytes(1100), 0.0),
+            (Reading::Unavailable, 0.0),
+            (Reading::Bytes(9000), 0.0),
+            (Reading::Bytes(10), 0.0),
+            (Reading::Bytes(30), 0.0),
+            (Reading::Bytes(u64::MAX), 0.0),
+        ];
+        let expected = [0.0, 1000.0, 1000.0, 1000.0, 1000.0, 200.0, 200.0];
+        assert_eq!(rates(&readings, 3000.0), expected);
+    }
+
+    #[test]
+    fn a_rest_that_moves_nothing_has_no_rate_whatever_the_noise_of_the_groups() {
+        let readings = [
+            (Reading::Bytes(5000), 5000.0),
+            (Reading::Bytes(5300), 5310.0),
+            (Reading::Bytes(5600), 5590.0),
+            (Reading::Bytes(5900), 5910.0),
+        ];
+        assert_eq!(rates(&readings, 3000.0), [0.0, 0.0, 200.0, 0.0]);
+    }
+}
