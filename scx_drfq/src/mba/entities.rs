@@ -5,13 +5,9 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use drfq_stats::{
-    interval::WEIGHT_ONE,
-    sample::{TaskSample, TaskState},
-};
+use drfq_stats::{interval::WEIGHT_ONE, sample::TaskSample};
 
 use crate::{
     config::Entity,
@@ -135,11 +131,11 @@ pub fn bounds(rules: &[Rule], key: &Key, comm: &str) -> Bounds {
     rule.map(|rule| rule.memory).unwrap_or_default()
 }
 
-/// The tasks that share bandwidth: all but kernel threads and those of the agent's processes.
-/// These take little, and a task that waits for them counts anyway.
-pub fn sharing(mut tasks: Vec<TaskSample>, agent: &[u32]) -> Vec<TaskSample> {
-    tasks.retain(|task| !task.kthread && !agent.contains(&task.tgid));
-    tasks
+/// Divides tasks into those that share bandwidth, and kernel threads and those of the agent's
+/// processes. These take little, and a task that waits for them counts anyway.
+pub fn sharing(tasks: Vec<TaskSample>, agent: &[u32]) -> (Vec<TaskSample>, Vec<TaskSample>) {
+    let shares = |task: &TaskSample| !task.kthread && !agent.contains(&task.tgid);
+    tasks.into_iter().partition(shares)
 }
 
 /// The entities of two samples of the tasks that share bandwidth, `interval_s` apart.
@@ -193,27 +189,6 @@ fn cgroup_key(pid: u32, hierarchy: &impl Hierarchy) -> Option<Key> {
         "/" => Key::Process(pid),
         path => Key::Cgroup(path.to_owned()),
     })
-}
-
-/// Mean number of tasks that ran or waited for a CPU between two samples. A task that waits for a
-/// pace wants no CPU. Kernels that do not record waiting leave the number at the second sample.
-pub fn runnable(before: &[TaskSample], now: &[TaskSample], interval: Duration) -> f64 {
-    if now.iter().all(|task| task.wait_ns == 0) {
-        let waits =
-            |task: &&TaskSample| matches!(task.state, TaskState::Queued | TaskState::Running);
-        return now.iter().filter(waits).count() as f64;
-    }
-    let before: BTreeMap<u32, &TaskSample> = before.iter().map(|task| (task.pid, task)).collect();
-    let busy_ns = |task: &TaskSample| {
-        let Some(before) = before.get(&task.pid) else {
-            return 0;
-        };
-        let wanted = task.wait_ns.saturating_sub(before.wait_ns);
-        let throttled = task.throttled_ns.saturating_sub(before.throttled_ns);
-        task.cpu_ns.saturating_sub(before.cpu_ns) + wanted.saturating_sub(throttled)
-    };
-    let sum: u64 = now.iter().map(busy_ns).sum();
-    sum as f64 / interval.as_nanos().max(1) as f64
 }
 
 /// Chooses what to monitor: at most `limit`, by memory traffic where it is measured,
@@ -297,7 +272,8 @@ mod tests {
             task(8, 8, 5, 0), // its process of the statistics
             kthread,
         ];
-        let tasks = sharing(tasks.into(), &[7, 8]);
+        let (tasks, others) = sharing(tasks.into(), &[7, 8]);
+        assert_eq!(others.len(), 3);
         for (entity, expected) in [
             (Entity::Task, "t1 t2 t3 t4 t5 t6"),
             (Entity::Process, "p1 p2 p4 p5 p6"),
@@ -379,38 +355,5 @@ mod tests {
         ]
         .into();
         assert_eq!(names(choose(&by_cpu, &BTreeSet::new(), 1)), "p1");
-    }
-
-    #[test]
-    fn runnable_tasks_are_those_that_ran_or_waited() {
-        let task = |pid, cpu_ms: u64, wait_ms: u64, state| TaskSample {
-            pid,
-            tgid: pid,
-            cpu_ns: cpu_ms * 1_000_000,
-            wait_ns: wait_ms * 1_000_000,
-            state,
-            ..TaskSample::default()
-        };
-        let half = Duration::from_millis(500);
-        let before = [
-            task(1, 100, 100, TaskState::Queued),
-            task(2, 0, 0, TaskState::Blocked),
-        ];
-        let now = [
-            task(1, 400, 300, TaskState::Queued),
-            task(2, 50, 0, TaskState::Blocked),
-            task(3, 900, 900, TaskState::Queued), // new: its past is not of this interval
-        ];
-        assert!((runnable(&before, &now, half) - 1.1).abs() < 1e-9);
-        // A task that waits for a pace wants no CPU, even where two clocks disagree a little.
-        let mut paced = now.clone();
-        paced[0].throttled_ns = 150_000_000;
-        paced[1].throttled_ns = 1;
-        assert!((runnable(&before, &paced, half) - 0.8).abs() < 1e-9);
-        let unknown = [
-            task(1, 400, 0, TaskState::Queued),
-            task(2, 50, 0, TaskState::Blocked),
-        ];
-        assert!((runnable(&before, &unknown, half) - 1.0).abs() < 1e-9);
     }
 }

@@ -15,6 +15,7 @@ mod lock;
 mod paces;
 mod report;
 mod rest;
+mod runnable;
 mod throttle;
 pub mod trace;
 mod uncounted;
@@ -49,6 +50,7 @@ use self::{
     entities::{Hierarchy, Kernel, Key, Ruled, Usage},
     guard::Guard,
     paces::Paces,
+    runnable::Look,
     throttle::Throttle,
     trace::Trace,
     uncounted::{Seen, Uncounted},
@@ -212,7 +214,7 @@ impl<'a> Loop<'a> {
                 let read = || {
                     let agent = [process::id(), statistics_id.load(Ordering::Relaxed)];
                     let tasks = tasks::read(window.tasks).map_err(|error| format!("{error:#}"))?;
-                    Ok(entities::sharing(tasks, &agent))
+                    Ok(Look::new(tasks, &agent, &root()))
                 };
                 Running::new(ready, Kernel::new(&root())).run(&stop, read, rules, report);
             });
@@ -284,7 +286,7 @@ struct Running<'a, H: Hierarchy> {
     policy: State,
     runnable: f64,
     foreign: u64,
-    tasks: Vec<TaskSample>,
+    last_look: Look,
     looked: Option<Instant>,
     periods: u64,
     began: Instant,
@@ -313,7 +315,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             policy: State::default(),
             runnable: 0.0,
             foreign: 0,
-            tasks: Vec::new(),
+            last_look: Look::default(),
             looked: None,
             periods: 0,
             began: Instant::now(),
@@ -325,7 +327,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
     fn run(
         mut self,
         stop: &AtomicBool,
-        read: impl Fn() -> Result<Vec<TaskSample>, String>,
+        read: impl Fn() -> Result<Look, String>,
         rules: &Mutex<Vec<Rule>>,
         report: &Mutex<Mba>,
     ) {
@@ -336,12 +338,12 @@ impl<'a, H: Hierarchy> Running<'a, H> {
                 self.audit();
             }
             if self.periods.is_multiple_of(LOOK_PERIODS)
-                && let Ok(tasks) = read()
+                && let Ok(look) = read()
             {
                 let rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
                 self.rules.clone_from(&rules);
                 drop(rules);
-                self.look(tasks, Instant::now());
+                self.look(look, Instant::now());
             }
             let now = Instant::now();
             let plan = self.step(now - last, report);
@@ -375,18 +377,18 @@ impl<'a, H: Hierarchy> Running<'a, H> {
     }
 
     /// Looks at the tasks that share bandwidth: which entities to monitor, their weights and threads.
-    fn look(&mut self, tasks: Vec<TaskSample>, now: Instant) {
+    fn look(&mut self, look: Look, now: Instant) {
         let interval = self.looked.map(|looked| now - looked);
-        let before = std::mem::replace(&mut self.tasks, tasks);
+        let before = std::mem::replace(&mut self.last_look, look);
         self.looked = Some(now);
         let Some(interval) = interval else {
             return;
         };
-        self.runnable = entities::runnable(&before, &self.tasks, interval);
+        self.runnable = self.last_look.runnable(&before, interval);
         let usages = entities::usages(
             self.entity,
-            &before,
-            &self.tasks,
+            &before.tasks,
+            &self.last_look.tasks,
             interval.as_secs_f64(),
             &self.hierarchy,
         );
@@ -430,8 +432,8 @@ impl<'a, H: Hierarchy> Running<'a, H> {
                 member.usage = usage;
             }
         }
-        self.throttle.settle(&self.tasks);
-        self.see(&before, interval);
+        self.throttle.settle(&self.last_look.tasks);
+        self.see(&before.tasks, interval);
     }
 
     /// Notes what MBM is to be asked about, once the throttle has measured the next period. A pace
@@ -443,7 +445,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         let (members, throttle) = (self.members.values(), &self.throttle);
         let told = members.filter(|m| m.foreign == 0 && !throttle.is_paced(m.id));
         let told = told.map(|member| (member.id, member.usage.tids.as_slice()));
-        self.seen = Some(Seen::new(interval, before, &self.tasks, told));
+        self.seen = Some(Seen::new(interval, before, &self.last_look.tasks, told));
     }
 
     /// Charges what MBM counts and events do not.

@@ -143,8 +143,8 @@ impl<'a> Machine<'a> {
             charged_ns: self.cpu_ns / if pid <= self.light { 100 } else { 1 },
             ..TaskSample::default()
         };
-        let tasks = (1..=self.hogs).map(task).collect();
-        self.running.look(tasks, now);
+        let tasks: Vec<_> = (1..=self.hogs).map(task).collect();
+        self.running.look(tasks.into(), now);
     }
 
     /// Runs for so many half seconds. Returns what each hog got in the last one.

@@ -110,7 +110,7 @@ impl<'a> Machine<'a> {
         for _ in 0..periods {
             if self.periods.is_multiple_of(5) {
                 let tasks = self.fake.tasks().unwrap();
-                self.running.look(tasks, clock());
+                self.running.look(tasks.into(), clock());
             }
             self.periods += 1;
             let plan = self.running.step(PERIOD, &Default::default());

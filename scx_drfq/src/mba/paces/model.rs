@@ -350,7 +350,7 @@ impl Machine<'_> {
         for _ in 0..periods {
             if self.periods.is_multiple_of(5) {
                 let tasks = self.fake.tasks().unwrap_or_default();
-                self.running.look(tasks, clock());
+                self.running.look(tasks.into(), clock());
             }
             self.periods += 1;
             let plan = self.running.step(PERIOD, &report);
