@@ -116,7 +116,10 @@ fn levels(path: &str) -> impl Iterator<Item = (&str, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use drfq_stats::{interval::WEIGHT_ONE, sample::TaskSample};
+
     use super::*;
+    use crate::{config::Entity, mba::entities::usages};
 
     struct Fake(Vec<(&'static str, f64)>);
 
@@ -161,6 +164,60 @@ mod tests {
         assert_eq!(of(&[Key::Process(1), cgroup("/b")]), [0.25, 0.75]);
         // A cgroup without the cpu controller counts as 100, too.
         assert_eq!(of(&[cgroup("/c/d"), cgroup("/b")]), [0.25, 0.75]);
+    }
+
+    /// Threads with their processes and the weights of their nice values, in a cgroup whose weight
+    /// is `cgroup` times the default. As in bpf/cgroup.bpf.h, active threads divide the cgroup's share.
+    fn threads(cgroup: f64, of: &[(u32, u32, f64)]) -> Vec<TaskSample> {
+        let active: f64 = of.iter().map(|(_, _, nice)| nice).sum();
+        let thread = |&(pid, tgid, nice): &(u32, u32, f64)| TaskSample {
+            pid,
+            tgid,
+            weight: (f64::from(WEIGHT_ONE) * cgroup * nice / active).round() as u32,
+            cpu_ns: 1_000_000_000,
+            ..TaskSample::default()
+        };
+        of.iter().map(thread).collect()
+    }
+
+    /// What each process gets of all, with `--entity process`.
+    fn of_processes(tasks: &[TaskSample]) -> Vec<f64> {
+        let usages = usages(Entity::Process, &[], tasks, 1.0, &fake());
+        let all: BTreeSet<Key> = usages.keys().cloned().collect();
+        let weights = Competition::default().weights(&usages, &all, &fake());
+        weights.into_values().collect()
+    }
+
+    #[test]
+    fn a_process_weighs_what_its_heaviest_thread_has_of_the_cgroups_share() {
+        // Nice -5, 0 and 5 of one process, nice 0 of another one, in a cgroup of weight 300.
+        let nice = [3.05, 1.0, 0.327, 1.0];
+        let busy = [(1, 1), (2, 1), (3, 1), (4, 4)];
+        let busy: Vec<_> = busy
+            .iter()
+            .zip(nice)
+            .map(|(&(pid, tgid), w)| (pid, tgid, w))
+            .collect();
+        let mut tasks = threads(3.0, &busy);
+        // A process of the root cgroup at nice 0.
+        tasks.extend(threads(1.0, &[(9, 9, 1.0)]));
+        let active: f64 = nice.iter().sum();
+        let (first, second) = (3.0 * 3.05 / active, 3.0 / active);
+        let sum = first + second + 1.0;
+        let expected = [first / sum, second / sum, 1.0 / sum];
+        for (got, expected) in of_processes(&tasks).into_iter().zip(expected) {
+            assert!((got - expected).abs() < 1e-5, "{got}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn a_process_whose_threads_divide_their_cgroup_weighs_as_one_of_them() {
+        let four: Vec<_> = (1..=4).map(|pid| (pid, 1, 1.0)).collect();
+        let mut tasks = threads(1.0, &four);
+        tasks.extend(threads(1.0, &[(9, 9, 1.0)]));
+        for (got, expected) in of_processes(&tasks).into_iter().zip([0.2, 0.8]) {
+            assert!((got - expected).abs() < 1e-5, "{got}, not {expected}");
+        }
     }
 
     #[test]
