@@ -3,7 +3,7 @@
 //! into which the throttled ones move.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     mem,
     time::Instant,
 };
@@ -22,6 +22,7 @@ use drfq_stats::sample::TaskSample;
 use super::{
     gauge::Gauge,
     ids::{foreign_groups, limits},
+    memories::Memories,
     rest::{Ours, Rest},
     throttle::{Counts, Throttle},
 };
@@ -66,6 +67,7 @@ const UNUSED_AUDITS: u32 = 5;
 pub struct Actuator<F: ResctrlFs> {
     groups: Groups<F>,
     domains: Vec<Domain>,
+    memories: Memories,
     unthrottled: u32,
     /// Classes by number, made when they are first needed.
     classes: Vec<Option<Rung>>,
@@ -107,6 +109,7 @@ impl<F: ResctrlFs> Actuator<F> {
             groups,
             unthrottled: bandwidth.map_or(100, |found| found.max),
             rest: domains.iter().map(|_| Rest::default()).collect(),
+            memories: Memories::apart(domains.len()),
             domains,
             classes: (0..classes).map(|_| None).collect(),
             monitored: BTreeMap::new(),
@@ -124,9 +127,15 @@ impl<F: ResctrlFs> Actuator<F> {
         })
     }
 
-    /// The domains, in the order of all vectors.
-    pub fn domains(&self) -> &[Domain] {
-        &self.domains
+    /// The same with one memory for domains that share NUMA nodes. `nodes`: those of each domain.
+    pub fn sharing(mut self, nodes: &BTreeMap<Domain, BTreeSet<u32>>) -> Self {
+        self.memories = Memories::new(&self.domains, nodes);
+        self
+    }
+
+    /// The memories, in the order of all vectors.
+    pub fn memories(&self) -> &Memories {
+        &self.memories
     }
 
     fn move_group(&mut self, id: GroupId, class: Option<usize>) {
@@ -147,7 +156,7 @@ impl<F: ResctrlFs> Actuator<F> {
         }
     }
 
-    /// Writes the levels of a class if they differ from what it has.
+    /// Writes the levels of a class if they differ from what it has. `settings`: of each memory.
     fn set_levels(&mut self, number: usize, settings: &[u32]) {
         let Some(rung) = self.classes.get(number) else {
             return;
@@ -175,7 +184,8 @@ impl<F: ResctrlFs> Actuator<F> {
         let Some(rung) = self.classes[number].as_mut() else {
             return;
         };
-        let changes = self.domains.iter().zip(settings).zip(&rung.settings);
+        let settings = self.memories.settings(settings);
+        let changes = self.domains.iter().zip(&settings).zip(&rung.settings);
         let changes: Vec<(Domain, u32)> = changes
             .filter(|((_, setting), now)| setting != now)
             .map(|((&domain, &setting), _)| (domain, setting))
@@ -185,7 +195,7 @@ impl<F: ResctrlFs> Actuator<F> {
         }
         let written = self.groups.set(&rung.ctrl, Resource::Mb, &changes);
         if written.is_ok() {
-            rung.settings = settings.to_vec();
+            rung.settings = settings;
         }
         self.counts.writes += 1;
         self.check(written);
@@ -472,7 +482,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
 
     fn traffic(&mut self, id: GroupId) -> Vec<f64> {
         let Some(monitored) = self.monitored.get_mut(&id) else {
-            return vec![0.0; self.domains.len()];
+            return vec![0.0; self.memories.count()];
         };
         let (mut rates, mut failed) = (Vec::new(), None);
         for (index, &domain) in self.domains.iter().enumerate() {
@@ -499,7 +509,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         if let Some(error) = failed {
             self.check::<()>(Err(error));
         }
-        rates
+        self.memories.sums(&rates)
     }
 
     fn bytes(&self, id: GroupId) -> u64 {
@@ -530,7 +540,8 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
             let ours = ours(self.monitored.values(), domain, now);
             rest.take(reading.unwrap_or(Reading::Error), ours, now);
         }
-        self.rest.iter().map(Rest::rate).collect()
+        let rates: Vec<f64> = self.rest.iter().map(Rest::rate).collect();
+        self.memories.sums(&rates)
     }
 
     fn counts(&self) -> Counts {

@@ -12,6 +12,7 @@ pub mod guard;
 mod ids;
 pub mod join;
 mod lock;
+mod memories;
 mod paces;
 mod report;
 mod rest;
@@ -40,7 +41,7 @@ use drfq_resctrl::{
     fs::KernelFs,
     info::{Info, Vendor},
 };
-use drfq_sense::{cpu_model::CpuModel, root};
+use drfq_sense::{cpu_model::CpuModel, root, topology};
 use drfq_stats::{mba_report::Mba, sample::TaskSample};
 
 use self::{
@@ -85,7 +86,8 @@ pub struct Loop<'a> {
     /// Charges what only MBM counts; none: it charges nothing.
     charge: Option<Charge<'a>>,
     curve: Option<Curve>,
-    capacity: Option<f64>,
+    /// m of each memory (bytes per second); empty if it is not known.
+    capacity: Vec<f64>,
     cpus: f64,
     entity: Entity,
     state: String,
@@ -105,7 +107,7 @@ impl<'a> Loop<'a> {
             throttle: Box::new(Paces::new(window, Instant::now)),
             charge: None,
             curve: Some(paces::curve()),
-            capacity: m.map(|m| m.bytes_per_s() as f64),
+            capacity: m.map(|m| m.bytes_per_s() as f64).into_iter().collect(),
             cpus: config.nr_cpus.into(),
             entity: config.entity,
             state: "hold".into(),
@@ -132,11 +134,15 @@ impl<'a> Loop<'a> {
         let (acts, reason) = access::mode(config, guard, &info);
         let classes = usize::from(acts) * (info.num_closids as usize).saturating_sub(1);
         let actuator = Actuator::open(files, &info, classes, Instant::now)
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| error.to_string())?
+            .sharing(&topology::nodes_of_caches(&root()));
         // The loop learns the capacity better than an estimate tells it.
-        let domains = config.capacity.domains(actuator.domains().len());
+        let sizes = actuator.memories().sizes();
+        let domains = config.capacity.domains(sizes.iter().sum());
         let each = |m: Bandwidth| m.bytes_per_s() as f64 / domains.max(1) as f64;
-        let capacity = config.capacity.reliable().map(each);
+        let capacity = config.capacity.reliable().map_or_else(Vec::new, |m| {
+            sizes.iter().map(|&size| size as f64 * each(m)).collect()
+        });
         // An estimate scales levels that are absolute well enough.
         let mut curve = measured_curve(config, &info)
             .or_else(|| actuator::curve(&info, config.capacity.bandwidth().map(each)))
@@ -275,7 +281,7 @@ struct Running<'a, H: Hierarchy> {
     hierarchy: H,
     rules: Vec<Rule>,
     curve: Option<Curve>,
-    capacity: Option<f64>,
+    capacity: Vec<f64>,
     cpus: f64,
     entity: Entity,
     state: String,
@@ -454,7 +460,8 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             return;
         };
         if let Some(seen) = self.seen.take() {
-            let (throttle, most) = (&self.throttle, self.capacity.unwrap_or(f64::INFINITY));
+            let most = self.capacity.iter().copied().reduce(f64::max);
+            let (throttle, most) = (&self.throttle, most.unwrap_or(f64::INFINITY));
             let moved = |id| throttle.bytes(id);
             self.uncounted.take(&seen, moved, most, LOOK_PERIODS);
         }
@@ -478,7 +485,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         let domains = rest.iter().enumerate().map(|(index, rest)| Domain {
             withheld: withheld.get(index).copied().unwrap_or(0.0),
             bytes_per_s: rest + traffic.values().map(|rates| rates[index]).sum::<f64>(),
-            capacity: self.capacity,
+            capacity: self.capacity.get(index).copied(),
         });
         let bytes_per_s = |bound: Bandwidth| bound.bytes_per_s() as f64;
         let groups = self.members.values().map(|member| Group {

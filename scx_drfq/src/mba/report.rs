@@ -22,7 +22,7 @@ impl<H: Hierarchy> Running<'_, H> {
             .map(|domain| domain.bytes_per_s)
             .sum();
         // While nothing is throttled, the best traffic so far tells no limit of the memory.
-        let known = self.capacity.is_some() || snapshot.curve.is_some();
+        let known = !self.capacity.is_empty() || snapshot.curve.is_some();
         let full = plan.domains.iter().map(|domain| domain.capacity);
         let full = if known { full.sum() } else { 0.0 };
         let capacity = Capacity {

@@ -18,10 +18,11 @@ use super::*;
 use crate::settings::rules::Target;
 
 mod membership;
+mod memories;
 pub mod modelled;
 mod rest;
 
-use modelled::{level, place, shape};
+use modelled::{level_in, place, shape};
 
 thread_local! {
     /// Time of the machine since an arbitrary moment.
@@ -55,7 +56,10 @@ struct Machine<'a> {
     hogs: u32,
     /// The first hogs have a hundredth of a CPU.
     light: u32,
-    moved: BTreeMap<u32, u64>,
+    /// The hogs run in so many domains by turns.
+    domains: u32,
+    /// What each id moved in each domain (bytes).
+    moved: BTreeMap<(u32, u32), u64>,
     /// What the loop charged each hog (bytes). No event counts what they move.
     charged: Arc<Mutex<BTreeMap<u32, u64>>>,
     began: Instant,
@@ -68,9 +72,21 @@ impl<'a> Machine<'a> {
     }
 
     fn of(kernel: &'a FakeKernel, hogs: u32, vendor: Vendor) -> Self {
+        Self::on(kernel, hogs, vendor, &BTreeMap::new())
+    }
+
+    /// `nodes`: the NUMA nodes of each domain.
+    fn on(
+        kernel: &'a FakeKernel,
+        hogs: u32,
+        vendor: Vendor,
+        nodes: &BTreeMap<u32, BTreeSet<u32>>,
+    ) -> Self {
         let info = Info::read(&kernel, vendor).unwrap();
         let classes = info.num_closids as usize - 1;
         let actuator = Actuator::open(kernel, &info, classes, clock).unwrap();
+        let actuator = actuator.sharing(nodes);
+        let memories = actuator.memories().count();
         NOW.set(Duration::ZERO);
         for pid in 1..=hogs {
             kernel.start_task(pid, None);
@@ -84,7 +100,7 @@ impl<'a> Machine<'a> {
             })),
             curve: actuator::curve(&info, None),
             throttle: Box::new(actuator),
-            capacity: Some(1e9),
+            capacity: vec![1e9 / memories as f64; memories],
             cpus: 8.0,
             entity: Entity::Cgroup,
             state: "on".into(),
@@ -99,6 +115,7 @@ impl<'a> Machine<'a> {
             report: Mutex::default(),
             hogs,
             light: 0,
+            domains: info.bandwidth.unwrap().domains.len() as u32,
             moved: BTreeMap::new(),
             charged,
             began: Instant::now(),
@@ -108,7 +125,7 @@ impl<'a> Machine<'a> {
 
     /// Each hog wants 0.6 GB/s; the level of its class decides what it gets.
     fn serve(&mut self) -> Vec<f64> {
-        let level = |pid: u32| level(self.kernel, pid);
+        let level = |pid: u32| level_in(self.kernel, pid, pid % self.domains);
         let wanted: Vec<f64> = (1..=self.hogs).map(|pid| 0.6e9 * level(pid)).collect();
         let full = wanted.iter().sum::<f64>().max(1e9) / 1e9;
         let got: Vec<f64> = wanted.iter().map(|wanted| wanted / full).collect();
@@ -117,10 +134,12 @@ impl<'a> Machine<'a> {
             let Some(rmid) = self.kernel.rmid(&format!("{class}/mon_groups/{mon}")) else {
                 continue;
             };
-            let moved = self.moved.entry(rmid).or_default();
+            let domain = pid % self.domains;
+            let moved = self.moved.entry((rmid, domain)).or_default();
             *moved += (rate * 0.05) as u64;
             let reading = Reading::Bytes(*moved);
-            self.kernel.set_reading(rmid, 0, Event::MbmTotal, reading);
+            self.kernel
+                .set_reading(rmid, domain, Event::MbmTotal, reading);
         }
         got
     }
@@ -225,7 +244,7 @@ fn hogs_are_charged_what_only_mbm_counts() {
 fn a_loop_that_observes_a_memory_of_unknown_bandwidth_reports_no_saturation() {
     let kernel = FakeKernel::new(shape(8, 32));
     let mut machine = Machine::new(&kernel, 4);
-    (machine.running.curve, machine.running.capacity) = (None, None);
+    (machine.running.curve, machine.running.capacity) = (None, Vec::new());
     machine.run(12);
     let report = machine.report.lock().unwrap().clone();
     assert_eq!((report.saturated, report.capacity_bytes_per_s), (0, 0.0));
@@ -569,18 +588,4 @@ fn tasks_that_another_program_took_out_are_put_back() {
     });
     assert!(spread(&got) < 0.10, "{got:?}");
     assert_eq!(report.errors, 0);
-}
-
-#[test]
-fn a_task_that_leaves_its_entity_leaves_the_group() {
-    let kernel = FakeKernel::new(shape(8, 32));
-    let info = Info::read(&kernel, Vendor::Intel).unwrap();
-    let mut actuator = Actuator::open(&kernel, &info, 1, clock).unwrap();
-    (1..=3).for_each(|tid| kernel.start_task(tid, None));
-    assert!(actuator.monitor(7) && actuator.monitor(8));
-    actuator.place(7, &[1, 2, 3]);
-    actuator.place(8, &[3]);
-    actuator.place(7, &[1]);
-    let groups = [1, 2, 3].map(|tid| place(&kernel, tid).1);
-    assert_eq!(groups, ["drfq_g7", "", "drfq_g8"]);
 }

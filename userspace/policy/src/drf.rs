@@ -59,7 +59,7 @@ pub struct Snapshot {
     pub groups: Vec<Group>,
 }
 
-/// A domain of memory bandwidth: the CPUs and the memory behind one last-level cache.
+/// A domain of memory bandwidth: a memory, and the CPUs of the last-level caches before it.
 #[derive(Clone, Debug, Default)]
 pub struct Domain {
     /// All traffic, that of tasks without a group included (bytes per second).

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! CPUs, and the last-level caches and NUMA nodes that they share, from sysfs.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, ensure};
 
@@ -125,6 +129,22 @@ fn node_of(dir: &Path) -> u32 {
         .unwrap_or(0)
 }
 
+/// The NUMA nodes of the CPUs of each third-level cache, by the cache's id. resctrl names its domains
+/// by these ids. Caches that sysfs does not tell are left out.
+pub fn nodes_of_caches(root: &Path) -> BTreeMap<u32, BTreeSet<u32>> {
+    let dir = root.join(CPU_DIR);
+    let mut nodes: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for cpu in read_cpu_list(&dir.join("online")).unwrap_or_default() {
+        let of_cpu = dir.join(format!("cpu{cpu}"));
+        let caches = caches(&of_cpu.join("cache"));
+        let third = caches.iter().find(|(level, _)| *level == 3);
+        if let Some(id) = third.and_then(|(_, index)| number(&index.join("id"))) {
+            nodes.entry(id).or_default().insert(node_of(&of_cpu));
+        }
+    }
+    nodes
+}
+
 /// The first thread of the CPU's core.
 fn core_of(dir: &Path) -> Option<u32> {
     let threads = read_cpu_list(&dir.join("topology/thread_siblings_list")).ok()?;
@@ -134,23 +154,23 @@ fn core_of(dir: &Path) -> Option<u32> {
 /// The CPUs that share the last cache under `dir`. Without a cache, as in many
 /// virtual machines, the list is empty, so all CPUs share one queue.
 fn shared_cpus(dir: &Path) -> String {
-    let level = |index: &Path| -> Option<u32> {
-        fs::read_to_string(index.join("level"))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    };
-    let indices = fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
-    let last = indices
-        .filter_map(|index| Some((level(&index)?, index)))
-        .max();
+    let last = caches(dir).into_iter().max();
     last.and_then(|(_, index)| fs::read_to_string(index.join("shared_cpu_list")).ok())
         .unwrap_or_default()
+}
+
+/// The levels and the directories of the caches under `dir`.
+fn caches(dir: &Path) -> Vec<(u32, PathBuf)> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let indices = entries.map(|entry| entry.path());
+    indices
+        .filter_map(|index| Some((number(&index.join("level"))?, index)))
+        .collect()
+}
+
+/// A file of one number.
+fn number(path: &Path) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 fn read_cpu_list(path: &Path) -> Result<Vec<u32>> {
@@ -226,6 +246,22 @@ mod tests {
         assert_eq!(topology.cpu_llc, [0, 0, 1, 1, 0, 0, 0, 0]);
         assert_eq!((topology.nr_llcs, topology.nr_cpu_ids()), (2, 8));
         assert_eq!(topology.queues.of_cpu, [0, 0, 1, 1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn caches_are_told_with_the_nodes_of_their_cpus() {
+        let root = sysfs("0-3\n", "0-3\n", &[&[(2, "0")], &[], &[], &[]]);
+        for (cpu, cache, node) in [(0, 4, 0), (1, 7, 0), (2, 7, 1), (3, 9, 1)] {
+            let of_cpu = root.path().join(format!("{CPU_DIR}/cpu{cpu}"));
+            fs::create_dir_all(of_cpu.join(format!("node{node}"))).unwrap();
+            let index = of_cpu.join("cache/index3");
+            fs::create_dir_all(&index).unwrap();
+            fs::write(index.join("level"), "3\n").unwrap();
+            fs::write(index.join("id"), format!("{cache}\n")).unwrap();
+        }
+        let expected = [(4, [0].into()), (7, [0, 1].into()), (9, [1].into())];
+        assert_eq!(nodes_of_caches(root.path()), expected.into());
+        assert_eq!(nodes_of_caches(Path::new("/nonexistent")), [].into());
     }
 
     #[test]

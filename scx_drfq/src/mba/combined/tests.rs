@@ -57,7 +57,7 @@ impl<'a> Machine<'a> {
             charge: None,
             throttle: Box::new(Combined::new(actuator, paces, curve.min_setting())),
             curve: Some(curve.continued()),
-            capacity: Some(1e9),
+            capacity: vec![1e9],
             cpus: 8.0,
             entity: Entity::Process,
             state: "on".into(),

@@ -326,7 +326,7 @@ impl Machine<'_> {
             charge: None,
             throttle: Box::new(Paces::new(fake.clone(), clock)),
             curve: Some(curve()),
-            capacity: Some(FULL),
+            capacity: vec![FULL],
             cpus: 8.0,
             entity: Entity::Process,
             state: "hold".into(),

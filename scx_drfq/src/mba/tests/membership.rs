@@ -51,3 +51,17 @@ fn a_child_that_left_its_parents_cgroup_leaves_its_class_as_well() {
     assert_eq!(machine.place(77), (String::new(), String::new()));
     assert_eq!(machine.place(1), (class, mon));
 }
+
+#[test]
+fn a_task_that_leaves_its_entity_leaves_the_group() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let info = Info::read(&kernel, Vendor::Intel).unwrap();
+    let mut actuator = Actuator::open(&kernel, &info, 1, clock).unwrap();
+    (1..=3).for_each(|tid| kernel.start_task(tid, None));
+    assert!(actuator.monitor(7) && actuator.monitor(8));
+    actuator.place(7, &[1, 2, 3]);
+    actuator.place(8, &[3]);
+    actuator.place(7, &[1]);
+    let groups = [1, 2, 3].map(|tid| place(&kernel, tid).1);
+    assert_eq!(groups, ["drfq_g7", "", "drfq_g8"]);
+}

@@ -4,6 +4,7 @@
 use drfq_resctrl::{
     fake::{FakeKernel, Shape},
     fs::ResctrlFs as _,
+    schemata::{Resource, Schemata},
 };
 
 /// A machine with MBA and MBM in one domain.
@@ -35,10 +36,14 @@ pub fn place(kernel: &FakeKernel, tid: u32) -> (String, String) {
     (word("res:"), word("mon:"))
 }
 
-/// The level of a task's class, 0 to 1.
+/// The level of a task's class in domain 0, 0 to 1.
 pub fn level(kernel: &FakeKernel, tid: u32) -> f64 {
+    level_in(kernel, tid, 0)
+}
+
+/// The same in another domain.
+pub fn level_in(kernel: &FakeKernel, tid: u32, domain: u32) -> f64 {
     let class = place(kernel, tid).0;
-    let text = kernel.read(&format!("{class}/schemata")).unwrap();
-    let value = text.split_once("MB:0=").unwrap().1.lines().next().unwrap();
-    value.trim().parse::<f64>().unwrap() / 100.0
+    let values = Schemata::parse(&kernel.read(&format!("{class}/schemata")).unwrap());
+    f64::from(values.get(Resource::Mb, domain).unwrap()) / 100.0
 }
