@@ -14,13 +14,18 @@
 /* A budget saves up at most its part of this time (wall clock, ns). */
 #define DRFQ_BUDGET_WINDOW_NS 1000000000ULL
 
+/* A budget lacks at most its part of this time (wall clock, ns). A packet uses that much only
+ * where a host stops the virtual CPU, because the kernel counts that time as the task's. */
+#define DRFQ_BUDGET_DEBT_NS 5000000000ULL
+
 /*
  * Returns the time until which a budget has been used up (wall clock, ns), after
  * @used_ns of CPU time more. @until: that time so far. @now: the time.
  */
 DRFQ_FN u64 drfq_budget_spend(u64 until, u64 now, u64 used_ns)
 {
-	return drfq_later(until, now - DRFQ_BUDGET_WINDOW_NS) + used_ns * DRFQ_BUDGET_PART;
+	until = drfq_later(until, now - DRFQ_BUDGET_WINDOW_NS) + used_ns * DRFQ_BUDGET_PART;
+	return drfq_earlier(until, now + DRFQ_BUDGET_DEBT_NS);
 }
 
 /* Returns whether a budget that is used up until @until has more left at @now than its

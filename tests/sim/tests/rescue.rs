@@ -223,6 +223,33 @@ fn a_hundred_readers_of_rcu_run_long_before_a_stall() {
     assert!(wait < 28.0, "{wait:.2} s");
 }
 
+/// A host that stops the virtual CPU for 0.35 s in each packet. A packet that ran ahead would use up
+/// the budget of 7 s. The agent and RCU's own thread must not wait for so long.
+#[test]
+fn a_budget_comes_back_within_seconds_where_a_host_stops_the_cpu() {
+    let mut config = Config::new(1);
+    config.tick_ns = 350 * MS;
+    let mut specs = vec![TaskSpec::new("agent", Trace::hog()).weight(nice(19))];
+    specs.extend(hogs(&[weight_one(); 40]));
+    specs.push(TaskSpec::new("rcu_preempt", Trace::sleeper(MS, 10 * MS)).weight(nice(19)));
+    specs[41].kthread = true;
+    for spec in &mut specs[1..] {
+        spec.arrival_ns = SEC;
+    }
+    let mut sim = Sim::new(config, specs);
+    sim.run_until(MS);
+    sim.kernel().set_agent(0);
+    sim.run_until(2 * SEC);
+    for reader in (1..41).step_by(8) {
+        sim.kernel().set_rcu_reader(reader, true);
+    }
+    let report = sim.run_until(120 * SEC);
+    for task in [0, 41] {
+        let wait = longest_wait(&report, task..task + 1);
+        assert!(wait < 6.0, "{wait:.2} s");
+    }
+}
+
 /// khugepaged at nice 19 copies a huge page in one section, which takes it 100 ms.
 #[test]
 fn a_long_read_section_ends_soon() {
