@@ -515,8 +515,7 @@ MemoryHierarchy::Takes MemoryHierarchy::cache_takes(const DmaEngine::Piece &p, P
     const SharedCache::LineState state = *m;
     llc_.flush(line);
     // A whole line replaces the cached one. Beside a part, the rest of a dirty line goes to memory.
-    if (state.dirty && p.bytes != kLineBytes)
-      write_back_for_device(line, state, kNoCommand, now);
+    if (state.dirty && p.bytes != kLineBytes) write_back_for_device(line, state, kNoCommand, now);
     return Takes::no;
   }
   if (m == nullptr) {
@@ -537,7 +536,7 @@ MemoryHierarchy::Takes MemoryHierarchy::cache_takes(const DmaEngine::Piece &p, P
 }
 
 /// Writes a dirty line to memory that the device pushes out. The line's own ids pay, not the
-/// command's: the line may be another task's. cookie: a command that waits for it; kNoCommand: none.
+/// command's: the line may be another task's. cookie: the command that waits for it, or kNoCommand.
 void MemoryHierarchy::write_back_for_device(Line line, const SharedCache::LineState &state,
                                             std::uint64_t cookie, Ps now) {
   by_rmid_[state.rmid].write += kLineBytes;
