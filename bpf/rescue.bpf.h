@@ -32,8 +32,10 @@
  * which they began to wait; a change of nice or affinity alone puts a task at its end.
  * ops.dispatch holds the lock of that list. So the task that waits longest is found without
  * a search, unless throttled ones are before it. Urgent tasks may be anywhere. While
- * there are any, each dispatch looks at some and goes on from there at the next one. A search
- * that has met none that waited for long rests, for most urgent tasks soon get their turn.
+ * there are any, each dispatch looks at some and goes on from there at the next one. The search
+ * for kernel threads examines each task once, when it has waited for RESCUE_URGENT_NS. The search
+ * for the others starts again at the first task. If it has met none that waited for long it rests,
+ * for most urgent tasks soon get their turn.
  */
 #ifndef DRFQ_RESCUE_BPF_H
 #define DRFQ_RESCUE_BPF_H
