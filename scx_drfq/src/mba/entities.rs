@@ -9,6 +9,7 @@ use std::{
 
 use drfq_stats::{interval::WEIGHT_ONE, sample::TaskSample};
 
+use super::gauge::INTERVAL_MIN;
 use crate::{
     config::Entity,
     settings::rules::{self, Bounds, Rule},
@@ -163,25 +164,19 @@ pub fn usages(
         };
         let usage = usages.entry(key).or_default();
         let before = before.get(&task.pid);
-        let since = |now: u64, count: fn(&TaskSample) -> u64| {
-            // A count that went back belongs to another task with the same thread id.
-            let before = before.map_or(0, |task| count(task));
-            before_or_new(now, before) as f64 / interval_s.max(1e-3)
+        let per_s = |count: fn(&TaskSample) -> u64| {
+            task.rise(before.copied(), count) as f64 / interval_s.max(INTERVAL_MIN.as_secs_f64())
         };
         if usage.tids.is_empty() {
             usage.comm.clone_from(&task.comm);
         }
         usage.tids.push(task.pid);
-        usage.cpus += since(task.cpu_ns, |task| task.cpu_ns) / 1e9;
-        usage.bytes_per_s += since(task.bytes, |task| task.bytes);
+        usage.cpus += per_s(|task| task.cpu_ns) / 1e9;
+        usage.bytes_per_s += per_s(|task| task.bytes);
         let weight = f64::from(task.weight) / f64::from(WEIGHT_ONE);
         usage.weight = usage.weight.max(weight);
     }
     usages
-}
-
-fn before_or_new(now: u64, before: u64) -> u64 {
-    now.checked_sub(before).unwrap_or(now)
 }
 
 fn cgroup_key(pid: u32, hierarchy: &impl Hierarchy) -> Option<Key> {

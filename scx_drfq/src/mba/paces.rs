@@ -12,7 +12,7 @@ use drfq_policy::drf::{Class, GroupId, curve::Curve};
 use drfq_stats::sample::TaskSample;
 
 use super::{
-    gauge::GAP_PERIODS,
+    gauge::{GAP_PERIODS, INTERVAL_MIN},
     throttle::{Counts, Throttle},
 };
 use crate::{bpf_intf::DRFQ_PACES, bpf_memory::volatile, charge, loader::Window, tasks};
@@ -137,8 +137,8 @@ impl Group {
 pub struct Paces<S: Scheduler> {
     scheduler: S,
     groups: BTreeMap<GroupId, Group>,
-    /// What each thread was charged at the begin of the period; none: in the first one.
-    charged: Option<(Instant, HashMap<u32, u64>)>,
+    /// Each thread at the begin of the period; none: in the first one.
+    before: Option<(Instant, HashMap<u32, TaskSample>)>,
     rest: f64,
     /// How many periods the rates are old.
     unknown: u32,
@@ -158,7 +158,7 @@ impl<S: Scheduler> Paces<S> {
         Self {
             scheduler,
             groups: BTreeMap::new(),
-            charged: None,
+            before: None,
             rest: 0.0,
             unknown: 0,
             clock,
@@ -218,17 +218,13 @@ impl<S: Scheduler> Paces<S> {
 
     /// No period goes on: the next one begins anew.
     pub fn pause(&mut self) {
-        self.charged = None;
+        self.before = None;
     }
 
-    /// Takes in what groups and the other tasks were charged in `seconds`. `before`: what each
-    /// task was charged at their begin.
-    fn measure(&mut self, tasks: &[TaskSample], before: &HashMap<u32, u64>, seconds: f64) {
-        let moved = |task: &TaskSample| {
-            let before = before.get(&task.pid).copied().unwrap_or(0);
-            // A count that went back belongs to another task with the same thread id.
-            task.bytes.checked_sub(before).unwrap_or(task.bytes)
-        };
+    /// Takes in what groups and the other tasks were charged in `seconds`. `before`: each task at
+    /// their begin.
+    fn measure(&mut self, tasks: &[TaskSample], before: &HashMap<u32, TaskSample>, seconds: f64) {
+        let moved = |task: &TaskSample| task.rise(before.get(&task.pid), |task| task.bytes);
         let sum = |belongs: &dyn Fn(&TaskSample) -> bool| -> u64 {
             let those = tasks.iter().filter(|task| belongs(task));
             those.map(moved).sum()
@@ -303,12 +299,13 @@ impl<S: Scheduler> Throttle for Paces<S> {
         };
         self.unknown = 0;
         let now = (self.clock)();
-        let charged = tasks.iter().map(|task| (task.pid, task.bytes)).collect();
-        let before = self.charged.replace((now, charged));
+        let before = self.before.take();
         if let Some((then, before)) = before {
-            let seconds = (now - then).as_secs_f64().max(1e-3);
+            let seconds = (now - then).max(INTERVAL_MIN).as_secs_f64();
             self.measure(&tasks, &before, seconds);
         }
+        let tasks = tasks.into_iter().map(|task| (task.pid, task));
+        self.before = Some((now, tasks.collect()));
     }
 
     fn nr_classes(&self) -> usize {

@@ -52,6 +52,7 @@ pub fn tasks(facts: &Facts, prev: &Sample, cur: &Sample, limit: usize) -> Tasks 
         .iter()
         .map(|task| {
             let before = before.get(&task.pid).copied();
+            let before = before.filter(|before| before.is_of(task));
             let present = Present::over(before, task, prev, cur);
             let mut used = Use::over(before, task, &present);
             let wanted_all = used.backlogged || !waits_known;
@@ -173,25 +174,22 @@ struct Use<'a> {
 
 impl<'a> Use<'a> {
     fn over(before: Option<&TaskSample>, now: &'a TaskSample, present: &Present) -> Self {
-        let zero = TaskSample::default();
-        let before = before.unwrap_or(&zero);
-        // A count that went back belongs to another task with the same thread id.
-        let since = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now) as f64;
+        let since = |count: fn(&TaskSample) -> u64| now.rise(before, count) as f64;
         let interval_ns = present.interval_ns;
         let per_s = |bytes: f64| bytes * 1e9 / interval_ns;
-        let throttled = since(now.throttled_ns, before.throttled_ns);
-        let waited = (since(now.wait_ns, before.wait_ns) - throttled).max(0.0);
-        let wanted = since(now.cpu_ns, before.cpu_ns) + waited;
+        let throttled = since(|task| task.throttled_ns);
+        let waited = (since(|task| task.wait_ns) - throttled).max(0.0);
+        let wanted = since(|task| task.cpu_ns) + waited;
         Self {
             now,
-            cpus: since(now.charged_ns, before.charged_ns) / interval_ns,
+            cpus: since(|task| task.charged_ns) / interval_ns,
             present: present.part(),
             backlogged: wanted >= BACKLOGGED_MIN * present.lived_ns,
-            bytes_per_s: per_s(since(now.bytes, before.bytes)),
-            dma_bytes_per_s: per_s(since(now.dma_bytes, before.dma_bytes)),
+            bytes_per_s: per_s(since(|task| task.bytes)),
+            dma_bytes_per_s: per_s(since(|task| task.dma_bytes)),
             waited: (waited / interval_ns).min(1.0),
-            held: (since(now.held_ns, before.held_ns) / interval_ns).min(1.0),
-            wait_per_run_ns: waited / since(now.runs, before.runs).max(1.0),
+            held: (since(|task| task.held_ns) / interval_ns).min(1.0),
+            wait_per_run_ns: waited / since(|task| task.runs).max(1.0),
         }
     }
 

@@ -49,6 +49,19 @@ impl TaskSample {
             self.cpu_vt_ns
         }
     }
+
+    /// Whether both samples are of one task. Thread ids are used again.
+    pub fn is_of(&self, other: &Self) -> bool {
+        self.pid == other.pid && self.started_ns == other.started_ns
+    }
+
+    /// How far a count has risen since `before`, an earlier sample with this thread id: all of it if
+    /// that was of another task. So it is where a thread takes its process's main thread's place by
+    /// execve(2): the id and the start are those of the main thread, and the counts are its own.
+    pub fn rise(&self, before: Option<&Self>, count: fn(&Self) -> u64) -> u64 {
+        let before = before.filter(|before| before.is_of(self)).map_or(0, count);
+        count(self).checked_sub(before).unwrap_or(count(self))
+    }
 }
 
 /// State of a task.
