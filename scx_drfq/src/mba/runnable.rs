@@ -5,11 +5,13 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use drfq_stats::sample::{TaskSample, TaskState};
 
-use super::entities::sharing;
+use super::{entities::sharing, gauge::INTERVAL_MIN};
 
 /// CPU time and time of waiting for a CPU (s).
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
+    /// CPUs that are online.
+    cpus: usize,
     ran_s: f64,
     /// None: the kernel does not tell it.
     waited_s: Option<f64>,
@@ -48,7 +50,7 @@ impl Look {
         }
         let since = Since::new(before, interval);
         let wanted_s: f64 = self.tasks.iter().map(|task| since.wanted_s(task)).sum();
-        (wanted_s + self.ended_s(before, &since)) / interval.as_secs_f64().max(1e-3)
+        (wanted_s + self.ended_s(before, &since)) / interval.max(INTERVAL_MIN).as_secs_f64()
     }
 
     /// CPU time and waits of tasks that have ended since (s): what the machine counted beyond the
@@ -58,7 +60,9 @@ impl Look {
             return 0.0;
         };
         let present = || self.tasks.iter().chain(&self.others);
-        let ran_s = machine.ran_s - machine_before.ran_s;
+        // It is a count of ticks, and was read at another moment than the tasks.
+        let most_s = machine.cpus as f64 * since.interval.as_secs_f64();
+        let ran_s = (machine.ran_s - machine_before.ran_s).min(most_s);
         let mut ended_s = ran_s - present().map(|task| since.ran_s(task)).sum::<f64>();
         // The machine's count does not tell what of the waits was one for a pace.
         let throttled = present().any(|task| since.throttled_s(task) > 0.0);
@@ -89,6 +93,7 @@ impl Times {
         // SAFETY: the call has no preconditions.
         let ticks_per_s = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
         Some(Self {
+            cpus: online(&stat),
             ran_s: busy_ticks(&stat)? as f64 / ticks_per_s.max(1) as f64,
             waited_s: waits.and_then(|text| waited_ns(&text)).map(seconds),
         })
@@ -101,6 +106,12 @@ fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks = line.split_whitespace().take(3).map(str::parse::<u64>);
     ticks.sum::<Result<u64, _>>().ok()
+}
+
+/// The CPUs that `/proc/stat` has a line for: those that are online.
+fn online(stat: &str) -> usize {
+    let lines = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
+    lines.filter(|rest| !rest.starts_with(' ')).count()
 }
 
 /// The time that tasks waited for a CPU (ns), on all CPUs: the eighth number of each
@@ -137,10 +148,10 @@ impl<'a> Since<'a> {
     /// nothing if it is older but was not there: what it did since is not known.
     fn rise_s(&self, task: &TaskSample, count: fn(&TaskSample) -> u64) -> f64 {
         let before = self.before.get(&task.pid);
-        let same = before.filter(|before| before.started_ns == task.started_ns);
+        let same = before.filter(|before| before.is_of(task));
         let age = Duration::from_nanos(task.at_ns.saturating_sub(task.started_ns));
         match same {
-            Some(before) => seconds(count(task).saturating_sub(count(before))),
+            Some(before) => seconds(task.rise(Some(before), count)),
             None if task.started_ns > 0 && age <= self.interval => seconds(count(task)),
             None => 0.0,
         }
@@ -158,10 +169,12 @@ impl<'a> Since<'a> {
         self.rise_s(task, |task| task.throttled_ns)
     }
 
-    /// CPU time, and waits but those for a pace. Two clocks may disagree a little.
+    /// CPU time, and waits but those for a pace. Two clocks may disagree a little. The interval
+    /// bounds it: the tasks are read at other moments, and with many CPUs the small excesses of all
+    /// add up to a task.
     fn wanted_s(&self, task: &TaskSample) -> f64 {
         let waited_s = self.waited_s(task) - self.throttled_s(task);
-        self.ran_s(task) + waited_s.max(0.0)
+        (self.ran_s(task) + waited_s.max(0.0)).min(self.interval.as_secs_f64())
     }
 }
 
@@ -233,7 +246,11 @@ mod tests {
         Look {
             tasks: vec![task(1, hog_ms, 1, TaskState::Running)],
             others: vec![agent],
-            machine: Some(Times { ran_s, waited_s }),
+            machine: Some(Times {
+                cpus: 64,
+                ran_s,
+                waited_s,
+            }),
         }
     }
 
@@ -257,9 +274,33 @@ mod tests {
     }
 
     #[test]
+    fn as_many_hogs_as_cpus_are_no_more_than_these_whatever_the_moments_of_reading() {
+        let cpus = 128;
+        let looked = |hogs_ms: u64, ran_s: f64| Look {
+            tasks: (0..cpus)
+                .map(|cpu| task(cpu, hogs_ms, 1, TaskState::Running))
+                .collect(),
+            others: Vec::new(),
+            machine: Some(Times {
+                cpus: cpus as usize,
+                ran_s: f64::from(cpus) * ran_s,
+                waited_s: None,
+            }),
+        };
+        // The counts cover between 490 and 510 of 500 ms.
+        for (hogs_ms, ran_s) in [(504, 0.504), (510, 0.490), (490, 0.510), (500, 0.5)] {
+            let mean = looked(1000 + hogs_ms, 1.0 + ran_s).runnable(&looked(1000, 1.0), HALF);
+            assert!(
+                (125.0..128.001).contains(&mean),
+                "{hogs_ms}, {ran_s}: {mean}"
+            );
+        }
+    }
+
+    #[test]
     fn the_kernels_counts_of_all_cpus_are_read() {
         let stat = "cpu  300 20 80 4000 5 6 7 8 9 0\ncpu0 150 10 40 2000 0 0 0 0 0 0\n";
-        assert_eq!(busy_ticks(stat), Some(400));
+        assert_eq!((busy_ticks(stat), online(stat)), (Some(400), 1));
         let schedstat = "version 17\ntimestamp 4294944104\n\
             cpu0 0 0 0 0 0 0 7000 3000 90\ndomain0 MC 3 0 0 0\n\
             cpu1 0 0 0 0 0 0 9000 2000 80\ndomain0 MC 3 0 0 0\n";
