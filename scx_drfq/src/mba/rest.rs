@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use drfq_resctrl::reading::Reading;
 
-use super::gauge::{INTERVAL_MIN, MEMORY_MAX_BYTES_PER_S};
+use super::gauge::{GAP_PERIODS, INTERVAL_MIN, MEMORY_MAX_BYTES_PER_S};
 
 /// The rest of a domain.
 #[derive(Default)]
@@ -18,6 +18,8 @@ pub struct Rest {
     /// The default group's own count (bytes), and when it was read.
     last: Option<(f64, Instant)>,
     bytes_per_s: f64,
+    /// How many periods the rate is old.
+    unknown: u32,
 }
 
 /// Our groups in a domain.
@@ -30,9 +32,13 @@ pub struct Ours {
 }
 
 impl Rest {
-    /// The last rate that is known (bytes per second).
+    /// The last rate that is known (bytes per second); 0 when it is too old.
     pub const fn rate(&self) -> f64 {
-        self.bytes_per_s
+        if self.unknown > GAP_PERIODS {
+            0.0
+        } else {
+            self.bytes_per_s
+        }
     }
 
     /// The next count cannot be compared with the last one.
@@ -43,6 +49,7 @@ impl Rest {
     /// Takes the kernel's count of the default group. `now`: when it was read, and the moment of the
     /// counts in `ours`.
     pub fn take(&mut self, reading: Reading, ours: Ours, now: Instant) {
+        self.unknown = self.unknown.saturating_add(1);
         let own = reading.bytes().map(|all| all as f64 - ours.in_default);
         let before = std::mem::replace(&mut self.last, own.map(|own| (own, now)));
         let (Some(own), Some((own_before, then))) = (own, before) else {
@@ -55,6 +62,7 @@ impl Rest {
         let possible = -ours.bytes_per_s..=MEMORY_MAX_BYTES_PER_S as f64;
         if possible.contains(&bytes_per_s) {
             self.bytes_per_s = bytes_per_s.max(0.0);
+            self.unknown = 0;
         }
     }
 }
@@ -106,6 +114,15 @@ mod tests {
         ];
         let expected = [0.0, 1000.0, 1000.0, 1000.0, 1000.0, 200.0, 200.0];
         assert_eq!(rates(&readings, 3000.0), expected);
+    }
+
+    #[test]
+    fn the_rate_of_a_counter_that_stays_away_ends() {
+        let gone = (Reading::Error, 0.0);
+        let known = [(Reading::Bytes(0), 0.0), (Reading::Bytes(100), 0.0)];
+        let readings = [&known[..], &[gone; 4]].concat();
+        let expected = [0.0, 1000.0, 1000.0, 1000.0, 1000.0, 0.0];
+        assert_eq!(rates(&readings, 0.0), expected);
     }
 
     #[test]
