@@ -66,7 +66,10 @@ impl Topology {
             let next = caches.len() as u32;
             let cache = *caches.entry(cache).or_insert(next);
             cpu_llc[cpu as usize] = cache;
-            let (node, core) = (node_of(&of_cpu), core_of(&of_cpu).unwrap_or(cpu));
+            let (node, core) = (
+                node_of(&of_cpu).unwrap_or(0),
+                core_of(&of_cpu).unwrap_or(cpu),
+            );
             places.push(Place {
                 node,
                 cache,
@@ -119,18 +122,15 @@ impl Distances {
     }
 }
 
-/// The NUMA node of the CPU whose directory is `dir`; 0 without nodes.
-fn node_of(dir: &Path) -> u32 {
+/// The NUMA node of the CPU whose directory is `dir`; none without nodes.
+fn node_of(dir: &Path) -> Option<u32> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let number = |name: std::ffi::OsString| name.to_str()?.strip_prefix("node")?.parse().ok();
-    entries
-        .filter_map(|entry| number(entry.file_name()))
-        .next()
-        .unwrap_or(0)
+    entries.filter_map(|entry| number(entry.file_name())).next()
 }
 
 /// The NUMA nodes of the CPUs of each third-level cache, by the cache's id. resctrl names its domains
-/// by these ids. Caches that sysfs does not tell are left out.
+/// by these ids. Caches that sysfs does not tell are left out, and without nodes they have none.
 pub fn nodes_of_caches(root: &Path) -> BTreeMap<u32, BTreeSet<u32>> {
     let dir = root.join(CPU_DIR);
     let mut nodes: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
@@ -139,7 +139,7 @@ pub fn nodes_of_caches(root: &Path) -> BTreeMap<u32, BTreeSet<u32>> {
         let caches = caches(&of_cpu.join("cache"));
         let third = caches.iter().find(|(level, _)| *level == 3);
         if let Some(id) = third.and_then(|(_, index)| number(&index.join("id"))) {
-            nodes.entry(id).or_default().insert(node_of(&of_cpu));
+            nodes.entry(id).or_default().extend(node_of(&of_cpu));
         }
     }
     nodes
