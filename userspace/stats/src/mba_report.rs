@@ -49,7 +49,7 @@ pub struct MbaGroup {
         _om_skip
     )]
     pub name: String,
-    #[stat(desc = "share by weight; those of all groups add up to 1")]
+    #[stat(desc = "share by weight; those of all groups that are not idle add up to 1")]
     pub weight: f64,
     #[stat(desc = "traffic in the last period (bytes per second)")]
     pub bytes_per_s: f64,
