@@ -88,6 +88,8 @@ pub struct Loop<'a> {
     curve: Option<Curve>,
     /// m of each memory (bytes per second); empty if it is not known.
     capacity: Vec<f64>,
+    /// No CPU moves more (bytes per second), by what is known or estimated of m.
+    most: f64,
     cpus: f64,
     entity: Entity,
     state: String,
@@ -108,6 +110,7 @@ impl<'a> Loop<'a> {
             charge: None,
             curve: Some(paces::curve()),
             capacity: m.map(|m| m.bytes_per_s() as f64).into_iter().collect(),
+            most: f64::INFINITY,
             cpus: config.nr_cpus.into(),
             entity: config.entity,
             state: "hold".into(),
@@ -140,6 +143,8 @@ impl<'a> Loop<'a> {
         let sizes = actuator.memories().sizes();
         let domains = config.capacity.domains(sizes.iter().sum());
         let each = |m: Bandwidth| m.bytes_per_s() as f64 / domains.max(1) as f64;
+        let most = config.capacity.bandwidth().map(each);
+        let largest = sizes.iter().max().map_or(1.0, |&size| size as f64);
         let capacity = config.capacity.reliable().map_or_else(Vec::new, |m| {
             sizes.iter().map(|&size| size as f64 * each(m)).collect()
         });
@@ -170,6 +175,7 @@ impl<'a> Loop<'a> {
             caveat: access::caveat(&info, &root()).filter(|_| acts),
             throttle,
             capacity,
+            most: most.map_or(f64::INFINITY, |each| largest * each),
             cpus: config.nr_cpus.into(),
             entity: config.entity,
             state,
@@ -274,18 +280,12 @@ struct Member {
 
 /// The loop's state while it runs.
 struct Running<'a, H: Hierarchy> {
-    throttle: Box<dyn Throttle + Send + 'a>,
-    charge: Option<Charge<'a>>,
+    /// What it runs with.
+    setup: Loop<'a>,
     uncounted: Uncounted,
     seen: Option<Seen>,
     hierarchy: H,
     rules: Vec<Rule>,
-    curve: Option<Curve>,
-    capacity: Vec<f64>,
-    cpus: f64,
-    entity: Entity,
-    state: String,
-    hindrance: Option<String>,
     members: BTreeMap<Key, Member>,
     competition: Competition,
     next_id: GroupId,
@@ -296,25 +296,16 @@ struct Running<'a, H: Hierarchy> {
     looked: Option<Instant>,
     periods: u64,
     began: Instant,
-    trace: Option<Trace>,
-    point: Option<PathBuf>,
 }
 
 impl<'a, H: Hierarchy> Running<'a, H> {
-    fn new(ready: Loop<'a>, hierarchy: H) -> Self {
+    fn new(setup: Loop<'a>, hierarchy: H) -> Self {
         Self {
-            throttle: ready.throttle,
-            charge: ready.charge,
+            setup,
             uncounted: Uncounted::default(),
             seen: None,
             hierarchy,
             rules: Vec::new(),
-            curve: ready.curve,
-            capacity: ready.capacity,
-            cpus: ready.cpus,
-            entity: ready.entity,
-            state: ready.state,
-            hindrance: ready.hindrance,
             members: BTreeMap::new(),
             competition: Competition::default(),
             next_id: 0,
@@ -325,8 +316,6 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             looked: None,
             periods: 0,
             began: Instant::now(),
-            trace: ready.trace,
-            point: ready.point,
         }
     }
 
@@ -360,7 +349,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
                         (now + SLOT * slot as u32).saturating_duration_since(Instant::now()),
                     );
                 }
-                self.throttle.apply(&plan.classes, slot);
+                self.setup.throttle.apply(&plan.classes, slot);
             }
             thread::sleep((now + PERIOD).saturating_duration_since(Instant::now()));
         }
@@ -369,16 +358,16 @@ impl<'a, H: Hierarchy> Running<'a, H> {
     /// Entities whose groups another program removed get new ones at the next look. What another
     /// program has come to limit itself ends our throttling until it has gone.
     fn audit(&mut self) {
-        if let Some(point) = &self.point {
+        if let Some(point) = &self.setup.point {
             guard::keep_writable(point);
         }
-        let lost = self.throttle.audit();
+        let lost = self.setup.throttle.audit();
         self.members.retain(|_, member| !lost.contains(&member.id));
-        if self.state == "on" {
-            self.hindrance = self.throttle.hindrance();
+        if self.setup.state == "on" {
+            self.setup.hindrance = self.setup.throttle.hindrance();
         }
-        if self.hindrance.is_some() {
-            self.throttle.release();
+        if self.setup.hindrance.is_some() {
+            self.setup.throttle.release();
         }
     }
 
@@ -392,17 +381,17 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         };
         self.runnable = self.last_look.runnable(&before, interval);
         let usages = entities::usages(
-            self.entity,
+            self.setup.entity,
             &before.tasks,
             &self.last_look.tasks,
             interval.as_secs_f64(),
             &self.hierarchy,
         );
         let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
-        let chosen = entities::choose(&usages, &monitored, self.throttle.room());
+        let chosen = entities::choose(&usages, &monitored, self.setup.throttle.room());
         for key in monitored.difference(&chosen) {
             if let Some(member) = self.members.remove(key) {
-                self.throttle.forget(member.id);
+                self.setup.throttle.forget(member.id);
             }
         }
         let ruled = Ruled {
@@ -417,7 +406,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             };
             if !self.members.contains_key(&key) {
                 let id = self.next_id;
-                if !self.throttle.monitor(id) {
+                if !self.setup.throttle.monitor(id) {
                     continue;
                 }
                 self.next_id += 1;
@@ -431,24 +420,24 @@ impl<'a, H: Hierarchy> Running<'a, H> {
                 self.members.insert(key.clone(), member);
             }
             if let Some(member) = self.members.get_mut(&key) {
-                member.foreign = self.throttle.place(member.id, &usage.tids);
+                member.foreign = self.setup.throttle.place(member.id, &usage.tids);
                 self.foreign += member.foreign;
                 member.weight = weights.get(&key).copied().unwrap_or(1.0);
                 member.bounds = entities::bounds(&self.rules, &key, &usage.comm);
                 member.usage = usage;
             }
         }
-        self.throttle.settle(&self.last_look.tasks);
+        self.setup.throttle.settle(&self.last_look.tasks);
         self.see(&before.tasks, interval);
     }
 
     /// Notes what MBM is to be asked about, once the throttle has measured the next period. A pace
     /// follows what is charged at once, and MBM does not count threads elsewhere.
     fn see(&mut self, before: &[TaskSample], interval: Duration) {
-        if self.charge.is_none() {
+        if self.setup.charge.is_none() {
             return;
         }
-        let (members, throttle) = (self.members.values(), &self.throttle);
+        let (members, throttle) = (self.members.values(), &self.setup.throttle);
         let told = members.filter(|m| m.foreign == 0 && !throttle.is_paced(m.id));
         let told = told.map(|member| (member.id, member.usage.tids.as_slice()));
         self.seen = Some(Seen::new(interval, before, &self.last_look.tasks, told));
@@ -456,36 +445,35 @@ impl<'a, H: Hierarchy> Running<'a, H> {
 
     /// Charges what MBM counts and events do not.
     fn charge_uncounted(&mut self) {
-        let Some(charge) = &self.charge else {
+        let Some(charge) = &self.setup.charge else {
             return;
         };
         if let Some(seen) = self.seen.take() {
-            let most = self.capacity.iter().copied().reduce(f64::max);
-            let (throttle, most) = (&self.throttle, most.unwrap_or(f64::INFINITY));
+            let (throttle, most) = (&self.setup.throttle, self.setup.most);
             let moved = |id| throttle.bytes(id);
             self.uncounted.take(&seen, moved, most, LOOK_PERIODS);
         }
         if let Some(reason) = self.uncounted.pay(charge) {
-            self.throttle.fail(reason);
+            self.setup.throttle.fail(reason);
         }
     }
 
     /// One period: measures, plans and reports.
     fn step(&mut self, since: Duration, report: &Mutex<Mba>) -> Plan {
-        self.throttle.begin();
+        self.setup.throttle.begin();
         let ids = self.members.values().map(|member| member.id);
         let traffic: BTreeMap<GroupId, Vec<f64>> = ids
             .collect::<Vec<_>>()
             .into_iter()
-            .map(|id| (id, self.throttle.traffic(id)))
+            .map(|id| (id, self.setup.throttle.traffic(id)))
             .collect();
         self.charge_uncounted();
-        let rest = self.throttle.rest();
-        let withheld = self.throttle.withheld();
+        let rest = self.setup.throttle.rest();
+        let withheld = self.setup.throttle.withheld();
         let domains = rest.iter().enumerate().map(|(index, rest)| Domain {
             withheld: withheld.get(index).copied().unwrap_or(0.0),
             bytes_per_s: rest + traffic.values().map(|rates| rates[index]).sum::<f64>(),
-            capacity: self.capacity.get(index).copied(),
+            capacity: self.setup.capacity.get(index).copied(),
         });
         let bytes_per_s = |bound: Bandwidth| bound.bytes_per_s() as f64;
         let groups = self.members.values().map(|member| Group {
@@ -495,13 +483,19 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             max: member.bounds.max.map_or(f64::INFINITY, bytes_per_s),
             bytes_per_s: traffic[&member.id].clone(),
         });
-        let curve = self.curve.clone().filter(|_| self.hindrance.is_none());
+        let curve = self
+            .setup
+            .curve
+            .clone()
+            .filter(|_| self.setup.hindrance.is_none());
         let snapshot = Snapshot {
             period_s: since.as_secs_f64(),
-            cpus: self.cpus,
+            cpus: self.setup.cpus,
             runnable: self.runnable,
             // A group keeps its class for a while after it was released.
-            classes: curve.as_ref().map_or(0, |_| self.throttle.nr_classes()),
+            classes: curve
+                .as_ref()
+                .map_or(0, |_| self.setup.throttle.nr_classes()),
             curve,
             domains: domains.collect(),
             groups: groups.collect(),
@@ -517,7 +511,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
 
     /// Adds the period to the trace. A trace that cannot be written ends.
     fn record(&mut self, snapshot: &Snapshot, plan: &Plan) {
-        let Some(trace) = &mut self.trace else {
+        let Some(trace) = &mut self.setup.trace else {
             return;
         };
         let members = self.members.iter();
@@ -526,9 +520,10 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             .collect();
         let at_s = self.began.elapsed().as_secs_f64();
         if let Err(error) = trace.add(at_s, &names, snapshot, plan) {
-            self.throttle
+            self.setup
+                .throttle
                 .fail(format!("cannot write the trace: {error}"));
-            self.trace = None;
+            self.setup.trace = None;
         }
     }
 }

@@ -10,7 +10,6 @@ use drfq_stats::mba_report::{Mba, MbaGroup};
 use super::{
     Running,
     entities::{Hierarchy, Key, Usage},
-    state,
 };
 
 impl<H: Hierarchy> Running<'_, H> {
@@ -22,11 +21,11 @@ impl<H: Hierarchy> Running<'_, H> {
             .map(|domain| domain.bytes_per_s)
             .sum();
         // While nothing is throttled, the best traffic so far tells no limit of the memory.
-        let known = !self.capacity.is_empty() || snapshot.curve.is_some();
+        let known = !self.setup.capacity.is_empty() || snapshot.curve.is_some();
         let full = plan.domains.iter().map(|domain| domain.capacity);
         let full = if known { full.sum() } else { 0.0 };
         let capacity = Capacity {
-            cpus: self.cpus,
+            cpus: self.setup.cpus,
             bytes_per_s: (full > 0.0).then_some(full),
         };
         let members = self.members.iter().zip(&snapshot.groups).zip(&plan.groups);
@@ -38,7 +37,7 @@ impl<H: Hierarchy> Running<'_, H> {
                     name: name(key, &member.usage),
                     weight: member.weight,
                     bytes_per_s,
-                    bytes: self.throttle.bytes(member.id),
+                    bytes: self.setup.throttle.bytes(member.id),
                     dominant_pct: 100.0 * capacity.dominant_share(member.usage.cpus, bytes_per_s),
                     level_pct: 100.0 * lowest,
                     tasks: member.usage.tids.len() as u64,
@@ -49,8 +48,8 @@ impl<H: Hierarchy> Running<'_, H> {
         let count = |of: fn(&DomainReport) -> bool| {
             plan.domains.iter().filter(|domain| of(domain)).count() as u32
         };
-        let mut state = state(&self.state, self.hindrance.as_deref());
-        if let Some(failure) = self.throttle.failure() {
+        let mut state = self.setup.state();
+        if let Some(failure) = self.setup.throttle.failure() {
             state = format!("{state}; last failure: {failure}");
         }
         Mba {
@@ -71,9 +70,9 @@ impl<H: Hierarchy> Running<'_, H> {
             runnable: self.runnable,
             groups,
             periods: self.periods,
-            writes: self.throttle.counts().writes,
-            moves: self.throttle.counts().moves,
-            errors: self.throttle.counts().errors,
+            writes: self.setup.throttle.counts().writes,
+            moves: self.setup.throttle.counts().moves,
+            errors: self.setup.throttle.counts().errors,
             foreign: self.foreign,
         }
     }

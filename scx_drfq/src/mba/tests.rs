@@ -106,6 +106,7 @@ impl<'a> Machine<'a> {
             state: "on".into(),
             hindrance: None,
             caveat: None,
+            most: f64::INFINITY,
             trace: None,
             point: None,
         };
@@ -178,7 +179,7 @@ impl<'a> Machine<'a> {
                 let plan = self.running.step(PERIOD, &self.report);
                 NOW.set(NOW.get() + PERIOD);
                 for slot in 0..2 {
-                    self.running.throttle.apply(&plan.classes, slot);
+                    self.running.setup.throttle.apply(&plan.classes, slot);
                     for (sum, got) in sums.iter_mut().zip(self.serve()) {
                         *sum += got;
                     }
@@ -244,7 +245,7 @@ fn hogs_are_charged_what_only_mbm_counts() {
 fn a_loop_that_observes_a_memory_of_unknown_bandwidth_reports_no_saturation() {
     let kernel = FakeKernel::new(shape(8, 32));
     let mut machine = Machine::new(&kernel, 4);
-    (machine.running.curve, machine.running.capacity) = (None, Vec::new());
+    (machine.running.setup.curve, machine.running.setup.capacity) = (None, Vec::new());
     machine.run(12);
     let report = machine.report.lock().unwrap().clone();
     assert_eq!((report.saturated, report.capacity_bytes_per_s), (0, 0.0));
@@ -342,7 +343,7 @@ fn entities_that_no_counter_is_left_for_are_not_monitored() {
 fn heavy_entities_take_the_monitoring_ids_of_light_ones() {
     let kernel = FakeKernel::new(shape(8, 4));
     let mut machine = Machine::new(&kernel, 4);
-    machine.running.charge = None;
+    machine.running.setup.charge = None;
     machine.run(4);
     assert_eq!(monitored(&machine), ["/1", "/2"]);
     machine.light = 2;
@@ -461,10 +462,10 @@ fn a_vanished_or_unmounted_resctrl_is_no_panic() {
     machine.running.periods = 0;
     machine.look(Instant::now() + Duration::from_secs(60));
     let plan = machine.running.step(PERIOD, &machine.report);
-    machine.running.throttle.apply(&plan.classes, 0);
+    machine.running.setup.throttle.apply(&plan.classes, 0);
     kernel.unmount();
     let plan = machine.running.step(PERIOD, &machine.report);
-    machine.running.throttle.apply(&plan.classes, 1);
+    machine.running.setup.throttle.apply(&plan.classes, 1);
 }
 
 /// Three hogs that are throttled by their weights, after what `act` does; the audit comes once.

@@ -63,6 +63,7 @@ impl<'a> Machine<'a> {
             state: "on".into(),
             hindrance: None,
             caveat: None,
+            most: f64::INFINITY,
             trace: None,
             point: None,
         };
@@ -115,7 +116,7 @@ impl<'a> Machine<'a> {
             self.periods += 1;
             let plan = self.running.step(PERIOD, &Default::default());
             for slot in 0..SLOTS {
-                self.running.throttle.apply(&plan.classes, slot);
+                self.running.setup.throttle.apply(&plan.classes, slot);
                 for (mean, got) in means.iter_mut().zip(self.serve()) {
                     *mean += got / f64::from(periods) / SLOTS as f64;
                 }
@@ -187,7 +188,7 @@ fn what_hinders_mba_ends_the_paces_too() {
     let mut machine = Machine::new(&kernel, &[1, 30, 30, 30]);
     machine.run(80);
     assert_eq!(machine.fake.paces(), 1);
-    machine.running.throttle.release();
+    machine.running.setup.throttle.release();
     assert_eq!(machine.fake.paces(), 0);
     assert!((machine.level(1) - 1.0).abs() < 1e-9);
 }

@@ -332,6 +332,7 @@ impl Machine<'_> {
             state: "hold".into(),
             hindrance: None,
             caveat: None,
+            most: f64::INFINITY,
             trace: None,
             point: None,
         };
@@ -356,7 +357,7 @@ impl Machine<'_> {
             let plan = self.running.step(PERIOD, &report);
             for slot in 0..2 {
                 if !plan.classes.is_empty() {
-                    self.running.throttle.apply(&plan.classes, slot);
+                    self.running.setup.throttle.apply(&plan.classes, slot);
                 }
                 let got = self.fake.serve(SLOT.as_secs_f64());
                 NOW.set(NOW.get() + SLOT);

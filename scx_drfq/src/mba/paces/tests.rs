@@ -107,7 +107,7 @@ fn a_pace_that_could_not_be_set_is_set_later() {
     let mut machine = Machine::new(&steady(&[(0.9e9, 1), (0.6e9, 1)]));
     machine.fake.0.lock().unwrap().refuses = true;
     machine.run(50);
-    assert_eq!(machine.running.throttle.failure(), Some("refused"));
+    assert_eq!(machine.running.setup.throttle.failure(), Some("refused"));
     machine.fake.0.lock().unwrap().refuses = false;
     machine.run(50);
     assert!(machine.fake.paces() > 0);
@@ -119,7 +119,7 @@ fn a_pace_that_could_not_be_cleared_ends_with_the_next_group_of_its_index() {
     machine.run(100);
     let paced = machine.fake.paces();
     assert!(paced > 0);
-    let throttle = &mut machine.running.throttle;
+    let throttle = &mut machine.running.setup.throttle;
     machine.fake.0.lock().unwrap().refuses = true;
     machine
         .running
@@ -150,7 +150,7 @@ fn unreadable_tasks_are_a_failure_and_no_panic() {
     machine.run(20);
     machine.fake.0.lock().unwrap().broken = true;
     machine.run(1);
-    assert_eq!(machine.running.throttle.failure(), Some("broken"));
+    assert_eq!(machine.running.setup.throttle.failure(), Some("broken"));
 }
 
 #[test]
@@ -160,9 +160,9 @@ fn rates_that_are_too_old_are_none() {
     let rates = |machine: &mut Machine| {
         let running = &mut machine.running;
         let ids = running.members.values().map(|member| member.id);
-        let traffic = |id| running.throttle.traffic(id)[0];
+        let traffic = |id| running.setup.throttle.traffic(id)[0];
         let rates: Vec<f64> = ids.collect::<Vec<_>>().into_iter().map(traffic).collect();
-        let withheld = running.throttle.withheld()[0];
+        let withheld = running.setup.throttle.withheld()[0];
         (rates, withheld)
     };
     let known = rates(&mut machine);
