@@ -214,10 +214,10 @@ fn run_once(
     let loaded = scheduler.sample(true)?;
     facts.loaded_at_ns = loaded.at_ns;
     let window = scheduler.window()?;
-    let (ready, warning) = open_sharing(&config, access, window, facts.mem_measured);
+    let (ready, warnings) = open_sharing(&config, access, window, facts.mem_measured);
     let ready = ready.map(|ready| ready.recorded_in(trace));
     let uncharged = scheduler.uncharged().map(str::to_owned);
-    degraded.extend(warning.into_iter().chain(uncharged));
+    degraded.extend(warnings.into_iter().chain(uncharged));
     let rules = Mutex::new(settings.rules.clone());
     let report = Mutex::new(first_report(ready.as_ref()));
     degraded.extend(bounds_without_effect(&settings.rules, ready.as_ref()));
@@ -257,23 +257,23 @@ fn tell(config: &Config, facts: &Facts, degraded: &[String]) {
 const CHARGE_MBM_IDLE: &str = "--charge-mbm has no effect; it needs a source of memory traffic, \
      such as the PMU, and no --throttle hold";
 
-/// The loop that shares memory bandwidth, and a warning if it does less than asked. `charges`:
-/// tasks are charged their memory traffic.
+/// The loop that shares memory bandwidth, and what a user should know of it. `charges`: tasks are
+/// charged their memory traffic.
 fn open_sharing<'a>(
     config: &Config,
     access: &Access,
     window: Window<'a>,
     charges: bool,
-) -> (Option<mba::Loop<'a>>, Option<String>) {
+) -> (Option<mba::Loop<'a>>, Vec<String>) {
     let opened = match (config.throttle, access) {
         (Some(Throttle::Hold), _) => Ok(mba::Loop::with_paces(config, window)),
         (None, Access::Open(guard)) => {
             mba::Loop::with_resctrl(config, guard, charges.then_some(window))
         }
-        _ => return (None, None),
+        _ => return (None, Vec::new()),
     };
     match opened {
-        Err(refused) => (None, refused.warning(config.mba)),
+        Err(refused) => (None, refused.warning(config.mba).into_iter().collect()),
         Ok(ready) => {
             let asked = ready.acts() || config.mba == MbaMode::Observe;
             let warning = (!asked).then(|| {
@@ -282,10 +282,9 @@ fn open_sharing<'a>(
             });
             let uncharged = config.charge_mbm && (config.throttle.is_some() || !charges);
             let uncharged = uncharged.then(|| CHARGE_MBM_IDLE.to_owned());
-            let warning = warning
-                .or(uncharged)
-                .or_else(|| ready.caveat().map(str::to_owned));
-            (Some(ready), warning)
+            let caveat = ready.caveat().map(str::to_owned);
+            let warnings = [warning, uncharged, caveat];
+            (Some(ready), warnings.into_iter().flatten().collect())
         }
     }
 }
