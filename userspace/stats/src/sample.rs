@@ -57,10 +57,12 @@ impl TaskSample {
 
     /// How far a count has risen since `before`, an earlier sample with this thread id: all of it if
     /// that was of another task. So it is where a thread takes its process's main thread's place by
-    /// execve(2): the id and the start are those of the main thread, and the counts are its own.
+    /// execve(2): the id and the start are those of the main thread, and the counts are its own. The
+    /// kernel's waits may go back by microseconds, for they are read while they change.
     pub fn rise(&self, before: Option<&Self>, count: fn(&Self) -> u64) -> u64 {
-        let before = before.filter(|before| before.is_of(self)).map_or(0, count);
-        count(self).checked_sub(before).unwrap_or(count(self))
+        let went_on = |before: &&Self| before.cpu_ns <= self.cpu_ns && before.runs <= self.runs;
+        let before = before.filter(|before| before.is_of(self)).filter(went_on);
+        count(self).saturating_sub(before.map_or(0, count))
     }
 }
 
@@ -165,5 +167,27 @@ pub struct Load {
 pub fn mark_running(tasks: &mut [TaskSample], running: &HashSet<u32>) {
     for task in tasks.iter_mut().filter(|task| running.contains(&task.pid)) {
         task.state = TaskState::Running;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_rises_from_zero_only_for_another_task() {
+        let task = |started_ns, cpu_ns, wait_ns| TaskSample {
+            started_ns,
+            cpu_ns,
+            wait_ns,
+            ..TaskSample::default()
+        };
+        let before = task(5, 100, 70);
+        let rise = |now: TaskSample| now.rise(Some(&before), |task| task.wait_ns);
+        assert_eq!(rise(task(5, 110, 90)), 20);
+        assert_eq!(rise(task(5, 110, 69)), 0, "the kernel's reading went back");
+        assert_eq!(rise(task(6, 150, 90)), 90, "the id was used again");
+        assert_eq!(rise(task(5, 30, 20)), 20, "another thread took the place");
+        assert_eq!(task(5, 30, 20).rise(None, |task| task.wait_ns), 20);
     }
 }
