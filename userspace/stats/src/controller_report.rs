@@ -50,10 +50,12 @@ impl Controller {
     /// A link over the interval between two samples.
     pub fn over(prev: &LinkStats, cur: &LinkStats) -> Self {
         let bytes = cur.traffic.total();
+        // What it had counted before the agent came has no part in a rate.
+        let moved = |link: &LinkStats| link.traffic.total() - link.traffic.inherited;
         Self {
             state: cur.state_text(),
             connected: (cur.state == LinkState::Connected).into(),
-            bytes_per_s: per_s(bytes.saturating_sub(prev.traffic.total()), prev, cur),
+            bytes_per_s: per_s(moved(cur).saturating_sub(moved(prev)), prev, cur),
             bytes,
             shared_bytes: cur.traffic.shared,
             unattributed_bytes: cur.traffic.unattributed,
