@@ -144,7 +144,8 @@ impl Row {
         self.controller_bytes_per_s += task.controller_bytes_per_s;
         self.wait_pct += task.wait_pct;
         self.held_pct += task.held_pct;
-        if task.wait_per_run_ns > 0.0 {
+        // A part of the interval that was rounded to 0 tells no runs.
+        if task.wait_per_run_ns > 0.0 && task.wait_pct > 0.0 {
             // Waits are weighted by the runs that they belong to.
             let runs = task.wait_pct / task.wait_per_run_ns;
             self.wait_per_run_ns =
@@ -239,5 +240,20 @@ impl Row {
         let cgroup = snapshot.cgroups.get(path).copied().unwrap_or_default();
         row.weight = cgroup.cpu_weight.map_or(0.0, f64::from);
         row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_that_was_rounded_to_nothing_is_a_number() {
+        let mut row = Row::new(Entity::Task(1), "a".into());
+        row.add(&Task {
+            wait_per_run_ns: 3000.0,
+            ..Task::default()
+        });
+        assert_eq!(row.wait_per_run_ns, 0.0);
     }
 }
