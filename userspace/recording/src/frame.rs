@@ -10,9 +10,17 @@ use serde_json::Value;
 /// Length of a head (bytes).
 pub const HEAD_BYTES: usize = 21;
 
+/// The longest frame (bytes).
+pub const BYTES_MAX: u64 = HEAD_BYTES as u64 + PACKED_MAX as u64;
+
+/// A frame begins with it.
+pub const MARK: [u8; 4] = *b"SNAP";
+
 /// The longest compressed text, and the longest text (bytes). 5,000 tasks need some 5 MB.
 const PACKED_MAX: u32 = 64 << 20;
-const TEXT_MAX: u64 = 256 << 20;
+const TEXT_MAX: u64 = 32 << 20;
+
+const TOO_LARGE: &str = "a snapshot is too large for a recording";
 
 /// What a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,12 +56,14 @@ impl Head {
 /// The text is too long.
 pub fn encode(kind: Kind, at_unix_ns: u64, value: &Value) -> Result<Vec<u8>> {
     let mut encoder = DeflateEncoder::new(vec![0; HEAD_BYTES], Compression::default());
+    let text = serde_json::to_vec(value)?;
+    ensure!(text.len() as u64 <= TEXT_MAX, "{TOO_LARGE}");
     // In one piece: each write to the encoder clears the room that it has for output.
-    encoder.write_all(&serde_json::to_vec(value)?)?;
+    encoder.write_all(&text)?;
     let mut frame = encoder.finish()?;
     let packed = u32::try_from(frame.len() - HEAD_BYTES).ok();
     let packed = packed.filter(|&packed| packed <= PACKED_MAX);
-    let packed = packed.context("a snapshot is too large for a recording")?;
+    let packed = packed.context(TOO_LARGE)?;
     frame[8] = match kind {
         Kind::Key => 0,
         Kind::Difference => 1,
@@ -61,7 +71,7 @@ pub fn encode(kind: Kind, at_unix_ns: u64, value: &Value) -> Result<Vec<u8>> {
     frame[9..17].copy_from_slice(&at_unix_ns.to_le_bytes());
     frame[17..21].copy_from_slice(&packed.to_le_bytes());
     let checksum = crc32fast::hash(&frame[8..]);
-    frame[0..4].copy_from_slice(b"SNAP");
+    frame[0..4].copy_from_slice(&MARK);
     frame[4..8].copy_from_slice(&checksum.to_le_bytes());
     Ok(frame)
 }
@@ -90,7 +100,7 @@ pub fn read(input: &mut impl Read) -> io::Result<Option<(Head, Vec<u8>)>> {
         _ => return Ok(None),
     };
     let packed = word(17);
-    if !head.starts_with(b"SNAP") || packed > PACKED_MAX {
+    if !head.starts_with(&MARK) || packed > PACKED_MAX {
         return Ok(None);
     }
     let mut text = Vec::new();
@@ -120,7 +130,7 @@ pub fn unpack(packed: &[u8]) -> Result<Value> {
     decoder
         .read_to_end(&mut text)
         .context("cannot decompress")?;
-    ensure!(text.len() as u64 <= TEXT_MAX, "a snapshot is too large");
+    ensure!(text.len() as u64 <= TEXT_MAX, "{TOO_LARGE}");
     Ok(serde_json::from_slice(&text)?)
 }
 
@@ -130,7 +140,7 @@ pub fn unpack(packed: &[u8]) -> Result<Value> {
 /// The output cannot be written.
 pub fn copy(head: &Head, packed: &[u8], output: &mut impl Write) -> io::Result<()> {
     let mut bytes = [0; HEAD_BYTES];
-    bytes[0..4].copy_from_slice(b"SNAP");
+    bytes[0..4].copy_from_slice(&MARK);
     bytes[4..8].copy_from_slice(&head.checksum.to_le_bytes());
     bytes[8] = (head.kind == Kind::Difference).into();
     bytes[9..17].copy_from_slice(&head.at_unix_ns.to_le_bytes());

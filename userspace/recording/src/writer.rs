@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{BufReader, BufWriter, Seek, SeekFrom, Write},
+    io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
 
@@ -56,10 +56,18 @@ impl Writer {
                 path.display()
             ),
         };
+        // A crash cuts one frame. What is behind a spoiled frame is no crash's.
+        if has_frame_beyond(&mut file, bytes).with_context(unwritable)? {
+            bail!(
+                "{} is damaged after {bytes} bytes and stays as it is; choose another file",
+                path.display()
+            );
+        }
         file.set_len(bytes).with_context(unwritable)?;
         file.seek(SeekFrom::End(0)).with_context(unwritable)?;
         let mut writer = Self {
-            path: path.to_owned(),
+            // Of the file itself: renaming onto a link would replace the link.
+            path: path.canonicalize().with_context(unwritable)?,
             file,
             bytes,
             bytes_max,
@@ -189,6 +197,21 @@ impl Writer {
         self.prev = None;
         Ok(())
     }
+}
+
+/// Whether a whole frame begins behind the readable part.
+fn has_frame_beyond(file: &mut File, bytes: u64) -> std::io::Result<bool> {
+    let mut rest = Vec::new();
+    file.seek(SeekFrom::Start(bytes))?;
+    file.take(2 * frame::BYTES_MAX).read_to_end(&mut rest)?;
+    let begins = |at: &usize| rest[*at..].starts_with(&frame::MARK);
+    let found = (1..rest.len()).filter(begins);
+    for at in found {
+        if frame::read(&mut &rest[at..])?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The length of the readable part of a recording; none if the file is another kind.

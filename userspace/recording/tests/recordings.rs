@@ -156,6 +156,33 @@ fn a_flipped_bit_ends_the_recording_before_its_frame() {
 }
 
 #[test]
+fn a_recording_that_is_spoiled_in_the_middle_is_refused_and_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    write(&path, 1..6, 2);
+    let mut spoiled = fs::read(&path).unwrap();
+    spoiled[40] ^= 1;
+    fs::write(&path, &spoiled).unwrap();
+    let refused = Writer::open(&path, 1 << 20).err().unwrap().to_string();
+    assert!(refused.contains("is damaged after"), "{refused}");
+    assert_eq!(fs::read(&path).unwrap(), spoiled);
+}
+
+#[test]
+fn a_recording_behind_a_link_stays_behind_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, link) = (directory.path().join("r"), directory.path().join("link"));
+    fs::write(&path, "").unwrap();
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let mut writer = Writer::open(&link, 10_000).unwrap();
+    for seconds in 1..300 {
+        writer.append(&snapshot(seconds, 20)).unwrap();
+    }
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(fs::metadata(&path).unwrap().len(), writer.bytes());
+}
+
+#[test]
 fn the_size_is_bounded_and_the_newest_half_keeps_every_second() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("r");
