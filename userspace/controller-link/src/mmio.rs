@@ -105,6 +105,15 @@ impl Drop for Mmio {
     }
 }
 
+/// What a register holds. A bus gives all ones where nothing answers, as where the function was
+/// reset or its memory space disabled.
+fn answer(value: u64) -> Result<u64, Fault> {
+    match value {
+        u64::MAX => Err(Fault::Gone("nothing answers at its addresses".into())),
+        value => Ok(value),
+    }
+}
+
 impl Registers for Mmio {
     /// Returns this host's time since the registers were mapped.
     fn batch(&mut self, accesses: &mut [Access]) -> Result<u64, Fault> {
@@ -117,7 +126,7 @@ impl Registers for Mmio {
             };
             match access.op {
                 Op::Write => self.store(address, access.value),
-                Op::Read | Op::Peek => access.value = self.load(address),
+                Op::Read | Op::Peek => access.value = answer(self.load(address))?,
             }
             access.done = true;
         }
@@ -283,10 +292,18 @@ mod tests {
             assert!(matches!(mmio.one(bad), Err(Fault::Refused(_))), "{bad:?}");
         }
         // Registers that claim more ids and cores than the map has room for.
-        let file = pretended(u64::MAX, u64::MAX);
+        let file = pretended(u64::MAX - 1, u64::MAX - 1);
         let mut mmio = Mmio::map(file.path()).unwrap();
         assert!(matches!(identify(&mut mmio), Err(Fault::Protocol(_))));
         assert!(mmio.read(BYTES as u64).is_err());
+    }
+
+    #[test]
+    fn a_function_that_stopped_answering_is_gone() {
+        let file = pretended(8192, 4);
+        let mut mmio = Mmio::map(file.path()).unwrap();
+        mmio.store(offset::TRAFFIC_PEEK + 40, u64::MAX);
+        assert!(matches!(mmio.peek(traffic(5)), Err(Fault::Gone(_))));
     }
 
     #[test]
