@@ -4,7 +4,7 @@
 
 use std::{
     io::{self, ErrorKind, Read, Write},
-    os::unix::net::UnixStream,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::Path,
     sync::{
         Arc,
@@ -12,6 +12,8 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+use socket2::{Domain, SockAddr, Socket as Connection, Type};
 
 use crate::{
     interface::{feature_bit, header, protocol, role, status},
@@ -46,9 +48,18 @@ impl Socket {
     /// No server listens there, it does not admit this user, or it has a writer.
     pub fn connect(path: &Path, timeout: Duration, stop: Arc<AtomicBool>) -> Result<Self, Fault> {
         let gone = |error| Fault::Gone(explain(&error, path));
-        let stream = UnixStream::connect(path).map_err(gone)?;
-        stream.set_read_timeout(Some(POLL)).map_err(gone)?;
+        let stream = Connection::new(Domain::UNIX, Type::STREAM, None).map_err(gone)?;
+        // While the queue of a server that hangs is full, connect() waits for as long as a write.
         stream.set_write_timeout(Some(POLL)).map_err(gone)?;
+        stream.set_read_timeout(Some(POLL)).map_err(gone)?;
+        let address = SockAddr::unix(path).map_err(gone)?;
+        stream
+            .connect(&address)
+            .map_err(|error| match error.kind() {
+                ErrorKind::WouldBlock => Fault::Silent,
+                _ => gone(error),
+            })?;
+        let stream = OwnedFd::from(stream).into();
         let mut socket = Self {
             stream,
             lock_step: false,

@@ -13,7 +13,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use common::FakeScheduler;
@@ -248,6 +248,24 @@ fn a_missing_server_is_named_with_what_to_do() {
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
     assert!(why(&file).contains(file.to_str().unwrap()));
+}
+
+#[test]
+fn a_server_whose_queue_is_full_delays_for_a_moment() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("hangs");
+    let listener =
+        socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    listener
+        .bind(&socket2::SockAddr::unix(&path).unwrap())
+        .unwrap();
+    listener.listen(0).unwrap();
+    // It answers nobody, and each connection stays in its queue.
+    let began = Instant::now();
+    for _ in 0..3 {
+        assert!(matches!(open(&path, SHORT).err(), Some(Fault::Silent)));
+    }
+    assert!(began.elapsed() < Duration::from_secs(30));
 }
 
 proptest! {
