@@ -227,6 +227,7 @@ mod tests {
     #[test]
     fn each_name_is_announced_once_and_the_text_ends() {
         let mut totals = Totals::default();
+        totals.add(&snapshot(&[]));
         totals.add(&snapshot(&[(1, "/a\"\\\n", 2_000_000_000)]));
         let text = metrics(&system(), &totals);
         assert!(

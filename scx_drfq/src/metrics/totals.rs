@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What cgroups used since the agent started. The statistics count tasks, which end; a
+//! What cgroups used since the first scrape. The statistics count tasks, which end; a
 //! cgroup's counters must not go back, so they are added up here from scrape to scrape.
 //! What a task used after the last scrape before its end is missing.
 
@@ -82,17 +82,20 @@ impl Totals {
         let now = counts(task);
         let known = self.before.get(&task.pid);
         // Counts that went back belong to another task with the same thread id, or to a
-        // scheduler that was loaded again.
-        let same = known.filter(|before| before.iter().zip(&now).all(|(b, n)| b <= n));
+        // scheduler that was loaded again. A wait may go back by microseconds, for the kernel's
+        // parts of it are read while they change.
+        let went_on = |before: &&[u64; 5]| [0, 2, 3, 4].iter().all(|&i| before[i] <= now[i]);
+        let same = known.filter(went_on);
         let mut before = same.copied().unwrap_or_default();
-        // Waiting counts since the task was created, not since we look or since the scheduler was
-        // loaded.
+        // Accounts outlive a restart of the agent. A monitoring system takes counters that fall for
+        // ones that began anew, so what they held would count twice. Waiting counts since the task
+        // was created.
         if !self.scraped {
-            before[1] = now[1];
+            before = now;
         } else if let (None, Some(known)) = (same, known.filter(|known| known[1] <= now[1])) {
             before[1] = known[1];
         }
-        let since = |at: usize| now[at] - before[at];
+        let since = |at: usize| now[at].saturating_sub(before[at]);
         Used {
             cpu_ns: since(0),
             wait_ns: since(1),
@@ -105,7 +108,7 @@ impl Totals {
     }
 
     /// The name under which a cgroup counts. If there is no room, one that has no tasks
-    /// any more makes room, and what it used counts as `OTHER`.
+    /// any more makes room. What it used was told under its own name.
     fn slot(&mut self, name: &str, present: &BTreeSet<&str>) -> String {
         let special = [OTHER, KERNEL].contains(&name);
         if special || self.cgroups.contains_key(name) {
@@ -118,10 +121,7 @@ impl Totals {
         let mut gone = self.cgroups.keys().filter(named);
         let gone = gone.find(|name| !present.contains(name.as_str())).cloned();
         match gone.and_then(|gone| self.cgroups.remove(&gone)) {
-            Some(used) => {
-                self.cgroups.entry(OTHER.into()).or_default().add(&used);
-                name.to_owned()
-            }
+            Some(_) => name.to_owned(),
             None => OTHER.to_owned(),
         }
     }
@@ -175,23 +175,34 @@ pub mod tests {
     fn counters_never_go_back() {
         let mut totals = Totals::default();
         totals.add(&snapshot(&[(1, "/a", 100), (2, "/a", 50)]));
-        assert_eq!(totals.cgroups["/a"].cpu_ns, 150);
-        assert_eq!(totals.cgroups["/a"].wait_ns, 0);
+        let used = &totals.cgroups["/a"];
+        assert_eq!((used.cpu_ns, used.wait_ns), (0, 0));
         // Task 2 has ended, and 3 is new.
         totals.add(&snapshot(&[(1, "/a", 110), (3, "/a", 5)]));
-        assert_eq!(totals.cgroups["/a"].cpu_ns, 165);
+        assert_eq!(totals.cgroups["/a"].cpu_ns, 15);
         assert_eq!(
             (totals.cgroups["/a"].wait_ns, totals.cgroups["/a"].tasks),
             (15, 2)
         );
         // Thread id 1 belongs to another task.
         totals.add(&snapshot(&[(1, "/a", 7)]));
-        assert_eq!(totals.cgroups["/a"].cpu_ns, 172);
+        assert_eq!(totals.cgroups["/a"].cpu_ns, 22);
         totals.add(&snapshot(&[]));
         assert_eq!(
             (totals.cgroups["/a"].cpu_ns, totals.cgroups["/a"].tasks),
-            (172, 0)
+            (22, 0)
         );
+    }
+
+    #[test]
+    fn a_wait_that_goes_back_a_little_adds_nothing() {
+        let mut totals = Totals::default();
+        totals.add(&snapshot(&[(1, "/a", 100)]));
+        let mut later = snapshot(&[(1, "/a", 110)]);
+        later.report.tasks[0].wait_ns = 99;
+        totals.add(&later);
+        let used = &totals.cgroups["/a"];
+        assert_eq!((used.cpu_ns, used.wait_ns), (10, 0));
     }
 
     #[test]
@@ -202,17 +213,18 @@ pub mod tests {
         again.report.tasks[0].wait_ns = 130;
         totals.add(&again);
         let used = &totals.cgroups["/a"];
-        assert_eq!((used.cpu_ns, used.wait_ns), (105, 30));
+        assert_eq!((used.cpu_ns, used.wait_ns), (5, 30));
     }
 
     #[test]
-    fn cgroups_beyond_the_bound_are_one_and_nothing_is_lost() {
+    fn cgroups_beyond_the_bound_are_one() {
         let paths: Vec<String> = (0..CGROUPS_MAX + 50).map(|i| format!("/g{i:04}")).collect();
         let all: Vec<_> = (1u32..)
             .zip(&paths)
             .map(|(pid, path)| (pid, path.as_str(), 10))
             .collect();
         let mut totals = Totals::default();
+        totals.add(&snapshot(&[]));
         totals.add(&snapshot(&all));
         assert_eq!(totals.cgroups.len(), CGROUPS_MAX + 1);
         assert_eq!(totals.cgroups[OTHER].cpu_ns, 50 * 10);
@@ -224,7 +236,10 @@ pub mod tests {
         later.push((9999, "/new", 5));
         totals.add(&snapshot(&later));
         assert_eq!(totals.cgroups.len(), CGROUPS_MAX + 1);
-        let sum: u64 = totals.cgroups.values().map(|used| used.cpu_ns).sum();
-        assert_eq!(sum, (all.len() * 10 + (all.len() - 1) * 10 + 5) as u64);
+        let of_next = totals.cgroups[&paths[CGROUPS_MAX]].cpu_ns;
+        assert_eq!(
+            (totals.cgroups[OTHER].cpu_ns, of_next),
+            (50 * 10 + 49 * 10 + 5, 10)
+        );
     }
 }
