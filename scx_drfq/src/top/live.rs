@@ -4,8 +4,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fs,
-    path::PathBuf,
+    fs, io,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -121,6 +121,11 @@ impl Source for Live {
     }
 }
 
+/// A file's text. Names may be in any encoding, and the kernel cuts those of tasks after 15 bytes.
+fn text_of(path: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+}
+
 /// What `/proc` and the cgroup hierarchy tell.
 pub struct Kernel {
     root: PathBuf,
@@ -133,7 +138,7 @@ pub struct Kernel {
 impl Kernel {
     /// The kernel of the machine whose `/` is `root`.
     pub fn new(root: PathBuf) -> Self {
-        let text = fs::read_to_string(root.join("etc/passwd")).unwrap_or_default();
+        let text = text_of(&root.join("etc/passwd")).unwrap_or_default();
         Self {
             users: users(&text),
             root,
@@ -178,10 +183,10 @@ impl Kernel {
             return Some(Arc::clone(process));
         }
         let directory = self.root.join(format!("proc/{pid}"));
-        let status = fs::read_to_string(directory.join("status")).ok()?;
+        let status = text_of(&directory.join("status")).ok()?;
         let field = |key| status.lines().find_map(|line| line.strip_prefix(key));
         let uid = field("Uid:").and_then(|ids| ids.split_whitespace().next()?.parse().ok());
-        let cgroup = fs::read_to_string(directory.join("cgroup")).unwrap_or_default();
+        let cgroup = text_of(&directory.join("cgroup")).unwrap_or_default();
         let cgroup = cgroup.lines().find_map(|line| line.strip_prefix("0::"));
         let process = Arc::new(Process {
             name: field("Name:").map_or(name, str::trim).to_owned(),

@@ -20,6 +20,7 @@ use drfq_view::{
 use ratatui::DefaultTerminal;
 
 use super::settings;
+use crate::signals::Signals;
 
 /// The longest time until a key is noticed.
 const KEY_POLL: Duration = Duration::from_millis(100);
@@ -32,10 +33,12 @@ const OLDER_NS: u64 = 60_000_000_000;
 /// # Errors
 /// The scheduler has ended, or the terminal cannot be drawn on.
 pub fn run(source: impl Source, end: Option<Instant>) -> Result<()> {
+    // A signal must not leave the terminal as it is while we draw.
+    let signals = Signals::listen(false).context("cannot handle signals")?;
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     // A terminal without a mouse ignores it.
     let _ = execute!(io::stdout(), EnableMouseCapture);
-    let result = refresh(&mut terminal, source, end);
+    let result = refresh(&mut terminal, source, end, &signals);
     let _ = execute!(io::stdout(), DisableMouseCapture);
     ratatui::try_restore().context("cannot restore the terminal")?;
     result
@@ -45,6 +48,7 @@ fn refresh(
     terminal: &mut DefaultTerminal,
     mut source: impl Source,
     end: Option<Instant>,
+    signals: &Signals,
 ) -> Result<()> {
     let (settings, wrong) = settings::read();
     let colours = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -53,7 +57,7 @@ fn refresh(
     let mut painter = Painter::default();
     let mut stale = true;
     // A recording stays on the screen after its end.
-    let ended = || end.is_some_and(|end| Instant::now() >= end);
+    let ended = || signals.stop() || end.is_some_and(|end| Instant::now() >= end);
     while !ended() && (!source.over() || source.span().is_some()) {
         if stale {
             app.resize(terminal.size()?.into());
