@@ -342,6 +342,7 @@ fn serve(
     let mut periodic = Periodic::new(&settings.cli.run, facts, loaded)
         .context("cannot start a thread that prints statistics")?;
     let mut weights = RuleWeights::new(scheduler.window()?, &root());
+    let mut failure = Failure::default();
     while !signals.stop() && !scheduler.exited() {
         if signals.take_reload() {
             reload(settings);
@@ -360,13 +361,15 @@ fn serve(
             scheduler.register_agent(None)?;
             seen.statistics_id.store(0, Ordering::Relaxed);
         }
-        let replaced = scheduler.replace_dead_counters(&root())?;
+        // The scheduler stays without a part of its counters.
+        let replaced = scheduler.replace_dead_counters(&root());
+        let replaced = replaced.unwrap_or_else(|error| failure.once(&error));
         let silent = scheduler.report_silent_counters()?;
         replaced.iter().chain(&silent).for_each(|line| say(line));
         if let Some(due) = periodic.as_mut().filter(|due| due.wait().is_zero()) {
-            let sample = look(due.needs_tasks())?;
             // The scheduler stays whatever happens to the reader of its output.
-            if let Err(error) = due.print(facts, sample) {
+            let sample = look(due.needs_tasks());
+            if let Err(error) = sample.and_then(|sample| due.print(facts, sample)) {
                 say(&format!(
                     "{error:#}; no more are printed, scheduling goes on"
                 ));
@@ -375,6 +378,20 @@ fn serve(
         }
     }
     Ok(())
+}
+
+/// A failure that may come again and again.
+#[derive(Default)]
+struct Failure(String);
+
+impl Failure {
+    /// A line for it, unless it is the last one again.
+    fn once(&mut self, error: &anyhow::Error) -> Option<String> {
+        let text = format!("{error:#}; scheduling goes on");
+        let new = text != self.0;
+        self.0.clone_from(&text);
+        new.then_some(text)
+    }
 }
 
 /// The counters of these CPUs; none if one of them has come or gone since.

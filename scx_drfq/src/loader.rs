@@ -6,7 +6,7 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsFd, BorrowedFd},
     path::Path,
-    ptr,
+    ptr, slice,
     sync::{Mutex, PoisonError},
 };
 
@@ -22,7 +22,7 @@ use drfq_stats::{
 };
 use libbpf_rs::{Link, MapInfo, MapType, OpenObject};
 use scx_utils::{
-    ScxExitKind, UserExitInfo,
+    ScxExitKind, UEI_DUMP_PTR_MUTEX, UserExitInfo,
     compat::{SCX_OPS_SWITCH_PARTIAL, ksym_exists, struct_has_field},
     libbpf_clap_opts::LibbpfOpts,
     scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_read, uei_report,
@@ -39,7 +39,7 @@ use crate::{
     callbacks, charge,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
     counters::{Counters, give_counter},
-    devices, preflight, realtime, tasks,
+    devices, exit_text, preflight, realtime, tasks,
 };
 
 // The libraries repeat these constants of bpf/drfq.h and bpf/intf.h.
@@ -236,13 +236,35 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    fn exit_info(&self) -> Result<UserExitInfo> {
+    fn exit_info(&mut self) -> Result<UserExitInfo> {
+        self.clean_exit_texts();
         let data = self.skel.maps.data_data.as_deref();
         let kind = data.map(|data| volatile(&data.uei.kind));
         if kind == Some(ScxExitKind::Unreg as i32) {
             return Ok(uei_read!(&self.skel, uei));
         }
         uei_report!(&self.skel, uei)
+    }
+
+    /// scx_utils takes the texts for UTF-8 and panics where they are not. They have names of tasks,
+    /// which the kernel cuts after 15 bytes.
+    fn clean_exit_texts(&mut self) {
+        if let Some(data) = self.skel.maps.data_data.as_deref_mut() {
+            exit_text::to_ascii(&mut data.uei.reason);
+            exit_text::to_ascii(&mut data.uei.msg);
+        }
+        let read_only = self.skel.maps.rodata_data;
+        let length = read_only.map_or(0, |data| data.uei_dump_len as usize);
+        let dump = UEI_DUMP_PTR_MUTEX
+            .lock()
+            .map_or(ptr::null(), |dump| dump.ptr);
+        if !dump.is_null() {
+            // SAFETY: uei_set_size! made the map of this length, which is mapped for writing, and
+            // BPF programs run no more.
+            exit_text::to_ascii(unsafe {
+                slice::from_raw_parts_mut(dump.cast_mut().cast(), length)
+            });
+        }
     }
 
     fn accounts(&self) -> Result<Accounts> {

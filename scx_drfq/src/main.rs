@@ -21,6 +21,7 @@ mod counters;
 mod devices;
 mod doctor;
 mod evidence;
+mod exit_text;
 mod export;
 mod group_limits;
 mod json_lines;
