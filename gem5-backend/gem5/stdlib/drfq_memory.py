@@ -77,6 +77,8 @@ class DrfqMemory(ChanneledMemory):
         if self.get_size() != 3 * GIB:
             # A kernel puts the function right above the memory. The board's bridge forwards from 3 GiB on.
             raise ValueError("the registers' PCI function needs a memory of 3 GiB on this board")
+        # The board counts the MiB above the memory as memory, so an I/O cache would claim the function's addresses.
+        board.mem_ranges = self.get_uninterleaved_range()
         self.registers = DrfqPciRegisters(
             controllers=self.mem_ctrl, host=board.pc.pci_host, pci_bus=0, pci_dev=PCI_SLOT, pci_func=0
         )
