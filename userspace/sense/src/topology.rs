@@ -261,6 +261,12 @@ mod tests {
         }
         let expected = [(4, [0].into()), (7, [0, 1].into()), (9, [1].into())];
         assert_eq!(nodes_of_caches(root.path()), expected.into());
+        // A kernel without CONFIG_NUMA.
+        for (cpu, node) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
+            fs::remove_dir(root.path().join(format!("{CPU_DIR}/cpu{cpu}/node{node}"))).unwrap();
+        }
+        let expected = [4, 7, 9].map(|cache| (cache, BTreeSet::new()));
+        assert_eq!(nodes_of_caches(root.path()), expected.into());
         assert_eq!(nodes_of_caches(Path::new("/nonexistent")), [].into());
     }
 
