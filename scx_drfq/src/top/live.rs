@@ -290,7 +290,7 @@ mod tests {
 
     use super::*;
 
-    fn write(root: &std::path::Path, file: &str, text: &str) {
+    fn write(root: &Path, file: &str, text: impl AsRef<[u8]>) {
         let path = root.join(file);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -331,8 +331,11 @@ mod tests {
         write(
             root,
             "etc/passwd",
-            "root:x:0:0:root:/root:/bin/sh\nada:x:7:7::/:/bin/sh\n",
+            b"root:x:0:0:r\xf6\xf6t:/root:/bin/sh\nada:x:7:7::/:/bin/sh\n",
         );
+        // A name that was cut inside a letter.
+        write(root, "proc/7/status", b"Name:\tab\xd0\nUid:\t7\t7\t7\t7\n");
+        write(root, "proc/7/cgroup", "0::/system.slice/pg.service\n");
         write(root, "proc/3/status", "Name:\tpostgres\nUid:\t7\t7\t7\t7\n");
         write(
             root,
@@ -359,16 +362,20 @@ mod tests {
             ..Default::default()
         };
         let snapshot = kernel.complete(Tasks {
-            tasks: vec![task(3, 3, 0), task(4, 3, 0), task(5, 5, 0), task(6, 6, 1)],
+            tasks: [(3, 3, 0), (4, 3, 0), (5, 5, 0), (6, 6, 1), (7, 7, 0)]
+                .map(|(pid, tgid, kthread)| task(pid, tgid, kthread))
+                .into(),
             ..Default::default()
         });
         assert_eq!(
             snapshot.processes.len(),
-            1,
+            2,
             "5 has ended, 6 is the kernel's"
         );
         let process = &snapshot.processes[&3];
         assert_eq!((&*process.name, &*process.user), ("postgres", "ada"));
+        let process = &snapshot.processes[&7];
+        assert_eq!((&*process.name, &*process.user), ("ab\u{fffd}", "ada"));
         let weights: Vec<_> = snapshot.cgroups.iter().collect();
         let cgroup = |cpu_weight| Cgroup { cpu_weight };
         assert_eq!(
