@@ -253,6 +253,20 @@ fn a_snapshot_that_never_fits_is_an_error_that_says_so() {
 }
 
 #[test]
+fn a_snapshot_that_no_reader_would_take_is_not_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    let mut writer = Writer::open(&path, 1 << 30).unwrap();
+    writer.append(&snapshot(1, 2)).unwrap();
+    let mut large = snapshot(2, 2);
+    large.report.tasks[0].comm = "x".repeat(33 << 20);
+    let error = writer.append(&large).unwrap_err().to_string();
+    assert!(error.contains("too large"), "{error}");
+    drop(writer);
+    assert_eq!(read(&path), expected(1..2, 2));
+}
+
+#[test]
 fn a_full_disk_is_an_error_and_leaves_what_there_was() {
     let error = Writer::open(Path::new("/dev/full"), 1 << 20).err().unwrap();
     assert!(format!("{error:#}").contains("/dev/full"), "{error:#}");
