@@ -211,7 +211,9 @@ fn run_once(
         *accounts = Some(scheduler.finish()?.1);
         return Ok(true);
     }
-    let loaded = scheduler.sample(true)?;
+    let mut loaded = scheduler.sample(true)?;
+    // The links outlive the scheduler, so their counts do not begin with it.
+    links.counted().add_to(&mut loaded);
     facts.loaded_at_ns = loaded.at_ns;
     let window = scheduler.window()?;
     let (ready, warnings) = open_sharing(&config, access, window, facts.mem_measured);

@@ -121,6 +121,14 @@ impl Links {
         }
     }
 
+    /// The statistics of the links, which go on while these run.
+    pub fn counted(&self) -> Counted {
+        Counted {
+            controller: self.controller.as_ref().map(Reconnector::stats),
+            shadow: self.shadow.as_ref().map(Reconnector::stats),
+        }
+    }
+
     /// Runs the links while `work` runs. If `charge` is set, tasks are charged the
     /// traffic that the controller counts.
     pub fn beside<T>(
@@ -130,10 +138,7 @@ impl Links {
         charge: bool,
         work: impl FnOnce(&Counted) -> T,
     ) -> T {
-        let counted = Counted {
-            controller: self.controller.as_ref().map(Reconnector::stats),
-            shadow: self.shadow.as_ref().map(Reconnector::stats),
-        };
+        let counted = self.counted();
         let stops = [
             self.controller.as_ref().map(Reconnector::stop),
             self.shadow.as_ref().map(Reconnector::stop),
