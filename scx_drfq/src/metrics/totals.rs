@@ -195,25 +195,19 @@ pub mod tests {
     }
 
     #[test]
-    fn a_wait_that_goes_back_a_little_adds_nothing() {
-        let mut totals = Totals::default();
-        totals.add(&snapshot(&[(1, "/a", 100)]));
-        let mut later = snapshot(&[(1, "/a", 110)]);
-        later.report.tasks[0].wait_ns = 99;
-        totals.add(&later);
-        let used = &totals.cgroups["/a"];
-        assert_eq!((used.cpu_ns, used.wait_ns), (10, 0));
-    }
-
-    #[test]
-    fn a_scheduler_that_is_loaded_again_adds_no_wait_twice() {
-        let mut totals = Totals::default();
-        totals.add(&snapshot(&[(1, "/a", 100)]));
-        let mut again = snapshot(&[(1, "/a", 5)]);
-        again.report.tasks[0].wait_ns = 130;
-        totals.add(&again);
-        let used = &totals.cgroups["/a"];
-        assert_eq!((used.cpu_ns, used.wait_ns), (5, 30));
+    fn no_count_that_goes_back_adds_what_was_told_before() {
+        for (what, charged_ns, wait_ns, added) in [
+            ("a wait, by a little", 110, 99, (10, 0)),
+            ("of a scheduler that was loaded again", 5, 130, (5, 30)),
+        ] {
+            let mut totals = Totals::default();
+            totals.add(&snapshot(&[(1, "/a", 100)]));
+            let mut later = snapshot(&[(1, "/a", charged_ns)]);
+            later.report.tasks[0].wait_ns = wait_ns;
+            totals.add(&later);
+            let used = &totals.cgroups["/a"];
+            assert_eq!((used.cpu_ns, used.wait_ns), added, "{what}");
+        }
     }
 
     #[test]
