@@ -6,7 +6,7 @@ mod common;
 use common::{cpus_used, hogs, nice, run};
 use drfq_sim::ffi::{Charging, before, weight_one};
 use drfq_sim::kernel::Place;
-use drfq_sim::{Config, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
+use drfq_sim::{Config, CpuSet, MS, Rng, SEC, Sim, Step, TaskSpec, Trace, US};
 
 /// 1 GB/s, so one byte costs 1 ns of virtual time.
 const MEM: u64 = 1_000_000_000;
@@ -194,6 +194,33 @@ fn a_hold_and_the_wait_after_it_take_at_most_half_a_second() {
             }
         }
     }
+}
+
+/// The CPU that it comes to must know that an urgent task waits there.
+#[test]
+fn a_released_task_that_moves_to_another_cpu_runs_within_half_a_second() {
+    let config = Config::new(2).memory(MEM).charging(Charging::Busy);
+    let mut specs = vec![reader(5000)];
+    specs.extend(hogs(&[nice(-20); 8]));
+    for (hog, spec) in specs[1..].iter_mut().enumerate() {
+        spec.allowed = CpuSet::of(1 << (hog % 2));
+    }
+    let mut sim = Sim::new(config, specs);
+    let mut moved = false;
+    for step in 0..60_000 {
+        sim.run_until(step * MS);
+        let waits = sim.kernel().place(0) == Place::Queued;
+        if waits && !moved {
+            // From the CPU where it was released.
+            let other = 1 << (1 - sim.kernel().task_cpu(0));
+            sim.act(|kernel, now_ns| kernel.set_affinity(now_ns, 0, CpuSet::of(other)));
+        }
+        moved = waits;
+    }
+    let report = sim.run_until(60 * SEC);
+    assert!(report.tasks[0].holds_ns.len() > 20);
+    let wait = report.tasks[0].max_hold_to_run_ns / MS;
+    assert!(wait <= 500, "{wait} ms");
 }
 
 /// A change of nice takes a task from its queue and puts it back.
