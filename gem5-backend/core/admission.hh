@@ -52,11 +52,13 @@ inline Admission admit(const Queue &q, unsigned in_flight, unsigned bursts, VTim
 /// The rule of shares. A packet leaves the room that owners of no higher virtual time claim. Over
 /// 90 % it must come before the head, or be within what its owner claims. An eighth of the queue
 /// is for all: an owner that stops would otherwise shut the others out until it is not active.
+/// An owner that starves enters wherever there is room.
 inline Admission admit_share(const Queue &q, const Owners &owners, Dir d, unsigned in_flight,
                              unsigned bursts, Pid pid, VTime vtime) {
   if (!has_room(q, in_flight, bursts)) return Admission::full;
   const unsigned capacity = q.capacity(), used = q.size() + in_flight;
   if (used == 0 || (used + bursts) * 8 <= capacity) return Admission::accepted;
+  if (owners.starves(pid, d)) return Admission::accepted;
   const bool scarce = used * 10 > capacity * 9 && !q.empty() && vtime >= q.head().vtime;
   if (scarce && owners.unused(pid, d) < bursts) return Admission::reserved;
   const unsigned kept = owners.kept_from(pid, d);

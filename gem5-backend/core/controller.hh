@@ -121,7 +121,7 @@ class Controller {
 
   /// Whether refuses_all() may be true. By shares of a few owners it never is.
   bool may_refuse_all(Dir d, unsigned bursts) const {
-    return !shares_ || owners_.has_part_below(bursts, d);
+    return !shares_ || (owners_.has_part_below(bursts, d) && !owners_.may_starve(d));
   }
 
   /// A refused packet keeps its owner active (owners.hh) in the epoch that it comes in; 0 without
@@ -221,7 +221,7 @@ class Controller {
   /// behind it hold. Until then the queue counts as one that has this packet.
   struct Owed {
     unsigned bursts = 0;
-    VTime vtime = 0;  ///< of the refused packet
+    VTime vtime = 0;  ///< the lowest of the refused packets
 
     template <class Self, class F>
     static void parts(Self &self, F &f) {
@@ -234,8 +234,8 @@ class Controller {
     const unsigned lacks = owners_.refused(by.pid, a.dir, a.bursts);
     if (lacks == 0) return;
     Owed &owed = owed_[index(a.dir)];
+    owed.vtime = owed.bursts == 0 ? by.vtime : std::min(owed.vtime, by.vtime);
     owed.bursts = std::max(owed.bursts, std::min(lacks, q.size()));
-    owed.vtime = by.vtime;
   }
 
   /// The lowest virtual time of a queue that has entries, or of a packet that it owes room.

@@ -26,6 +26,8 @@ class Owners {
  public:
   /// Served bursts: 2 us of a busy LPDDR2-1066.
   static constexpr unsigned kEpoch = 256;
+  /// Served bursts, in which all of an owner's packets were refused: 1 ms, as the aging bound.
+  static constexpr unsigned kStarving = 512 * kEpoch;
 
   /// The queues' capacities.
   Owners(unsigned read_entries, unsigned write_entries)
@@ -52,6 +54,7 @@ class Owners {
     Use &u = change(place_[pid], d);
     u.held += bursts;
     u.want = std::max(u.want, 2 * u.held);
+    u.refused_from = kNotRefused;
     sums_[index(d)].held += bursts;
   }
 
@@ -68,8 +71,10 @@ class Owners {
   /// claim doubles. Returns the entries that owners behind it hold of this claim.
   unsigned refused(Pid pid, Dir d, unsigned bursts) {
     const std::size_t at = place_[pid];
-    const Owner &o = active_[at];
-    const Use &u = o.use[index(d)];
+    Owner &o = active_[at];
+    Use &u = o.use[index(d)];
+    u.refused_from = std::min(u.refused_from, bursts_);
+    first_refused_[index(d)] = std::min(first_refused_[index(d)], bursts_);
     if (u.held + bursts > u.part) return 0;
     const unsigned want = std::min(u.part, 2 * std::max(u.want, u.held + bursts));
     if (want != u.want) change(at, d).want = want;
@@ -98,6 +103,14 @@ class Owners {
   bool has_part_below(unsigned entries, Dir d) const {
     return std::uint64_t{entries} * active_.size() > sums_[index(d)].capacity;
   }
+
+  /// Whether an owner may enter wherever there is room: for long, all its packets were refused.
+  bool starves(Pid pid, Dir d) const {
+    return is_long_ago(active_[place_[pid]].use[index(d)].refused_from);
+  }
+
+  /// Whether starves() may be true of an owner.
+  bool may_starve(Dir d) const { return is_long_ago(first_refused_[index(d)]); }
 
   /// How many epochs have passed.
   std::uint64_t epoch() const { return bursts_ / kEpoch; }
@@ -133,6 +146,8 @@ class Owners {
     unsigned want = 0;    ///< the claim, before its limit, in this epoch
     unsigned before = 0;  ///< and in the one before
     unsigned part = 0;    ///< of the queue, the limit
+    /// Served bursts when the first packet since the last that entered was refused.
+    std::uint64_t refused_from = kNotRefused;
 
     unsigned unused() const {
       const unsigned claim = std::min(part, std::max(want, before));
@@ -141,7 +156,7 @@ class Owners {
 
     template <class Self, class F>
     static void parts(Self &self, F &f) {
-      f(self.held, self.want, self.before, self.part);
+      f(self.held, self.want, self.before, self.part, self.refused_from);
     }
   };
   struct Owner {
@@ -174,6 +189,21 @@ class Owners {
     std::size_t valid = 0;     ///< so many of the sums hold
     std::vector<Sum> through;  ///< by place
   };
+
+  static constexpr std::uint64_t kNotRefused = ~std::uint64_t{0};
+
+  bool is_long_ago(std::uint64_t bursts) const {
+    return bursts_ >= kStarving && bursts <= bursts_ - kStarving;
+  }
+
+  /// No owner that is active was refused earlier, but for those that have entered since.
+  void find_first_refused() {
+    for (Dir d : kDirs) {
+      std::uint64_t &first = first_refused_[index(d)];
+      first = kNotRefused;
+      for (const Owner &o : active_) first = std::min(first, o.use[index(d)].refused_from);
+    }
+  }
 
   Use &change(std::size_t at, Dir d) {
     Sums &s = sums_[index(d)];
@@ -222,6 +252,7 @@ class Owners {
       place_.at(active_[i].pid) = static_cast<Place>(i);
       for (Dir d : kDirs) sums_[index(d)].held += active_[i].use[index(d)].held;
     }
+    find_first_refused();
     rank_all();
   }
 
@@ -254,6 +285,7 @@ class Owners {
       put(kept++, o);
     }
     active_.resize(kept);
+    find_first_refused();
     rank_all();
   }
 
@@ -263,6 +295,7 @@ class Owners {
   std::vector<Place> place_;   // by pid
   mutable Sums sums_[2];       // brought up to date when they are read
   std::uint64_t bursts_ = 0;
+  std::uint64_t first_refused_[2] = {kNotRefused, kNotRefused};
 };
 
 }  // namespace drfq

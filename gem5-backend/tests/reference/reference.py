@@ -132,6 +132,7 @@ class Owners:
     """What the admission by shares knows: for each owner, its claims on both queues."""
 
     EPOCH = 256
+    STARVING = 512 * EPOCH
 
     def __init__(self, waiting):
         self.waiting = waiting
@@ -142,7 +143,7 @@ class Owners:
         return sum(e["pid"] == pid and e["dir"] == d for e in self.waiting)
 
     def arrived(self, pid, vt):
-        o = self.active.setdefault(pid, dict(want={"R": 0, "W": 0}, before={"R": 0, "W": 0}))
+        o = self.active.setdefault(pid, dict(want={"R": 0, "W": 0}, before={"R": 0, "W": 0}, refused_from={}))
         o["vt"], o["epochs"] = vt, 2
 
     def part(self, pid, capacity):
@@ -158,13 +159,18 @@ class Owners:
 
     def refused(self, pid, d, need, capacity):
         o, part, held = self.active[pid], self.part(pid, capacity), self.held(pid, d)
+        o["refused_from"].setdefault(d, self.bursts)
         if held + need > part:
             return 0
         o["want"][d] = min(part, 2 * max(o["want"][d], held + need))
         behind = sum(self.held(p, d) for p, other in self.active.items() if other["vt"] > o["vt"])
         return min(behind, self.unused(pid, d, capacity))
 
+    def starves(self, pid, d):
+        return self.bursts - self.active[pid]["refused_from"].get(d, self.bursts) >= self.STARVING
+
     def queued(self, pid, d):
+        self.active[pid]["refused_from"].pop(d, None)
         want = self.active[pid]["want"]
         want[d] = max(want[d], 2 * self.held(pid, d))
 
@@ -243,6 +249,8 @@ class Controller:
     def admit_share(self, d, queue, used, need, pid, vt):
         if used == 0 or (used + need) * 8 <= self.entries:
             return "accepted"
+        if self.owners.starves(pid, d):
+            return "accepted"
         scarce = used * 10 > self.entries * 9 and queue and vt >= queue[0]["vt"]
         if scarce and self.owners.unused(pid, d, self.entries) < need:
             return "reserved"
@@ -275,7 +283,8 @@ class Controller:
         if verdict != "accepted":
             lacks = self.owners.refused(pid, d, need, self.entries) if self.share else 0
             if lacks:
-                self.owed[d] = (max(self.owed[d][0], min(lacks, len(queue))), vt)
+                owed, lowest = self.owed[d]
+                self.owed[d] = (max(owed, min(lacks, len(queue))), min(lowest, vt) if owed else vt)
             return
         packet = {"left": 0}
         for burst in range(first, last + 1):

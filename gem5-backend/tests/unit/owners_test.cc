@@ -34,6 +34,7 @@ class PlainOwners {
     Owner &o = owners_[pid];
     o.held[d] += bursts;
     o.want[d] = std::max(o.want[d], 2 * o.held[d]);
+    o.refused[d] = false;
   }
 
   void served(Pid pid, unsigned d) {
@@ -49,6 +50,8 @@ class PlainOwners {
   unsigned refused(Pid pid, unsigned d, unsigned bursts) {
     Owner &o = owners_[pid];
     const unsigned part = part_of(o, d);
+    if (!o.refused[d]) o.refused_from[d] = bursts_;
+    o.refused[d] = true;
     if (o.held[d] + bursts > part) return 0;
     o.want[d] = std::min(part, 2 * std::max(o.want[d], o.held[d] + bursts));
     unsigned behind = 0;
@@ -77,6 +80,9 @@ class PlainOwners {
     const unsigned used = q.size() + in_flight;
     if (used + bursts > capacity_[d]) return Admission::full;
     if (used == 0 || (used + bursts) * 8 <= capacity_[d]) return Admission::accepted;
+    const Owner &o = owners_[pid];
+    if (o.refused[d] && bursts_ - o.refused_from[d] >= Owners::kStarving)
+      return Admission::accepted;
     const bool reserve = used * 10 > capacity_[d] * 9 && !q.empty();
     if (reserve && owners_[pid].vtime >= q.head().vtime && unused(pid, d) < bursts)
       return Admission::reserved;
@@ -90,6 +96,8 @@ class PlainOwners {
     VTime vtime = 0;
     unsigned epochs = 0;
     unsigned held[2] = {0, 0}, want[2] = {0, 0}, before[2] = {0, 0};
+    bool refused[2] = {false, false};  ///< since the last packet that entered
+    std::uint64_t refused_from[2] = {0, 0};
   };
 
   unsigned part_of(const Owner &o, unsigned d) const {
@@ -190,6 +198,43 @@ TEST(OwnersBesideThePlainRule, EveryAnswerIsTheSame) {
     if (HasFatalFailure()) return;
   }
   for (const unsigned n : verdicts) EXPECT_GT(n, 50000u);
+}
+
+TEST(StarvingOwner, EntersOnceItWasRefusedForTheBound) {
+  constexpr Pid kFirst = 1, kLast = 2;
+  constexpr VTime kLow = 10, kHigh = 20;
+  Queue q(128);
+  Owners owners(128, 128);
+  std::uint64_t seq = 0;
+  const auto enter = [&](Pid pid, VTime vtime) {
+    q.insert({vtime, seq++, 0, 0, 0, 0, static_cast<std::uint16_t>(pid), 1});
+    owners.queued(pid, Dir::read);
+  };
+  const auto send = [&](Pid pid, VTime vtime) {
+    owners.arrived(pid, vtime);
+    const Admission a = admit_share(q, owners, Dir::read, 0, 1, pid, vtime);
+    if (a == Admission::accepted)
+      enter(pid, vtime);
+    else
+      owners.refused(pid, Dir::read, 1);
+    return a;
+  };
+  // The first holds half of the queue for ever, so it claims all of it.
+  for (unsigned i = 0; i < 64; i++) send(kFirst, kLow);
+  const auto bursts_until_the_last_enters = [&] {
+    for (unsigned bursts = 0;; bursts++) {
+      const bool may = owners.may_starve(Dir::read);
+      if (send(kLast, kHigh) == Admission::accepted) {
+        EXPECT_TRUE(may) << "after " << bursts;
+        return bursts;
+      }
+      const Pid pid = q.remove(0).pid;
+      owners.served(pid, Dir::read);
+      send(kFirst, kLow);
+    }
+  };
+  EXPECT_EQ(bursts_until_the_last_enters(), Owners::kStarving);
+  EXPECT_EQ(bursts_until_the_last_enters(), Owners::kStarving);
 }
 
 }  // namespace

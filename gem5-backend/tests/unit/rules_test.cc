@@ -446,6 +446,31 @@ TEST_F(ControllerTest, WithoutAgingOrBeforeABoundBeyondAllTimeALoserWaitsForEver
   }
 }
 
+TEST(OwedRoom, CountsAsTheLowestOfTheRefusedPackets) {
+  ControllerOptions o;
+  o.admission = AdmissionRule::share;
+  o.read_entries = o.write_entries = 16;
+  o.runs = {0, 0};
+  Controller c(o);
+  const VTime vtimes[] = {1, 20, 50, 100};
+  for (std::uint32_t i = 0; i < 4; i++) {
+    c.registers().write(mmio::kPidCore + 8 * i, 2 + i);
+    c.registers().write(mmio::kVtimeCore + 8 * i, vtimes[i]);
+  }
+  const auto send = [&](std::uint32_t core, Dir d) {
+    const Verdict v = c.arrive({Label::of_core(core), d, 64, 1, 0});
+    if (v.admission == Admission::accepted) c.enqueue(d, v.attribution, 0, 0, 0, 0);
+    return v.admission;
+  };
+  while (send(3, Dir::read) == Admission::accepted) continue;
+  EXPECT_EQ(send(1, Dir::write), Admission::accepted);
+  EXPECT_EQ(c.choose_direction(), Dir::write) << "nothing is owed yet";
+  ASSERT_EQ(c.queue(Dir::read).size(), 16u);
+  EXPECT_NE(send(0, Dir::read), Admission::accepted);
+  EXPECT_NE(send(2, Dir::read), Admission::accepted);
+  EXPECT_EQ(c.choose_direction(), Dir::read) << "the first packet's 1 is below the write's 20";
+}
+
 // The model sends no packet that this refuses, so a wrong answer would keep one waiting.
 TEST(RefusesAll, RefusesEachPacketAsArriveDoes) {
   std::mt19937 random(1);
