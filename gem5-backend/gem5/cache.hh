@@ -2,24 +2,28 @@
 #ifndef DRFQ_GEM5_CACHE_HH
 #define DRFQ_GEM5_CACHE_HH
 
-#include "gem5/device_owners.hh"
+#include "gem5/senders.hh"
 #include "mem/cache/cache.hh"
+#include "mem/cache/mshr.hh"
 #include "params/DrfqCache.hh"
 
 namespace gem5 {
 
-/** Stamps evictions with the label of the request or the fill that causes them. */
+/** Stamps write-backs with the label of the request, the fill or the snoop that causes them. */
 class DrfqCache : public Cache {
  public:
-  explicit DrfqCache(const DrfqCacheParams &p) : Cache(p), owners(p.device_owners) {}
+  explicit DrfqCache(const DrfqCacheParams &p) : Cache(p), senders(p.system, p.device_owners) {}
+
+  bool sendMSHRQueuePacket(MSHR *mshr) override;
 
  protected:
   void recvTimingReq(PacketPtr pkt) override;
   void recvTimingResp(PacketPtr pkt) override;
-  PacketPtr evictBlock(CacheBlk *blk) override;
+  void recvTimingSnoopReq(PacketPtr pkt) override;
+  void doWritebacks(PacketList &writebacks, Tick forward_time) override;
 
  private:
-  const DrfqDeviceOwners *const owners;  // may be null
+  DrfqSenders senders;
   ::drfq::Label cause;
 };
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The label of a request in gem5 names its owner. CPUs set a context id and devices a
-// substream id; gem5's own devices set none, and DrfqDeviceOwners stamps their requests with
-// the owner that a driver or a configuration named. A request that a cache or a prefetcher makes
-// has neither. DrfqCache and the Drfq prefetchers stamp it with the label of the access that caused
-// it (thesis 3.6).
+// The label of a request in gem5 names its owner. CPUs set a context id and devices a substream
+// id. gem5's own devices and a CPU's page walkers set none: DrfqSenders stamps their requests. A
+// request that a cache or a prefetcher makes has none either. DrfqCache and the Drfq prefetchers
+// stamp it with the label of the access that caused it (thesis 3.6).
 #ifndef DRFQ_GEM5_LABEL_HH
 #define DRFQ_GEM5_LABEL_HH
 
@@ -34,11 +33,14 @@ inline ::drfq::Label drfqLabelOf(const RequestPtr &req) {
   return {};
 }
 
+inline bool drfqIsLabelled(const RequestPtr &req) {
+  const ::drfq::Label own = drfqLabelOf(req);
+  return own.core != ::drfq::Label::kNoCore || own.substream != 0;
+}
+
 /** Stamps a request that has no label. */
 inline void drfqStamp(const RequestPtr &req, const ::drfq::Label &label) {
-  const ::drfq::Label own = drfqLabelOf(req);
-  if (own.core == ::drfq::Label::kNoCore && own.substream == 0)
-    req->setExtension(std::make_shared<DrfqLabel>(label));
+  if (!drfqIsLabelled(req)) req->setExtension(std::make_shared<DrfqLabel>(label));
 }
 
 }  // namespace gem5

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "gem5/checkpoint.hh"
-#include "gem5/device_owners.hh"
 #include "mem/packet_queue.hh"
 #include "sim/core.hh"
 
@@ -117,7 +116,7 @@ DrfqMemCtrl::DrfqMemCtrl(const DrfqMemCtrlParams &p)
       device(dramOf(p)),
       precharge(dramParams(device).tRP),
       rowToColumn(dramParams(device).tRCD),
-      owners(p.device_owners),
+      senders(p.system, p.device_owners),
       core(optionsOf(p)) {
   fatal_if(p.qos_priorities != 1 || p.qos_policy != nullptr || p.qos_turnaround_policy != nullptr,
            "%s: virtual times decide, so gem5's QoS priorities and policies must not be set",
@@ -174,9 +173,8 @@ ResponsePort &DrfqMemCtrl::portOf(PortID number) {
 bool DrfqMemCtrl::recvTimingReq(PacketPtr pkt) { return receive(pkt, 0); }
 
 bool DrfqMemCtrl::receive(PacketPtr pkt, PortID from) {
-  if (owners != nullptr) owners->stamp(pkt->req);
   ::drfq::Arrival a;
-  a.label = drfqLabelOf(pkt->req);
+  a.label = senders.stamp(pkt->req);
   a.dir = pkt->isWrite() ? Dir::write : Dir::read;
   a.bytes = pkt->getSize();
   const unsigned burst = dram->bytesPerBurst();

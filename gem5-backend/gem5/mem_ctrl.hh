@@ -9,6 +9,7 @@
 
 #include "core/controller.hh"
 #include "core/state.hh"
+#include "gem5/senders.hh"
 #include "mem/dram_interface.hh"
 #include "mem/mem_ctrl.hh"
 #include "mem/qport.hh"
@@ -17,8 +18,6 @@
 #include "params/DrfqMemCtrl.hh"
 
 namespace gem5 {
-
-class DrfqDeviceOwners;
 
 namespace memory {
 
@@ -102,7 +101,7 @@ class DrfqMemCtrl : public MemCtrl {
   DRAMInterface *const device;
   const ::drfq::Ps precharge;
   const ::drfq::Ps rowToColumn;
-  const DrfqDeviceOwners *const owners;  // may be null
+  DrfqSenders senders;
   ::drfq::Controller core;
   ::drfq::Stats record;
   ::drfq::Choice choice;

@@ -2,6 +2,8 @@
 #ifndef DRFQ_GEM5_PREFETCHER_HH
 #define DRFQ_GEM5_PREFETCHER_HH
 
+#include <vector>
+
 #include "gem5/label.hh"
 #include "mem/cache/prefetch/stride.hh"
 #include "mem/cache/prefetch/tagged.hh"
@@ -22,8 +24,24 @@ class DrfqLabelled : public Prefetcher {
               const typename Prefetcher::PrefetchInfo &pfi) override {
     Prefetcher::notify(acc, pfi);
     const ::drfq::Label label = drfqLabelOf(acc.pkt->req);
-    // Requests that earlier accesses queued have their stamps already.
-    for (auto &deferred : this->pfq) drfqStamp(deferred.pkt->req, label);
+    // Requests that earlier accesses queued have their stamps already, but for translated ones.
+    for (auto &deferred : this->pfq)
+      if (!deferred.translationRequest) drfqStamp(deferred.pkt->req, label);
+  }
+
+  /** A prefetch beyond the page is made after its translation, which has the label. */
+  PacketPtr getPacket() override {
+    std::vector<RequestPtr> translations;
+    for (auto *queue : {&this->pfq, &this->pfqMissingTranslation})
+      for (const auto &deferred : *queue)
+        if (deferred.translationRequest) translations.push_back(deferred.translationRequest);
+    // May translate an address and take its prefetch at once.
+    const PacketPtr pkt = Prefetcher::getPacket();
+    if (pkt == nullptr) return nullptr;
+    for (const RequestPtr &translation : translations)
+      if (translation->hasPaddr() && translation->getPaddr() == pkt->getAddr())
+        drfqStamp(pkt->req, drfqLabelOf(translation));
+    return pkt;
   }
 };
 

@@ -66,6 +66,8 @@ class Request {
   std::uint32_t substreamId() const;
   bool hasContextId() const;
   ContextID contextId() const;
+  bool hasPaddr() const;
+  Addr getPaddr() const;
   RequestorID requestorId() const;
   static constexpr RequestorID invldRequestorId = -1;
   void setContext(ContextID);
@@ -195,8 +197,17 @@ class ClockedObject : public SimObject {
   void serialize(CheckpointOut &) const override;
   void unserialize(CheckpointIn &) override;
 };
+class BaseCPU : public ClockedObject {};
+class ThreadContext {
+ public:
+  virtual ~ThreadContext();
+  virtual BaseCPU *getCpuPtr() = 0;
+  virtual ContextID contextId() const = 0;
+};
 class System : public SimObject {
  public:
+  std::vector<ThreadContext *> threads;
+  std::string getRequestorName(RequestorID);
   RequestorID getRequestorId(const SimObject *, std::string = {});
   RequestorID lookupRequestorId(const SimObject *) const;
 };
@@ -235,16 +246,27 @@ class PciDevice : public ClockedObject {
   bool getBAR(Addr, int &, Addr &);
 };
 
-class CacheBlk;
-struct CacheParams : public ClockedObjectParams {};
+class MSHR {
+ public:
+  struct Target {
+    PacketPtr pkt;
+  };
+  Target *getTarget();
+};
+struct CacheParams : public ClockedObjectParams {
+  System *system;
+};
+using PacketList = std::list<PacketPtr>;
 class Cache : public ClockedObject {
  public:
   explicit Cache(const CacheParams &);
+  virtual bool sendMSHRQueuePacket(MSHR *);
 
  protected:
   virtual void recvTimingReq(PacketPtr);
   virtual void recvTimingResp(PacketPtr);
-  virtual PacketPtr evictBlock(CacheBlk *);
+  virtual void recvTimingSnoopReq(PacketPtr);
+  virtual void doWritebacks(PacketList &, Tick);
 };
 
 struct StridePrefetcherParams : public ClockedObjectParams {};
@@ -260,12 +282,14 @@ class Queued : public ClockedObject {
   class PrefetchInfo;
   using ClockedObject::ClockedObject;
   virtual void notify(const CacheAccessProbeArg &, const PrefetchInfo &);
+  virtual PacketPtr getPacket();
 
  protected:
   struct DeferredPacket {
     PacketPtr pkt;
+    RequestPtr translationRequest;
   };
-  std::list<DeferredPacket> pfq;
+  std::list<DeferredPacket> pfq, pfqMissingTranslation;
 };
 class Stride : public Queued {
  public:
@@ -292,6 +316,7 @@ class TurnaroundPolicy;
 }  // namespace memory::qos
 
 struct MemCtrlParams : public ClockedObjectParams {
+  System *system;
   unsigned qos_priorities;
   memory::qos::Policy *qos_policy;
   memory::qos::TurnaroundPolicy *qos_turnaround_policy;
