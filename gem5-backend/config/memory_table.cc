@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/reader.hh"
+#include "model/generator.hh"
 #include "model/presets.hh"
 
 namespace drfq {
@@ -106,6 +107,9 @@ MemoryOptions load_memory(const toml::Document &doc) {
   r.done();
   const std::string wrong = check(m.timing);
   if (!wrong.empty()) r.fail(table != nullptr ? table->line : 0, "[memory]: " + wrong);
+  if (Memory(m).max_packet_bytes() < kLineBytes)
+    r.fail(r.line("burst_bytes"),
+           "a packet of 64 bytes does not fit the queues: raise burst_bytes or the entries");
   return m;
 }
 

@@ -190,11 +190,6 @@ MachineDescription load_machine_description(const std::string &file, const std::
     const Reader r(file, doc.find("memory"));
     r.fail(r.line("ports"), "the cores of a machine have a port each: leave out 'ports'");
   }
-  if (Memory(d.memory).max_packet_bytes() < kLineBytes) {
-    const Reader r(file, doc.find("memory"));
-    r.fail(r.line("burst_bytes"),
-           "a packet of 64 bytes does not fit the queues: raise burst_bytes or the entries");
-  }
   return d;
 }
 

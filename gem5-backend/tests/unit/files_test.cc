@@ -122,6 +122,9 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
   EXPECT_NE(error_of("[report]\ncolumns = [\"x\"]\n"), "") << "no agent";
   EXPECT_NE(error_of(kGood + "[memory]\nbanks = 3\n"), "");
   EXPECT_NE(error_of(kGood + "[memory]\ncores = 1\n"), "");
+  EXPECT_EQ(error_of(kGood + "[memory]\nread_entries = 5\nburst_bytes = 16\n"), "");
+  EXPECT_NE(error_of(kGood + "[memory]\nread_entries = 4\nburst_bytes = 16\n").find("64 bytes"),
+            std::string::npos);
   EXPECT_NE(error_of(kGood + "[loop]\nupdate_us = 1e-300\n"), "");
 }
 
