@@ -294,19 +294,6 @@ void check_reference(const toml::Document &doc, const Experiment &e) {
   }
 }
 
-void check_tables(const toml::Document &doc) {
-  static const char *const known[] = {"",       "memory", "loop",  "run",
-                                      "report", "agent",  "sweep", "expect"};
-  for (const toml::Table &t : doc.tables) {
-    if (std::find(std::begin(known), std::end(known), t.name) == std::end(known))
-      throw toml::Error(doc.file, t.line, "unknown table [" + t.name + "]");
-    const bool many = t.name == "agent" || t.name == "sweep" || t.name == "expect";
-    if (!t.name.empty() && many != t.element)
-      throw toml::Error(doc.file, t.line,
-                        many ? "write [[" + t.name + "]]" : "write [" + t.name + "]");
-  }
-}
-
 std::vector<std::uint64_t> load_seeds(const toml::Document &doc) {
   Reader r(doc.file, doc.find("run"));
   const toml::Value *values = r.array("seeds");

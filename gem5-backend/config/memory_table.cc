@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "config/memory_table.hh"
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "config/reader.hh"
@@ -76,6 +78,19 @@ std::string memory_json(const MemoryOptions &m) {
   return out.dump();
 }
 
+void check_tables(const toml::Document &doc) {
+  static const char *const known[] = {"",       "memory", "loop",  "run",
+                                      "report", "agent",  "sweep", "expect"};
+  for (const toml::Table &t : doc.tables) {
+    if (std::find(std::begin(known), std::end(known), t.name) == std::end(known))
+      throw toml::Error(doc.file, t.line, "unknown table [" + t.name + "]");
+    const bool many = t.name == "agent" || t.name == "sweep" || t.name == "expect";
+    if (!t.name.empty() && many != t.element)
+      throw toml::Error(doc.file, t.line,
+                        many ? "write [[" + t.name + "]]" : "write [" + t.name + "]");
+  }
+}
+
 MemoryOptions load_memory(const toml::Document &doc) {
   const toml::Table *table = doc.find("memory");
   Reader r(doc.file, table);
@@ -114,7 +129,9 @@ MemoryOptions load_memory(const toml::Document &doc) {
 }
 
 MemoryOptions load_memory_file(const std::string &path) {
-  return load_memory(toml::parse(path, read_file(path)));
+  const toml::Document doc = toml::parse(path, read_file(path));
+  check_tables(doc);
+  return load_memory(doc);
 }
 
 }  // namespace drfq

@@ -10,10 +10,15 @@
 
 namespace drfq {
 
+/// Throws toml::Error where a table has an unknown name, or is one of several and should not be, or
+/// the reverse.
+void check_tables(const toml::Document &doc);
+
 /// Reads [memory]; what is absent has its default. Throws toml::Error.
 MemoryOptions load_memory(const toml::Document &doc);
 
-/// The same of a file. Throws toml::Error, or std::runtime_error when it cannot be read.
+/// The same of an experiment file, after check_tables(). Throws toml::Error, or std::runtime_error
+/// when it cannot be read.
 MemoryOptions load_memory_file(const std::string &path);
 
 /// All of it as one line of JSON, every time in picoseconds: for a simulator's configuration.

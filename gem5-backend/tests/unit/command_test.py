@@ -81,6 +81,9 @@ class Command(unittest.TestCase):
             ["replay", self.file("t", "x\n")],
             ["replay", "--log", "/nonexistent/x", self.file("u", "drfq-trace 1\n")],
             ["replay", self.file("big", "drfq-trace 1\nP 0 R 0 60000 0 -\n")],
+            ["memory", self.file("typo", "[memo]\n")],
+            ["memory", self.file("two", "[[memory]]\n[[memory]]\n")],
+            ["serve", "--socket", self.file("s"), "--memory", self.file("typo")],
             ["serve", "--socket", self.file("plain", "x")],
             ["serve", "--socket", "x" * 200],
         ):
