@@ -15,6 +15,7 @@ constexpr std::size_t kPointsMax = 10000;
 constexpr std::size_t kAgentsMax = 64;
 constexpr std::uint64_t kUnplacedMib = 1ull << 40;
 constexpr double kWeightMost = 0xffffffffu / DRFQ_WEIGHT_ONE;
+constexpr double kWindowsMax = 1e6;
 
 LoopOptions load_loop(const toml::Document &doc) {
   Reader r(doc.file, doc.find("loop"));
@@ -101,6 +102,8 @@ Scenario load_scenario(const toml::Document &doc) {
   s.warmup_ns = r.positive("warmup_ms", s.warmup_ns / 1e6, 1e6) * 1e6;
   s.duration_ns = r.positive("duration_ms", s.duration_ns / 1e6, 1e6) * 1e6;
   s.window_ns = r.positive("window_ms", s.window_ns / 1e6, 1e6, 1e-6) * 1e6;
+  if (s.duration_ns / s.window_ns > kWindowsMax)
+    r.fail(r.line("window_ms"), "a run has at most 1000000 windows; raise 'window_ms'");
   if (r.has("daemon_us")) s.daemon_ns = r.positive("daemon_us", 1, 1e6) * 1e3;
   s.daemon_percent = static_cast<unsigned>(r.whole("daemon_percent", 0, 0, 100));
   r.array("seeds");

@@ -112,6 +112,7 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
       {"name = \"b\"", "name = \"b\"\ncore = 0"},
       {"name = \"a\"", "name = \"a\"\nkind = \"phase\"\nperiod_ms = 1e-10"},
       {"duration_ms = 1", "duration_ms = 1\nwindow_ms = 1e-300"},
+      {"duration_ms = 1", "duration_ms = 5000\nwindow_ms = 1e-6"},
       {"[1, 8]\n[[sweep]]\n", "[1, 8]\n"},
   };
   for (const auto &c : cases) {
