@@ -72,13 +72,14 @@ void add_serve(CLI::App *app, int *status) {
       ->required()
       ->type_name("PATH");
   add_memory(serve.operator->(), &o.memory);
-  serve->add_flag_callback(
+  CLI::Option *free_running = serve->add_flag_callback(
       "--free-running", [&o] { o.server.mode = Service::Mode::free_running; },
       "Let simulated time follow the clock, not the writer");
   serve
       ->add_option("--rate", o.server.rate,
                    "Free-running: simulated seconds per second, above 0 and at most 1000 (1)")
       ->check(number(0, 1000, true))
+      ->needs(free_running)
       ->type_name("RATE");
   serve->footer("The server stops on SIGINT and SIGTERM. PROTOCOL.md describes the protocol.");
 }

@@ -106,6 +106,9 @@ Scenario load_scenario(const toml::Document &doc) {
     r.fail(r.line("window_ms"), "a run has at most 1000000 windows; raise 'window_ms'");
   if (r.has("daemon_us")) s.daemon_ns = r.positive("daemon_us", 1, 1e6) * 1e3;
   s.daemon_percent = static_cast<unsigned>(r.whole("daemon_percent", 0, 0, 100));
+  if (r.has("daemon_us") != r.has("daemon_percent"))
+    r.fail(r.line(r.has("daemon_us") ? "daemon_us" : "daemon_percent"),
+           "a daemon needs both 'daemon_us' and 'daemon_percent'");
   r.array("seeds");
   r.done();
   for (const toml::Table &t : doc.tables) {
@@ -151,6 +154,7 @@ void set(toml::Document *doc, const std::string &path, const toml::Value &value)
   }
   if (table != "memory" && table != "loop" && table != "run")
     wrong("only memory, loop, run and agent can be varied");
+  if (path == "run.seeds") wrong("all combinations have the seeds of [run]; set them there");
   if (doc->find(table) == nullptr) {
     toml::Table t;
     t.name = table;
@@ -246,6 +250,25 @@ void load_reference(const toml::Document &doc, Reader *r, Experiment *e) {
     e->reference.emplace_back(both[0][i], both[1][i]);
 }
 
+Expectation load_expectation(const toml::Document &doc, const toml::Table &t) {
+  Reader r(doc.file, &t);
+  Expectation x;
+  x.column = parse_column(doc, t.line, r.text("column", ""));
+  const auto number = [&r](const char *key, bool *has, double *to) {
+    *has = r.has(key);
+    if (*has) *to = r.positive(key, 1, 1e18);
+  };
+  number("least", &x.has_least, &x.least);
+  number("most", &x.has_most, &x.most);
+  if (!x.has_least && !x.has_most) r.fail(t.line, "[[expect]] needs 'least' or 'most'");
+  x.when_key = r.text("when_key", "");
+  x.when_value = r.text("when_value", "");
+  if (r.has("when_key") != r.has("when_value"))
+    r.fail(t.line, "[[expect]] takes 'when_key' and 'when_value' together");
+  r.done();
+  return x;
+}
+
 void load_report(const toml::Document &doc, Experiment *e) {
   Reader r(doc.file, doc.find("report"));
   const toml::Value *columns = r.array("columns");
@@ -255,24 +278,8 @@ void load_report(const toml::Document &doc, Experiment *e) {
   load_reference(doc, &r, e);
   e->plot = parse_column(doc, r.line("plot"), r.text("plot", e->columns[0].show()));
   r.done();
-  for (const toml::Table &t : doc.tables) {
-    if (t.name != "expect") continue;
-    Reader x(doc.file, &t);
-    Expectation w;
-    w.column = parse_column(doc, t.line, x.text("column", ""));
-    const auto number = [&x, &t](const char *key, bool *has, double *to) {
-      *has = x.has(key);
-      if (!*has) return;
-      *to = t.values.at(key).decimal;
-      x.positive(key, 1, 1e18);
-    };
-    number("least", &w.has_least, &w.least);
-    number("most", &w.has_most, &w.most);
-    w.when_key = x.text("when_key", "");
-    w.when_value = x.text("when_value", "");
-    x.done();
-    e->expectations.push_back(w);
-  }
+  for (const toml::Table &t : doc.tables)
+    if (t.name == "expect") e->expectations.push_back(load_expectation(doc, t));
 }
 
 /// Relative columns need a reference of every combination.

@@ -56,6 +56,7 @@ class Command(unittest.TestCase):
             ["run", "--fast", "x"],
             ["serve"],
             ["serve", "--rate", "0", "--socket", "x"],
+            ["serve", "--rate", "2", "--socket", "x"],
             ["replay"],
             ["record", "x"],
             ["bench", "0"],

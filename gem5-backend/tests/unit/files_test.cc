@@ -114,6 +114,12 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
       {"duration_ms = 1", "duration_ms = 1\nwindow_ms = 1e-300"},
       {"duration_ms = 1", "duration_ms = 5000\nwindow_ms = 1e-6"},
       {"[1, 8]\n[[sweep]]\n", "[1, 8]\n"},
+      {"\"agent.*.outstanding_lines\" = [1, 8]", "\"run.seeds\" = [[1], [8]]"},
+      {"duration_ms = 1", "duration_ms = 1\ndaemon_us = 1"},
+      {"duration_ms = 1", "duration_ms = 1\ndaemon_percent = 1"},
+      {"least = 0.1\n", ""},
+      {"least = 0.1\n", "least = 0.1\nwhen_key = \"memory.policy\"\n"},
+      {"least = 0.1\n", "least = 0.1\nwhen_value = \"lvtf\"\n"},
   };
   for (const auto &c : cases) {
     std::string text = kGood;
