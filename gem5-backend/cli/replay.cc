@@ -34,6 +34,22 @@ class DecisionLog final : public Observer {
   std::ostream &out_;
 };
 
+/// One line about a trace. failed: writes that the registers refused.
+void print(const std::string &file, const Memory &memory, std::uint64_t failed) {
+  const Stats &s = memory.stats();
+  std::uint64_t refused = 0;
+  for (const auto &by_cause : s.refused)
+    for (std::uint64_t n : by_cause) refused += n;
+  std::cout << file << ": " << s.packets[0] << " reads and " << s.packets[1] << " writes in "
+            << memory.now() / 1000 << " ns, " << refused << " refused, "
+            << s.row_hits[0] + s.row_hits[1] << " row hits of " << s.bursts[0] + s.bursts[1]
+            << " bursts, " << s.turnarounds << " turnarounds";
+  if (failed != 0)
+    std::cout << ", " << failed
+              << " writes of registers failed; give --memory the experiment of the trace";
+  std::cout << "\n";
+}
+
 void replay(const MemoryOptions &options, const std::string &file, std::ostream *log) {
   std::ifstream in(file, std::ios::binary);
   if (!in) throw std::runtime_error("cannot read " + file);
@@ -41,13 +57,14 @@ void replay(const MemoryOptions &options, const std::string &file, std::ostream 
   DecisionLog decisions(log != nullptr ? *log : std::cout);
   if (log != nullptr) memory.observe(&decisions);
   TraceReader reader(file, in);
+  std::uint64_t failed = 0;
   for (TraceRecord r; reader.next(&r);) {
     if (r.at > kLongest)
       throw std::runtime_error(file + ": a time of " + std::to_string(r.at) +
                                " ps is more than an hour");
     memory.advance(r.at);
     if (r.what == TraceRecord::What::write) {
-      memory.controller().registers().write(r.offset, r.value);
+      failed += memory.controller().registers().write(r.offset, r.value) != Access::ok;
     } else if (r.packet.bytes > memory.max_packet_bytes()) {
       throw std::runtime_error(file + ": a packet of " + std::to_string(r.packet.bytes) +
                                " bytes is more than the queues hold");
@@ -57,14 +74,7 @@ void replay(const MemoryOptions &options, const std::string &file, std::ostream 
   }
   memory.drain(true);
   while (memory.next_event() != kNever) memory.advance(memory.next_event());
-  const Stats &s = memory.stats();
-  std::uint64_t refused = 0;
-  for (const auto &by_cause : s.refused)
-    for (std::uint64_t n : by_cause) refused += n;
-  std::cout << file << ": " << s.packets[0] << " reads and " << s.packets[1] << " writes in "
-            << memory.now() / 1000 << " ns, " << refused << " refused, "
-            << s.row_hits[0] + s.row_hits[1] << " row hits of " << s.bursts[0] + s.bursts[1]
-            << " bursts, " << s.turnarounds << " turnarounds\n";
+  print(file, memory, failed);
 }
 
 /// Whether all decisions are the same.

@@ -131,6 +131,15 @@ class Command(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("row hits", done.stdout)
 
+    def test_a_replay_with_too_few_cores_counts_the_writes_that_fail(self):
+        wide = "[memory]\ncores = 8\n[run]\nwarmup_ms = 1\nduration_ms = 2\n[loop]\nenabled = false\n"
+        agent = '[[agent]]\nname = "a"\ncore = 7\n[report]\ncolumns = ["a.bytes_per_ns"]\n'
+        experiment, trace = self.file("wide.toml", wide + agent), self.file("trace")
+        self.assertEqual(run("record", "--out", trace, experiment).returncode, 0)
+        # Its pid_core and vtime_core; the virtual time of its devices is that of a pid.
+        self.assertIn(", 2 writes of registers failed", run("replay", trace).stdout)
+        self.assertNotIn("failed", run("replay", "--memory", experiment, trace).stdout)
+
     def test_the_first_combination_of_each_shipped_experiment_runs(self):
         """The first combination of each runs; the whole of one takes minutes."""
         for name in sorted(os.listdir(EXPERIMENTS)):
