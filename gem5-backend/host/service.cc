@@ -11,6 +11,15 @@ namespace {
 using wire::Op;
 using wire::Status;
 
+/// Of a demand's arrays. The default memory, of 512 MiB, has room for 256 demands side by side.
+constexpr std::uint64_t kArrayBytes = 512 << 10;
+
+/// The bytes of a demand that reads and writes.
+std::uint64_t demand_bytes(AgentOptions o) {
+  o.write_percent = 1;
+  return footprint(o);
+}
+
 }  // namespace
 
 void Service::reply(Session *s, const wire::Header &request, Status status, std::uint64_t a,
@@ -206,6 +215,7 @@ void Service::apply(const std::pair<std::uint32_t, std::uint32_t> &key,
     return;
   }
   o.kind = Kind::stream;
+  o.array_bytes = kArrayBytes;
   o.label = key.first != 0 ? Label::of_substream(key.first) : Label::of_core(key.second);
   o.outstanding_lines = r.outstanding_lines;
   o.write_percent = r.write_percent;
@@ -217,7 +227,8 @@ void Service::apply(const std::pair<std::uint32_t, std::uint32_t> &key,
                             : reused                ? free_agents_.back()
                                                     : demands_.size() + free_agents_.size();
   if (reused) free_agents_.pop_back();
-  o.base = static_cast<std::uint64_t>(agent) << 30;
+  // Each has other rows, or one would open those of another.
+  o.base = agent * demand_bytes(o);
   if (known == demands_.end() && !reused)
     demands_[key] = host_.add(o);
   else

@@ -11,6 +11,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -313,6 +314,7 @@ std::vector<unsigned char> demand(std::uint32_t substream, std::uint64_t rate) {
   r.substream = substream;
   r.bytes_per_s = rate;
   r.outstanding_lines = 1;
+  r.write_percent = 50;
   std::vector<unsigned char> bytes(wire::kDemandRecordBytes);
   wire::encode(r, bytes.data());
   return bytes;
@@ -334,6 +336,32 @@ TEST_F(ServerTest, EndedDemandsFreeTheirPlaces) {
       EXPECT_EQ(got[0].status, 0);
       EXPECT_EQ(got[0].a, rate != 0 ? host_.agents_max() : 0);
     }
+}
+
+/// The lines that each port has asked for.
+struct Lines : Observer {
+  void arrived(Ps, const Packet &p, Admission) override {
+    shared += ports.emplace(p.address % capacity, p.port).first->second != p.port;
+  }
+  std::uint64_t capacity = MemoryOptions().timing.capacity_bytes();
+  std::map<std::uint64_t, std::uint32_t> ports;
+  unsigned shared = 0;
+};
+
+TEST_F(ServerTest, DemandsOfOneSeedUseNoMemoryOfOthers) {
+  Lines lines;
+  host_.memory().observe(&lines);
+  auto c = greeted(wire::Role::writer);
+  std::vector<unsigned char> all;
+  for (std::uint32_t i = 0; i < host_.agents_max(); i++) {
+    const auto one = demand(1 + i, 100000000);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  c->send(wire::Op::demand, 0, 0, 1, all);
+  c->send(wire::Op::advance, kPsPerMs);
+  for (int i = 0; i < 20; i++) turn();
+  EXPECT_GT(lines.ports.size(), 10 * host_.agents_max());
+  EXPECT_EQ(lines.shared, 0u);
 }
 
 TEST_F(ServerTest, DemandsOfTheLastWriterEndWithTheFirstOfTheNext) {

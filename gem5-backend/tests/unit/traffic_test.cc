@@ -13,7 +13,7 @@ AgentOptions agent(Kind kind, unsigned core, unsigned outstanding_lines) {
   o.kind = kind;
   o.label = Label::of_core(core);
   o.outstanding_lines = outstanding_lines;
-  o.base = std::uint64_t{core} << 30;
+  o.base = core * footprint(o);
   return o;
 }
 
