@@ -28,6 +28,11 @@ constexpr int kIdleMs = 500;
 /// How long no client is admitted after descriptors ran out.
 constexpr double kBackOffS = 0.1;
 
+/// How far a free-running server may be behind, in seconds of wall time. What is beyond is dropped,
+/// or a model that is too slow might never catch up. At a high rate 10 simulated ms are less than a
+/// turn takes, which sleeps for 1 ms and simulates for 2 ms.
+double behind_max_s(double rate) { return std::max(0.01 / rate, 0.005); }
+
 double wall() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -65,9 +70,8 @@ void Server::turn(int idle_ms) {
 
 /// Follows the wall clock as far as the model keeps up; returns how long to sleep.
 int Server::free_run() {
-  // Wall time that the model cannot keep up with is dropped, or it might never catch up.
-  constexpr double kBehindMax = 0.01;
-  const double elapsed = std::min(wall() - wall_s_, kBehindMax / options_.rate);
+  const double behind_max = behind_max_s(options_.rate);
+  const double elapsed = std::min(wall() - wall_s_, behind_max);
   const double idle = wall() - wall_s_ - elapsed;
   const bool quiet = service_.next_event() == kNever;
   const Ps want = static_cast<Ps>((quiet ? elapsed + idle : elapsed) * options_.rate * 1e12);
@@ -77,7 +81,7 @@ int Server::free_run() {
     service_.advance(std::min(end, service_.now() + kSlice), sessions());
   // What the model did not reach in its turn is late, and dropped only beyond the bound.
   const double left = service_.now() < end ? static_cast<double>(end - service_.now()) : 0.0;
-  wall_s_ = begun - std::min(left / (options_.rate * 1e12), kBehindMax / options_.rate);
+  wall_s_ = begun - std::min(left / (options_.rate * 1e12), behind_max);
   for (const Session *s : sessions())
     if (s->every != 0) return 1;
   return service_.next_event() == kNever ? kIdleMs : 1;

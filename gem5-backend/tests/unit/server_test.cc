@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -383,6 +384,23 @@ TEST_F(ServerTest, DemandsOfTheLastWriterEndWithTheFirstOfTheNext) {
   EXPECT_GT(got[1].b, 0u);
   EXPECT_EQ(got[2].a, 1u);
   EXPECT_LE(got[4].b, 64u);
+}
+
+TEST_F(ServerTest, AFreeRunningServerReachesARateAbove10) {
+  options_.mode = Service::Mode::free_running;
+  options_.rate = 1000;
+  auto c = greeted(wire::Role::writer);
+  // With traffic to come the time is not skipped.
+  c->send(wire::Op::demand, 0, 0, 1, demand(9, 1000));
+  turn();
+  Ps most = 0;
+  for (int i = 0; i < 1000 && most <= 11 * kPsPerMs; i++) {
+    usleep(1000);
+    const Ps before = host_.now();
+    turn();
+    most = std::max(most, host_.now() - before);
+  }
+  EXPECT_GT(most, 11 * kPsPerMs);
 }
 
 TEST_F(ServerTest, ALivePathIsNotTakenOver) {
