@@ -151,6 +151,7 @@ TEST_F(ServerTest, ClientsThatNeverSayHelloLockOutNobody) {
 }
 
 TEST_F(ServerTest, AClientThatIsSilentForTooLongIsClosed) {
+  EXPECT_EQ(ServerOptions().hello_s, 2) << "PROTOCOL.md";
   options_.hello_s = 0;
   auto silent = client();
   turn();
@@ -349,6 +350,35 @@ struct Lines : Observer {
   unsigned shared = 0;
 };
 
+TEST_F(ServerTest, NoRequestBeginsAfter64KiBInATurn) {
+  auto c = greeted(wire::Role::writer);
+  std::vector<unsigned char> all;
+  while (all.size() < 8000) {
+    const auto one = demand(1, 0);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  // The requests wait behind an advance, so the first turn after it has more than it may handle.
+  c->send(wire::Op::advance, 2 * kPsPerMs);
+  for (int i = 0; i < 15; i++) {
+    EXPECT_EQ(c->send(wire::Op::demand, 0, 0, 1, all), 1u);
+    turn();
+  }
+  const std::size_t frame = wire::kHeaderBytes + all.size();
+  const std::size_t most = (64 * 1024 + frame - 1) / frame;
+  std::size_t got = 0, in_a_turn = 0;
+  for (int i = 0; i < 100 && got < 15; i++) {
+    turn();
+    std::size_t now = 0;
+    for (const wire::Header &h : c->replies())
+      now += wire::Op(h.op & ~wire::kReply) == wire::Op::demand;
+    in_a_turn = std::max(in_a_turn, now);
+    got += now;
+  }
+  EXPECT_EQ(got, 15u);
+  EXPECT_LE(in_a_turn, most);
+  EXPECT_GT(in_a_turn, most / 2);
+}
+
 TEST_F(ServerTest, DemandsOfOneSeedUseNoMemoryOfOthers) {
   Lines lines;
   host_.memory().observe(&lines);
@@ -401,6 +431,41 @@ TEST_F(ServerTest, AFreeRunningServerReachesARateAbove10) {
     most = std::max(most, host_.now() - before);
   }
   EXPECT_GT(most, 11 * kPsPerMs);
+}
+
+TEST_F(ServerTest, AFreeRunningServerDropsTimeThatItIsBehind) {
+  options_.mode = Service::Mode::free_running;
+  auto c = greeted(wire::Role::writer);
+  c->send(wire::Op::demand, 0, 0, 1, demand(9, 1000));
+  for (int i = 0; i < 3; i++) {
+    turn();
+    const Ps before = host_.now();
+    usleep(30000);
+    turn();
+    EXPECT_LE(host_.now() - before, 10 * kPsPerMs);
+  }
+}
+
+TEST_F(ServerTest, AFreeRunningServerPushesAtEachIntervalAndTakesNoAdvance) {
+  options_.mode = Service::Mode::free_running;
+  auto c = client();
+  c->greet();
+  turn();
+  EXPECT_EQ(c->replies().at(0).b & 1, 0u) << "not in lock-step";
+  c->send(wire::Op::subscribe, kPsPerMs);
+  std::vector<wire::Header> got;
+  for (int i = 0; i < 10000 && got.size() < 4; i++) {
+    usleep(1000);
+    turn();
+    for (const wire::Header &h : c->replies()) got.push_back(h);
+  }
+  ASSERT_GE(got.size(), 4u);
+  for (std::size_t i = 1; i < got.size(); i++)
+    EXPECT_EQ(got[i].time_ps, got[0].time_ps + i * kPsPerMs);
+  auto writer = greeted(wire::Role::writer);
+  writer->send(wire::Op::advance, 1);
+  turn();
+  EXPECT_EQ(writer->replies().at(0).status, static_cast<std::uint16_t>(wire::Status::wrong_mode));
 }
 
 TEST_F(ServerTest, ALivePathIsNotTakenOver) {
