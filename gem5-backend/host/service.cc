@@ -69,7 +69,6 @@ bool Service::handle(Session *s) {
 }
 
 void Service::forget(Session *s) {
-  // The registers belong to the hardware, so they keep what the writer wrote.
   if (writer_ == s)
     leave_writer();
   else if (s->greeted)
@@ -88,6 +87,13 @@ void Service::greet(Session *s, bool writer) {
 }
 
 void Service::leave_writer() {
+  // The order of an agent that was killed would hold until there is another. A register that was
+  // never written stays unknown.
+  RegisterFile &regs = host_.registers();
+  for (std::uint32_t core = 0; core < regs.cores(); core++) {
+    if (regs.pid_core(core) != 0) regs.write(mmio::kPidCore + 8 * core, 0);
+    if (regs.vtime_core(core) != 0) regs.write(mmio::kVtimeCore + 8 * core, 0);
+  }
   writer_ = nullptr;
   inherited_ = !demands_.empty();
 }

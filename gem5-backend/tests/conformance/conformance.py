@@ -240,6 +240,19 @@ class Registers(Server):
         self.assertEqual(writer.call(WRITE, PID_CORE, PIDS).status, BAD_VALUE)
         self.assertEqual(writer.call(PEEK, PID_CORE).b, 0)
 
+    def test_the_labels_of_cores_end_with_their_writer(self):
+        labels = (PID_CORE, VT_CORE, VT_PID + 8 * 40)
+        for dies in (True, False):
+            writer = self.writer()
+            writer.batch(*((WRITE, offset, 40) for offset in labels))
+            if dies:
+                self.clients.pop().close()
+            else:
+                self.assertEqual(writer.call(HELLO, PROTOCOL_VERSION, READER).status, OK)
+            _, records = self.writer().batch(*((PEEK, offset, 0) for offset in labels))
+            self.assertEqual([r[4] for r in records], [0, 0, 40])
+            self.clients.pop().close()
+
     def test_a_reader_may_only_peek(self):
         reader = self.client(READER)
         self.assertEqual(reader.call(READ, TRAFFIC).status, NOT_WRITER)
