@@ -2,6 +2,7 @@
 #include "host/decision_log.hh"
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace drfq {
 namespace {
@@ -15,6 +16,9 @@ DecisionWriter::DecisionWriter(std::ostream &out, const std::string &source,
                                const ControllerOptions &o, unsigned banks, Ps row_to_column,
                                std::uint64_t most)
     : out_(out), left_(most) {
+  if (o.fill)
+    throw std::invalid_argument(
+        "a log of decisions does not hold what 'fill' depends on; log a controller without it");
   const Json drain = {o.drain.high_percent, o.drain.low_percent, o.drain.min_writes,
                       o.drain.min_reads};
   out_ << Json{{"drfq_decisions", 1},

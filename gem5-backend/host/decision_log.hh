@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A log of every input that a controller received and every decision that it took. The
+// A log of the inputs that a controller received and every decision that it took. The
 // core can then take the same decisions again, off line. DECISIONS.md describes the format.
 #ifndef DRFQ_DECISIONS_HH
 #define DRFQ_DECISIONS_HH
@@ -38,7 +38,8 @@ struct BankStateView : PlainView<BankStateView> {
 class DecisionWriter {
  public:
   /// source: the program that decides, with its version. most: the log ends after so many
-  /// decisions.
+  /// decisions. Throws std::invalid_argument when the controller fills gaps: the log does not hold
+  /// what fits.
   DecisionWriter(std::ostream &out, const std::string &source, const ControllerOptions &o,
                  unsigned banks, Ps row_to_column, std::uint64_t most);
 

@@ -46,6 +46,8 @@ def folder(base):
 
 if (args.checkpoint_at or args.restore) and args.caches != "none":
     system.fail("gem5's caches lose their lines in a checkpoint, so it takes no --caches")
+if args.checkpoint_at and args.log:
+    system.fail("a log does not tell of the drain before a checkpoint, so --checkpoint-at takes no --log")
 restore = folder(args.restore) if args.restore else None
 if restore and not os.path.isdir(restore):
     system.fail(f"there is no checkpoint {restore}; --checkpoint-at writes it, for the same combination")

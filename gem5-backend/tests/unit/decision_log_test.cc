@@ -105,6 +105,12 @@ TEST(Decisions, AReplayByAnotherRuleFindsADifference) {
   EXPECT_NE(r.first_difference.find("log:"), std::string::npos);
 }
 
+TEST(Decisions, AControllerThatFillsGapsWritesNoLog) {
+  ControllerOptions o;
+  o.fill = true;
+  EXPECT_THROW(run(o, 1, 0), std::invalid_argument);
+}
+
 TEST(Decisions, AMalformedLogIsRefused) {
   const std::string good = run(ControllerOptions(), 3, 50);
   for (const std::string &bad :

@@ -50,11 +50,12 @@ class Arguments(unittest.TestCase):
     def test_a_restore_needs_a_directory_that_exists(self):
         self.assertIn("there is no directory", self.refused("--restore", "/nonexistent", "weighted"))
 
-    def test_a_checkpoint_takes_no_caches_no_server_and_no_log_when_restored(self):
+    def test_a_checkpoint_takes_no_caches_no_server_and_no_log(self):
         with tempfile.TemporaryDirectory() as d:
             at = ("--checkpoint-at", "1000000", d)
             self.assertIn("takes no --caches", self.refused(*at, "--caches", "plain", "weighted"))
             self.assertIn("not for --serve", self.refused(*at, "--serve", "s"))
+            self.assertIn("takes no --log", self.refused(*at, "--log", "l", "weighted"))
             self.assertIn("takes no --log", self.refused("--restore", d, "--log", "l", "weighted"))
 
     def test_without_gem5_the_variable_is_named(self):
