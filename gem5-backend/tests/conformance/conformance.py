@@ -351,6 +351,12 @@ class Traffic(Server):
             writer.call(ADVANCE, 10 * MS)
             self.assertAlmostEqual(writer.call(READ, TRAFFIC + 8 * 40).b, rate / 100, delta=rate / 5000 + 64)
 
+    def test_256_demands_have_places(self):
+        writer = self.client(WRITER)
+        payload = b"".join(DEMAND.pack(1 + i, 0, 1000, 1, 0, 0) for i in range(256))
+        reply = writer.call(DEMAND_OP, payload=payload)
+        self.assertEqual((reply.status, reply.a), (OK, 256))
+
     def test_bad_demands_are_refused_whole(self):
         writer = self.client(WRITER)
         good = DEMAND.pack(0, 0, 1000, 1, 0, 0)
