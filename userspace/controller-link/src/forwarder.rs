@@ -36,12 +36,13 @@ const SCAN_SHARE: u32 = 50;
 /// Time over which loads are measured to give ids to the heaviest tasks.
 const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Ids that each poll reads although no core carries them, because devices move
-/// memory for tasks that do not run.
+/// Ids that each poll reads although perhaps no task has them, because devices move
+/// memory for tasks that have ended.
 const SWEPT_IDS: usize = 16;
 
 /// Ids for which each poll checks whether a task has them, to read those that tasks
-/// have. With a mailbox, several tasks may run on a core between two polls.
+/// have. Devices move memory for tasks that do not run. With a mailbox, several tasks
+/// may run on a core between two polls.
 const CHECKED_IDS: u32 = 1024;
 
 /// Time between two reads of the registers while no task runs.
@@ -198,8 +199,9 @@ impl Forwarder {
         }
     }
 
-    /// The ids whose traffic this poll reads.
-    fn ids_to_read(&mut self, labels: &[HwId]) -> BTreeSet<HwId> {
+    /// The ids whose traffic this poll reads. `unlabelled`: no core carries one, so polls
+    /// that read are rare, and read all that tasks have.
+    fn ids_to_read(&mut self, labels: &[HwId], unlabelled: bool) -> BTreeSet<HwId> {
         let mut ids: BTreeSet<HwId> = [0, SHARED_ID].into();
         ids.extend(&self.core_ids);
         ids.extend(labels);
@@ -208,12 +210,15 @@ impl Forwarder {
             self.cursor = (self.cursor + 1) % self.size.pids;
             ids.insert(self.cursor as HwId);
         }
-        if self.mailbox {
-            for _ in 0..CHECKED_IDS.min(self.size.pids) {
-                self.checked = (self.checked + 1) % self.size.pids;
-                if self.ids.assignment(self.checked as HwId) != Assignment::Free {
-                    ids.insert(self.checked as HwId);
-                }
+        let checked = if unlabelled {
+            self.size.pids
+        } else {
+            CHECKED_IDS
+        };
+        for _ in 0..checked.min(self.size.pids) {
+            self.checked = (self.checked + 1) % self.size.pids;
+            if self.ids.assignment(self.checked as HwId) != Assignment::Free {
+                ids.insert(self.checked as HwId);
             }
         }
         ids
@@ -270,11 +275,10 @@ impl Driver for Forwarder {
         let labels = self.labels(scheduler, &mut wanted);
         let mut accesses = self.session.cache.changes(&wanted);
         let writes = accesses.len() as u64;
-        let idle = writes == 0
-            && self.ids.draining().is_empty()
-            && labels.iter().chain(&self.core_ids).all(|&id| id == 0);
+        let unlabelled = labels.iter().chain(&self.core_ids).all(|&id| id == 0);
+        let idle = writes == 0 && self.ids.draining().is_empty() && unlabelled;
         if !idle || self.last_batch.elapsed() >= IDLE_INTERVAL {
-            let ids = self.ids_to_read(&labels);
+            let ids = self.ids_to_read(&labels, unlabelled);
             accesses.extend(ids.into_iter().map(|id| Access::read(traffic(id))));
             if !self.session.ids_written {
                 // The time since `connect` went into loading the scheduler.
@@ -390,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_of_a_task_that_does_not_run_is_found_within_a_sweep() {
+    fn traffic_of_a_task_that_does_not_run_is_found_within_eight_polls() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 1);
         scheduler.running = vec![core(10, 1)];
         forwarder
@@ -404,7 +408,7 @@ mod tests {
                 .unwrap();
         }
         controller.count(id, 4096);
-        for _ in 0..8192 / SWEPT_IDS {
+        for _ in 0..PIDS_MAX / CHECKED_IDS {
             forwarder
                 .poll(&mut controller, &mut scheduler, &stats)
                 .unwrap();
@@ -523,22 +527,20 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_machine_is_read_only_once_per_idle_interval() {
-        let (mut forwarder, mut controller, mut scheduler, stats) = begin(64, 1);
-        scheduler.running = vec![core(0, 0)];
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
-        let batches = controller.batches;
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
-        assert_eq!(controller.batches, batches);
-        forwarder.last_batch -= IDLE_INTERVAL;
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
-        assert_eq!(controller.batches, batches + 1);
+    fn an_idle_machine_is_read_once_per_idle_interval_and_then_for_all_tasks() {
+        let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 1);
+        let mut poll = |running, controller: &mut FakeController, waits| {
+            scheduler.running = vec![running];
+            forwarder.last_batch -= waits;
+            forwarder.poll(controller, &mut scheduler, &stats).unwrap();
+            (controller.batches, scheduler.charged.clone())
+        };
+        poll(core(10, 1), &mut controller, Duration::ZERO);
+        let (batches, _) = poll(core(0, 0), &mut controller, Duration::ZERO);
+        controller.count(2, 4096);
+        assert_eq!(poll(core(0, 0), &mut controller, Duration::ZERO).0, batches);
+        let (now, charged) = poll(core(0, 0), &mut controller, IDLE_INTERVAL);
+        assert_eq!((now, charged), (batches + 1, [(10, 4096)].into()));
     }
 
     #[test]
