@@ -231,11 +231,13 @@ class Run:
 
     def _shares(self) -> list[initramfs.Share]:
         """The host's directories beside its root that the guest mounts."""
-        shares = [initramfs.Share("control", str(self.control), writable=True)]
-        if self._out.parent != self.control:
-            shares.append(initramfs.Share("out", str(self._out), writable=True))
+        shares = []
+        # The guest mounts it before those that may lie within it, which it would hide.
         if vm_shape.hidden(os.getcwd()):
             shares.append(initramfs.Share("directory", os.getcwd(), writable=False))
+        shares.append(initramfs.Share("control", str(self.control), writable=True))
+        if self._out.parent != self.control:
+            shares.append(initramfs.Share("out", str(self._out), writable=True))
         return shares
 
     def _arguments(self) -> list[str]:

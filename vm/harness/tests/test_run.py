@@ -62,6 +62,25 @@ class Directories(unittest.TestCase):
         one.close()
         self.assertFalse(one.control.exists() or one.private.exists())
 
+    def prepared(self, out: str | None) -> run.Run:
+        """A run whose directories exist."""
+        one = run.Run(vm_shape.Shape("k"), "r", None, False)
+        self.addCleanup(one.close)
+        with mock.patch.object(run, "_Follower"):
+            one.prepare(["true"], out, [])
+        return one
+
+    def test_a_read_only_working_directory_is_mounted_before_what_lies_in_it(self):
+        with (
+            tempfile.TemporaryDirectory(dir="/dev/shm") as directory,
+            mock.patch.object(tempfile, "tempdir", directory),
+            mock.patch.object(run.os, "getcwd", return_value=directory),
+        ):
+            one = self.prepared(f"{directory}/out")
+            shares = [(share.directory, share.writable) for share in one._shares()]
+        self.assertEqual(shares[0], (directory, False))
+        self.assertCountEqual(shares[1:], [(str(one.control), True), (f"{directory}/out", True)])
+
 
 class Console(unittest.TestCase):
     def test_a_full_disk_does_not_stop_the_reader(self):
