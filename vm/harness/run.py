@@ -161,6 +161,11 @@ def _log_file(option: str, path: str | None) -> pathlib.Path | None:
         raise VmError(f"{option} {path}: {error.strerror}") from error
 
 
+def _temporary_directory() -> pathlib.Path:
+    """A new directory. Without links in its path: guest-boot mounts it before the root is the host's."""
+    return pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm.")).resolve()
+
+
 class Run:
     """One VM, from start to end, the control directory that it shares with the harness, and a private one.
 
@@ -185,8 +190,8 @@ class Run:
         self._timeout_s = timeout_s
         self._verbose = verbose
         self._process: subprocess.Popen | None = None
-        self.control = pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm."))
-        self.private = pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm."))
+        self.control = _temporary_directory()
+        self.private = _temporary_directory()
         self._out = self.control / "out"
         self._followers: list[_Follower] = []
 
@@ -209,6 +214,7 @@ class Run:
             self._out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise VmError(f"--out {out}: {error.strerror}") from error
+        self._out = self._out.resolve()
         self._write("command", command)
         self._write("environment", environment(str(self._out), env, dict(os.environ)))
         self._write("directory", [os.getcwd()])

@@ -81,6 +81,19 @@ class Directories(unittest.TestCase):
         self.assertEqual(shares[0], (directory, False))
         self.assertCountEqual(shares[1:], [(str(one.control), True), (f"{directory}/out", True)])
 
+    def test_links_in_paths_of_shares_are_followed_on_the_host(self):
+        with tempfile.TemporaryDirectory() as text:
+            directory = pathlib.Path(text).resolve()
+            (directory / "real").mkdir()
+            (directory / "link").symlink_to(directory / "real")
+            with mock.patch.object(tempfile, "tempdir", str(directory / "link")):
+                one = self.prepared(str(directory / "link/out"))
+            parents = [pathlib.Path(share.directory).parent for share in one._shares()]
+            self.assertEqual(parents, [directory / "real"] * 2)
+            self.assertEqual(one.private.parent, directory / "real")
+            out = f"DRFQ_VM_OUT={directory}/real/out".encode()
+            self.assertIn(out, (one.control / "environment").read_bytes().split(b"\0"))
+
 
 class Console(unittest.TestCase):
     def test_a_full_disk_does_not_stop_the_reader(self):
