@@ -166,6 +166,23 @@ def _temporary_directory() -> pathlib.Path:
     return pathlib.Path(tempfile.mkdtemp(prefix="drfq-vm.")).resolve()
 
 
+def _remove(directory: pathlib.Path) -> None:
+    """Removes a directory with all in it, also what the command has made read-only. Says what stays."""
+    shutil.rmtree(directory, ignore_errors=True)
+    for parent, names, _ in os.walk(directory):
+        # A link may lead to any of the host's directories.
+        closed = [path for path in (os.path.join(parent, name) for name in names) if not os.path.islink(path)]
+        for path in (parent, *closed):
+            with contextlib.suppress(OSError):
+                os.chmod(path, stat.S_IRWXU)
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        say(f"{directory} stays: {error}; remove it by hand")
+
+
 class Run:
     """One VM, from start to end, the control directory that it shares with the harness, and a private one.
 
@@ -428,7 +445,7 @@ class Run:
         """Ends every process of the VM and removes its files."""
         self._end()
         for directory in (self.control, self.private):
-            shutil.rmtree(directory, ignore_errors=True)
+            _remove(directory)
 
 
 def _keep_log(text: str) -> pathlib.Path:

@@ -14,6 +14,8 @@ from unittest import mock
 from harness import cli, model, run
 from harness import shape as vm_shape
 
+_NOBODY = 65534
+
 
 class Status(unittest.TestCase):
     def setUp(self):
@@ -93,6 +95,41 @@ class Directories(unittest.TestCase):
             self.assertEqual(one.private.parent, directory / "real")
             out = f"DRFQ_VM_OUT={directory}/real/out".encode()
             self.assertIn(out, (one.control / "environment").read_bytes().split(b"\0"))
+
+
+class Removal(unittest.TestCase):
+    def setUp(self):
+        self.messages = io.StringIO()
+        self.enterContext(contextlib.redirect_stderr(self.messages))
+        if os.geteuid() == 0:
+            # Permissions do not hold root back.
+            os.seteuid(_NOBODY)
+            self.addCleanup(os.seteuid, 0)
+        self.one = run.Run(vm_shape.Shape("k"), "r", None, False)
+
+    def test_directories_without_permissions_go_and_what_links_lead_to_stays(self):
+        with tempfile.TemporaryDirectory() as text:
+            other = pathlib.Path(text)
+            before = other.stat().st_mode
+            closed = self.one.control / "out/a/b/c"
+            closed.mkdir(parents=True)
+            (closed / "file").touch()
+            (closed / "link").symlink_to(other)
+            for directory, mode in ((closed, 0o500), (closed.parent, 0o600), (closed.parent.parent, 0o000)):
+                directory.chmod(mode)
+            self.one.close()
+            self.assertEqual(other.stat().st_mode, before)
+        self.assertFalse(self.one.control.exists() or self.one.private.exists())
+        self.assertEqual(self.messages.getvalue(), "")
+
+    def test_what_stays_is_told(self):
+        (self.one.control / "file").touch()
+        self.one.control.chmod(0o500)
+        with mock.patch.object(os, "chmod"):
+            self.one.close()
+        self.assertRegex(self.messages.getvalue(), f"{self.one.control} stays: .*Permission denied.*remove it by hand")
+        self.one.close()
+        self.assertFalse(self.one.control.exists())
 
 
 class Console(unittest.TestCase):
