@@ -23,6 +23,8 @@ _DEVICE_SOCKET = "device"
 _FAILURES_FILE = "failures"
 # More than a report needs. The report replaces them in place, so that a full disk has room for it.
 _FAILURES_ROOM = b"\n" * 8192
+# What the plugin takes for these keys of [memory]. It refuses other values.
+_BURST_RANGES = {"burst_bytes": (1, 256), "tBURST_ns": (1e-3, 1e9)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +60,7 @@ def read(name: str) -> MachineModel:
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise VmError(f"--machine {name}: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise VmError(f"{file}: {error}") from error
     cpu = table.get("cpu")
     # The defaults are those of vm/hardware/machine_description.cc and gem5-backend/config/memory_table.cc.
@@ -71,14 +73,15 @@ def read(name: str) -> MachineModel:
     scale = table.get("scale", 1)
     if not isinstance(scale, int) or isinstance(scale, bool) or not 1 <= scale <= 1000:
         raise VmError(f"{file}: scale must be a number from 1 to 1000")
-    # What is no number above 0 the plugin refuses.
-    burst = [memory.get(key) for key in ("burst_bytes", "tBURST_ns")]
-    burst = [float(value) if isinstance(value, (int, float)) and value > 0 else None for value in burst]
+    burst = []
+    for key, (least, most) in _BURST_RANGES.items():
+        value = memory.get(key)
+        burst.append(float(value) if isinstance(value, (int, float)) and least <= value <= most else None)
     return MachineModel(file.absolute(), cores, "storage" in table, str(dram), scale, *burst)
 
 
-def memory_device(machine: MachineModel) -> bytes | None:
-    """What the firmware tells of the machine's memory (DSP0134, type 17); nothing without a preset.
+def memory_device(machine: MachineModel, memory_mib: int) -> bytes | None:
+    """What the firmware tells of the machine's memory (DSP0134 3.3, type 17); nothing without a preset.
 
     Its speed is that of the slowed-down memory."""
     preset = _DRAM["preset"].get(machine.dram)
@@ -90,11 +93,15 @@ def memory_device(machine: MachineModel) -> bytes | None:
     bytes_per_us = burst_bytes * 1e6 / burst_ps / machine.scale
     speed = max(1, round(bytes_per_us * 8 / width_bits))
     kinds = {"ddr4": 0x1A, "lpddr2": 0x1C, "ddr5": 0x22}
+    # What does not fit a word stands in an extended field.
+    word_speed, long_speed = (speed, 0) if speed < 0xFFFF else (0xFFFF, speed)
+    word_mib, long_mib = (memory_mib, 0) if memory_mib < 0x7FFF else (0x7FFF, memory_mib)
     formatted = struct.pack(
-        "<BBHHHHHHBBBBBHHBBBBBIH",
-        *(17, 40, 0x1100, 0x1000, 0xFFFE, width_bits, width_bits, 2048, 9, 0, 1, 2),
-        *(kinds.get(machine.dram.split("-", maxsplit=1)[0], 2), 0x80, speed, 0, 0, 0, 0, 0, 0, speed),
-    ).ljust(40, b"\0")
+        "<BBHHHHHHBBBBBHHBBBBBIH50xII",
+        *(17, 92, 0x1100, 0x1000, 0xFFFE, width_bits, width_bits, word_mib, 9, 0, 1, 2),
+        *(kinds.get(machine.dram.split("-", maxsplit=1)[0], 2), 0x80, word_speed, 0, 0, 0, 0, 0),
+        *(long_mib, word_speed, long_speed, long_speed),
+    )
     return formatted + b"DIMM A1\0BANK 0\0\0"
 
 
@@ -165,6 +172,7 @@ def build() -> None:
 
 def qemu_options(
     machine: MachineModel,
+    memory_mib: int,
     private: pathlib.Path,
     stats: pathlib.Path | None,
     interval_ms: int,
@@ -190,7 +198,7 @@ def qemu_options(
         words["device_log"] = storage_log
     if input_log is not None:
         words["input_log"] = input_log
-    firmware = memory_device(machine)
+    firmware = memory_device(machine, memory_mib)
     if firmware is not None:
         (private / _FIRMWARE_FILE).write_bytes(firmware)
         device = ["-smbios", f"file={private / _FIRMWARE_FILE}", *device]

@@ -218,6 +218,7 @@ class Run:
         if self._modelled:
             options = model.qemu_options(
                 self._modelled.machine,
+                self._shape.memory_mib,
                 self.private,
                 _log_file("--machine-stats", self._modelled.stats),
                 self._modelled.interval_ms,

@@ -9,15 +9,23 @@ from harness import cli, model
 from harness import shape as vm_shape
 from harness.common import VmError
 
+# Words of the size and of both speeds in SMBIOS type 17, and the extended fields: offset and bytes.
+_EXTENDED = {0x0C: 2, 0x15: 2, 0x20: 2, 0x1C: 4, 0x54: 4, 0x58: 4}
+
+
+def described(text: str) -> model.MachineModel:
+    """The machine of a description."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = pathlib.Path(directory) / "m.toml"
+        file.write_text(text, encoding="utf-8")
+        return model.read(str(file))
+
 
 class Descriptions(unittest.TestCase):
     def refused(self, text: str) -> str:
-        with tempfile.TemporaryDirectory() as directory:
-            file = pathlib.Path(directory) / "m.toml"
-            file.write_text(text, encoding="utf-8")
-            with self.assertRaises(VmError) as caught:
-                model.read(str(file))
-            return str(caught.exception)
+        with self.assertRaises(VmError) as caught:
+            described(text)
+        return str(caught.exception)
 
     def test_every_machine_that_comes_along_has_cores(self):
         self.assertIn("thesis", model.names())
@@ -35,6 +43,10 @@ class Descriptions(unittest.TestCase):
     def test_bad_text_is_told_with_its_line(self):
         self.assertIn("line 2", self.refused("[cpu]\ncores = = 2\n"))
 
+    def test_text_that_python_cannot_take_is_refused(self):
+        for value in ("9" * 5000, "[" * 10_000):
+            self.assertIn("m.toml: ", self.refused(f"[memory]\nx = {value}\n"))
+
     def test_cores_must_be_a_number_in_range(self):
         for text in ("", "cpu = 3\n", '[cpu]\ncores = "4"\n', "[cpu]\ncores = 0\n", "[cpu]\ncores = true\n"):
             self.assertIn("cores must be a number from 1 to 64", self.refused(text))
@@ -47,7 +59,7 @@ class Descriptions(unittest.TestCase):
 class Firmware(unittest.TestCase):
     def test_the_memory_that_it_tells_has_the_models_speed(self):
         for name, width_bits, bytes_per_us in (("thesis", 32, 32e6 / 7500 / 15), ("xeon", 64, 19200 / 22)):
-            device = model.memory_device(model.read(name))
+            device = model.memory_device(model.read(name), 2048)
             speed, width = (int.from_bytes(device[at : at + 2], "little") for at in (0x20, 0x0A))
             self.assertEqual(width, width_bits)
             self.assertAlmostEqual(speed * width / 8, bytes_per_us, delta=width / 8)
@@ -57,29 +69,42 @@ class Firmware(unittest.TestCase):
         plain = "[cpu]\nclock_mhz = 100\n[memory]\n"
         cases = (("", 32e6 / 7500), ("tBURST_ns = 15\n", 32e6 / 15000), ("burst_bytes = 64\n", 64e6 / 7500))
         for text, bytes_per_us in cases:
-            with tempfile.TemporaryDirectory() as directory:
-                file = pathlib.Path(directory) / "m.toml"
-                file.write_text(plain + text, encoding="utf-8")
-                machine = model.read(str(file))
+            machine = described(plain + text)
             self.assertEqual(machine.cores, 4)
-            device = model.memory_device(machine)
+            device = model.memory_device(machine, 2048)
             self.assertAlmostEqual(int.from_bytes(device[0x20:0x22], "little") * 4, bytes_per_us, delta=4)
 
+    def test_values_that_the_plugin_refuses_are_left_to_it(self):
+        for value in ("1e309", "9" * 400, "0", "-1", "nan", "5e-324", "true"):
+            for key in ("burst_bytes", "tBURST_ns"):
+                with self.subTest(key=key, value=value[:9]):
+                    machine = described(f"[cpu]\nclock_mhz = 100\n[memory]\n{key} = {value}\n")
+                    self.assertEqual(len(model.memory_device(machine, 2048)), 92 + len("DIMM A1 BANK 0  "))
+
+    def test_a_speed_or_size_beyond_a_word_stands_in_the_extended_field(self):
+        fast = described("[cpu]\nclock_mhz = 100\n[memory]\ntBURST_ns = 0.05\n")
+        for machine, mib, speed in ((fast, 65536, 160_000), (model.read("thesis"), 512, 71)):
+            device = model.memory_device(machine, mib)
+            field = {at: int.from_bytes(device[at : at + size], "little") for at, size in _EXTENDED.items()}
+            self.assertEqual(field[0x0C] if field[0x0C] != 0x7FFF else field[0x1C], mib)
+            for word, long in ((0x15, 0x54), (0x20, 0x58)):
+                self.assertEqual(field[word] if field[word] != 0xFFFF else field[long], speed)
+
     def test_memory_without_a_preset_is_not_told(self):
-        self.assertIsNone(model.memory_device(model.MachineModel(pathlib.Path("/m.toml"), 4)))
+        self.assertIsNone(model.memory_device(model.MachineModel(pathlib.Path("/m.toml"), 4), 2048))
 
 
 class Options(unittest.TestCase):
     def test_commas_of_paths_are_doubled_for_qemu(self):
         with tempfile.TemporaryDirectory() as directory:
             one = model.MachineModel(pathlib.Path("/a,b.toml"), 4)
-            words = model.qemu_options(one, pathlib.Path(directory), None, 100)
+            words = model.qemu_options(one, 2048, pathlib.Path(directory), None, 100)
         self.assertIn("machine=/a,,b.toml", words[1])
         self.assertNotIn("stats=", words[1])
 
     def test_the_controller_s_file_is_as_large_as_the_device(self):
         with tempfile.TemporaryDirectory() as directory:
-            model.qemu_options(model.MachineModel(pathlib.Path("/m.toml"), 4), pathlib.Path(directory), None, 100)
+            model.qemu_options(model.MachineModel(pathlib.Path("/m.toml"), 4), 2048, pathlib.Path(directory), None, 100)
             self.assertEqual((pathlib.Path(directory) / "controller").stat().st_size, model.CONTROLLER_BYTES)
 
     def test_a_description_with_storage_adds_the_disk_s_function(self):
@@ -87,12 +112,14 @@ class Options(unittest.TestCase):
             control = pathlib.Path(directory)
             self.assertTrue(model.read("disk").has_storage)
             logs = pathlib.Path("/log"), pathlib.Path("/input")
-            words = model.qemu_options(model.read("disk"), control, None, 100, *logs)
+            words = model.qemu_options(model.read("disk"), 2048, control, None, 100, *logs)
             self.assertIn("vfio-user-pci", words[-1])
             self.assertIn(f"device={control}/device", words[1])
             self.assertIn("device_log=/log", words[1])
             self.assertIn("input_log=/input", words[1])
-            self.assertNotIn("vfio-user-pci", " ".join(model.qemu_options(model.read("thesis"), control, None, 100)))
+            self.assertNotIn(
+                "vfio-user-pci", " ".join(model.qemu_options(model.read("thesis"), 2048, control, None, 100))
+            )
 
     def test_a_log_of_storage_needs_a_machine_with_storage(self):
         for words in ([], ["--machine", "thesis"]):

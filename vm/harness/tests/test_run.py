@@ -152,7 +152,7 @@ class Logs(unittest.TestCase):
         one = run.Run(vm_shape.Shape("k"), "r", None, False)
         self.addCleanup(one.close)
         self.assertEqual(one.check_logs(0), 0)
-        model.qemu_options(model.read("thesis"), one.private, None, 100)
+        model.qemu_options(model.read("thesis"), 2048, one.private, None, 100)
         with contextlib.redirect_stderr(io.StringIO()) as messages:
             self.assertEqual(one.check_logs(0), 0)
             self.assertEqual(messages.getvalue(), "")
