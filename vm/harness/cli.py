@@ -28,6 +28,9 @@ exit status of `run`: that of the command (128+N when signal N ended it), or
 
 
 _CPUS = 2
+# Over a simulated week. The plugin counts picoseconds in 64 bits.
+_INTERVAL_MS_MAX = 10**9
+_LOGS = ("machine_stats", "storage_log", "input_log")
 
 
 def _positive(text: str) -> int:
@@ -38,6 +41,13 @@ def _positive(text: str) -> int:
 
 
 _positive.__name__ = "positive number"
+
+
+def _interval(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if not 1 <= value <= _INTERVAL_MS_MAX:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number of ms from 1 to {_INTERVAL_MS_MAX}")
+    return value
 
 
 def _memory(text: str) -> int:
@@ -65,9 +75,8 @@ def _shape_options(parser: argparse.ArgumentParser) -> None:
         "--icount-shift",
         type=int,
         choices=range(8),
-        default=vm_shape.ICOUNT_SHIFT,
         metavar="N",
-        help="an instruction takes 2^N ns with --clock icount, 0 to 7 (default: %(default)s)",
+        help=f"an instruction takes 2^N ns with --clock icount, 0 to 7 (default: {vm_shape.ICOUNT_SHIFT})",
     )
     parser.add_argument(
         "--disk",
@@ -103,10 +112,9 @@ def _machine_options(one: argparse.ArgumentParser) -> None:
     )
     one.add_argument(
         "--machine-interval",
-        type=_positive,
-        default=100,
+        type=_interval,
         metavar="MS",
-        help="simulated time between two of these lines (default: %(default)s)",
+        help=f"simulated time between two of these lines (default: {run.ModelledHardware.interval_ms})",
     )
     one.add_argument(
         "--storage-log",
@@ -198,12 +206,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def _model(args: argparse.Namespace) -> model.MachineModel | None:
     """The modelled machine that was asked for, if any."""
-    name = getattr(args, "machine", None)
+    name = args.machine
+    logs = [f"--{option.replace('_', '-')}" for option in _LOGS if getattr(args, option) is not None]
+    if args.machine_interval is not None and args.machine_stats is None:
+        raise VmError("--machine-interval needs --machine-stats, whose lines it is the time between")
     if name is None:
-        for option in ("machine_stats", "storage_log", "input_log"):
-            if getattr(args, option, None) is not None:
-                raise VmError(f"--{option.replace('_', '-')} needs --machine")
+        for option in logs:
+            raise VmError(f"{option} needs --machine")
         return None
+    if logs and args.systemd:
+        raise VmError(f"{logs[0]} would stay empty: with --systemd a modelled machine counts nothing; leave one out")
     modelled = model.read(name)
     if args.storage_log is not None and not modelled.has_storage:
         raise VmError(f"--storage-log: {modelled.file} has no table [storage]; add one, or leave the option out")
@@ -220,7 +232,12 @@ def _model(args: argparse.Namespace) -> model.MachineModel | None:
 
 
 def _shape(args: argparse.Namespace, modelled: model.MachineModel | None = None) -> vm_shape.Shape:
-    counted = args.clock == "icount" and not args.kvm
+    counted = args.clock == "icount"
+    if counted and args.kvm:
+        raise VmError("--clock icount contradicts --kvm, which runs in real time; leave one of them out")
+    if args.icount_shift is not None and not counted:
+        raise VmError("--icount-shift needs --clock icount")
+    shift = vm_shape.ICOUNT_SHIFT if args.icount_shift is None else args.icount_shift
     cpus = modelled.cores if modelled else args.cpus or _CPUS
     options = (*(model.kernel_options() if modelled else ()), *args.kernel_option)
     return vm_shape.Shape(
@@ -229,7 +246,7 @@ def _shape(args: argparse.Namespace, modelled: model.MachineModel | None = None)
         llcs=args.llcs,
         smt=args.smt,
         memory_mib=args.memory,
-        icount_shift=args.icount_shift if counted else None,
+        icount_shift=shift if counted else None,
         idle_in_real_time=args.action == "shell",
         kvm=args.kvm,
         modelled=modelled is not None,
@@ -244,8 +261,9 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if not command:
         parser.error("no command given: vm run [OPTIONS] -- CMD ...")
     found = _model(args)
+    interval_ms = args.machine_interval or run.ModelledHardware.interval_ms
     modelled = (
-        run.ModelledHardware(found, args.machine_stats, args.machine_interval, args.storage_log, args.input_log)
+        run.ModelledHardware(found, args.machine_stats, interval_ms, args.storage_log, args.input_log)
         if found
         else None
     )
@@ -278,7 +296,14 @@ def _provision(args: argparse.Namespace) -> int:
 
 
 def _lock(args: argparse.Namespace) -> int:
-    kernels.write_lock(dict(word.partition("=")[::2] for word in args.choice))
+    near = {}
+    for word in args.choice:
+        alias, _, version = word.partition("=")
+        if alias not in lock.ALIASES or not lock.number(version):
+            example = f"use ALIAS=VERSION, for example oldest=6.18; aliases are {', '.join(lock.ALIASES)}"
+            raise VmError(f"lock {word}: {example}")
+        near[alias] = version
+    kernels.write_lock(near)
     return 0
 
 

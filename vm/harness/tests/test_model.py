@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from harness import cli, model
+from harness import model
 from harness import shape as vm_shape
 from harness.common import VmError
 
@@ -120,21 +120,6 @@ class Options(unittest.TestCase):
             self.assertNotIn(
                 "vfio-user-pci", " ".join(model.qemu_options(model.read("thesis"), 2048, control, None, 100))
             )
-
-    def test_a_log_of_storage_needs_a_machine_with_storage(self):
-        for words in ([], ["--machine", "thesis"]):
-            with self.subTest(words=words):
-                self.assertEqual(cli.main(["run", *words, "--storage-log", "/dev/null", "--", "true"]), 125)
-
-    def test_what_a_description_decides_cannot_be_chosen_beside_it(self):
-        for words in (["--cpus", "3"], ["--llcs", "2"], ["--smt"], ["--kvm"], ["--clock", "icount"]):
-            with self.subTest(words=words):
-                self.assertEqual(cli.main(["run", "--machine", "thesis", *words, "--", "true"]), 125)
-
-    def test_truth_and_logs_need_a_machine(self):
-        for option in ("--machine-stats", "--input-log"):
-            with self.subTest(option=option):
-                self.assertEqual(cli.main(["run", option, "x", "--", "true"]), 125)
 
     def test_a_modelled_machine_has_no_clock_but_the_plugin_s(self):
         options = vm_shape.qemu_options(vm_shape.Shape("k", modelled=True))
