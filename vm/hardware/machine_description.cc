@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "config/memory_table.hh"
 #include "config/reader.hh"
@@ -33,9 +34,16 @@ void load_cpu(Reader r, MachineDescription *d) {
   d->misses = as_unsigned(r.whole("misses", 1, 1, 64));
   if (d->window == 0 && d->misses > 1)
     r.fail(r.line("misses"), "'misses' above 1 needs a 'window'");
+  if (d->window != 0 && d->misses == 1) r.fail(r.line("window"), "'window' needs 'misses' above 1");
   d->streaming_stores = r.flag("streaming_stores", false);
   d->quantum = r.whole("quantum_ns", 20000, 100, 1000000) * kPsPerNs;
   r.done();
+}
+
+/// Refuses keys that mean nothing without what they need.
+void refuse(const Reader &r, std::initializer_list<const char *> keys, const std::string &needed) {
+  for (const char *key : keys)
+    if (r.has(key)) r.fail(r.line(key), std::string("'") + key + "' needs " + needed);
 }
 
 /// Reads [l1] or [llc]. shared: it is [llc].
@@ -65,6 +73,8 @@ void load_prefetch(Reader r, PrefetcherConfig *p) {
   p->degree = as_unsigned(r.whole("degree", p->degree, 1, 32));
   p->streams = as_unsigned(r.whole("streams", p->streams, 1, 64));
   p->outstanding = as_unsigned(r.whole("outstanding", p->outstanding, 1, 32));
+  if (p->kind == PrefetcherConfig::Kind::none)
+    refuse(r, {"degree", "streams", "outstanding"}, "a 'kind'");
   r.done();
 }
 
@@ -91,6 +101,7 @@ void load_rdt(Reader r, const CacheConfig &llc, RdtConfig *s) {
     r.fail(r.line("cbm_bits"), "'l3_closes', 'cbm_bits' and 'mba_closes' must be 0 or at least 2");
   if ((s->mba_max_delay % s->mba_step) != 0)
     r.fail(r.line("mba_step"), "'mba_step' must divide 'mba_max_delay'");
+  if (s->mba_closes == 0) refuse(r, {"mba_max_delay", "mba_step", "throttle"}, "'mba_closes'");
   r.done();
 }
 
@@ -183,6 +194,8 @@ MachineDescription load_machine_description(const std::string &file, const std::
   if (toml::Table *storage = doc.find("storage"))
     load_storage(file, Reader(file, storage), d, &d.storage);
   d.bank_hash = take_bank_hash(&doc);
+  if (const Reader r(file, doc.find("memory")); r.has("cores"))
+    r.fail(r.line("cores"), "[cpu] gives the cores: leave out 'cores'");
   d.memory = load_memory(doc);
   d.memory.controller.cores = d.cores;
   slow_down(d.scale, &d.memory);

@@ -113,6 +113,23 @@ TEST(MachineDescription, ErrorsNameFileLineAndReason) {
             "f:13: counters need 'version' 2");
 }
 
+TEST(MachineDescription, KeysWithoutEffectAreRefused) {
+  const std::string text = kSmall;
+  EXPECT_EQ(wrong(replaced("[cpu]\n", "[cpu]\nwindow = 8\n")),
+            "f:4: 'window' needs 'misses' above 1");
+  EXPECT_EQ(wrong(replaced("[cpu]\n", "[cpu]\nwindow = 8\nmisses = 2\n")), "accepted");
+  EXPECT_EQ(wrong(text + "cores = 4\n"), "f:13: [cpu] gives the cores: leave out 'cores'");
+  for (const std::string key : {"degree", "streams", "outstanding"}) {
+    EXPECT_EQ(wrong(text + "[prefetch]\n" + key + " = 2\n"), "f:14: '" + key + "' needs a 'kind'");
+    EXPECT_EQ(wrong(text + "[prefetch]\nkind = \"stride\"\n" + key + " = 2\n"), "accepted");
+  }
+  for (const std::string line : {"mba_max_delay = 80", "mba_step = 5", "throttle = \"mt2\""}) {
+    const std::string key = line.substr(0, line.find(' '));
+    EXPECT_EQ(wrong(text + "[rdt]\n" + line + "\n"), "f:14: '" + key + "' needs 'mba_closes'");
+    EXPECT_EQ(wrong(text + "[rdt]\nmba_closes = 2\n" + line + "\n"), "accepted");
+  }
+}
+
 TEST(MachineDescription, TheMachinesOfThisRepositoryMatchTheirSources) {
   const MachineDescription t = shipped("thesis");
   EXPECT_EQ(t.scale, 15u);
