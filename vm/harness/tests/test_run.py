@@ -164,7 +164,7 @@ class Logs(unittest.TestCase):
 
 class Shell(unittest.TestCase):
     def test_a_signal_leaves_no_files(self):
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         made = []
 
