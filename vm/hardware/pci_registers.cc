@@ -97,8 +97,9 @@ void PciRegisters::bar_loaded(std::uint64_t offset, unsigned bytes, std::uint64_
   const Pid pid = static_cast<Pid>((offset - mmio::kTraffic) / 8);
   std::uint64_t had = 0;
   regs->read(offset, &had);
-  // Traffic that was charged after the guest's load stays for the next load.
-  if (had > value) regs->count(pid, had - value);
+  // Traffic that was charged after the guest's load stays for the next load. If had is less,
+  // another core has loaded the same value and taken it, so all that there is was charged since.
+  if (had != value) regs->count(pid, had > value ? had - value : had);
   publish_traffic({pid}, *regs);
 }
 

@@ -103,6 +103,22 @@ TEST_F(PciRegistersTest, AReadOfTrafficClearsTheValueThatWasRead) {
       << sum << " in " << ground_truth.str();
 }
 
+TEST_F(PciRegistersTest, WhatIsChargedAfterTwoCoresLoadedTheSameValueStays) {
+  const std::uint64_t traffic = mmio::kTraffic + 8 * 7;
+  store(mmio::kPidCore, 7);
+  runner.put(0, streamer(1 << 28, 16 << 20, AccessKind::load));
+  runner.run_to(kPsPerMs);
+  const std::uint64_t seen = at(traffic);
+  runner.run_to(kPsPerMs * 14 / 10);
+  const std::uint64_t since = at(traffic) - seen;
+  ASSERT_GT(since, 0u);
+  ASSERT_LT(since, seen);
+  for (const unsigned core : {0u, 1u}) {
+    m().loaded(core, runner.insns(core), kBar + traffic, 8, seen);
+    EXPECT_EQ(at(traffic), since) << core;
+  }
+}
+
 class MailboxTest : public PciRegistersTest {
  protected:
   MailboxTest() { store(mailbox::kAddress, kPage); }
