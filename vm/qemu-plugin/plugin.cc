@@ -55,6 +55,15 @@ hardware::MachineDescription read_machine_description(const std::string &path) {
   return hardware::load_machine_description(path, read_text(path));
 }
 
+/// Reads interval_ms. Longer ones than the limit would exceed the range of Ps.
+Ps interval(const std::string &ms) {
+  constexpr std::uint64_t kMax = 1'000'000'000;
+  const std::uint64_t value = std::stoull(ms);
+  if (value == 0 || value > kMax)
+    throw std::runtime_error("interval_ms=" + ms + " must be from 1 to " + std::to_string(kMax));
+  return value * kPsPerMs;
+}
+
 void *map_bar(const std::string &path) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) throw with_errno(path);
@@ -84,8 +93,7 @@ class Plugin final : public InstructionEmulator::Host {
                                "; start QEMU with -smp equal to cores in [cpu]");
     stats_ = log_file(o, "stats");
     if (const auto f = o.find("bar"); f != o.end()) bar_ = map_bar(f->second);
-    if (const auto f = o.find("interval_ms"); f != o.end())
-      interval_ = std::stoull(f->second) * kPsPerMs;
+    if (const auto f = o.find("interval_ms"); f != o.end()) interval_ = interval(f->second);
     for (unsigned c = 0; c < cores; c++) vcpus_[c].index = c;
     add_device(o);
     add_input_log(o);

@@ -204,11 +204,11 @@ unsigned VcpuScheduler::target(std::uint64_t address) {
 }
 
 void VcpuScheduler::write_ground_truth_until(Ps now) {
-  while (next_line_ <= now) {
-    hardware_.write_ground_truth(*ground_truth_);
-    ground_truth_->flush();
-    next_line_ += interval_;
-  }
+  if (next_line_ > now) return;
+  // Time can pass several intervals at once. One line covers them.
+  next_line_ += ((now - next_line_) / interval_ + 1) * interval_;
+  hardware_.write_ground_truth(*ground_truth_);
+  ground_truth_->flush();
 }
 
 bool VcpuScheduler::take_turn(Vcpu &vcpu, const RetiredInsns &retired) {

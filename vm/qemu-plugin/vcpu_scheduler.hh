@@ -55,8 +55,9 @@ class VcpuScheduler {
   /// The vCPU that a message-signalled interrupt to this address is for; 0 if there is none.
   unsigned target(std::uint64_t address);
 
-  /// Starts all clocks at the given time. ground_truth: gets one line per interval of simulated
-  /// time; may be null.
+  /// Starts all clocks at the given time. ground_truth: gets a line after each interval of
+  /// simulated time, or one for several that pass at once; may be null. interval: above 0 if it is
+  /// not null.
   void start(Ps at, std::ostream *ground_truth, Ps interval);
 
   /// Hands over what the vCPU did and waits until it may continue. Call it between blocks.

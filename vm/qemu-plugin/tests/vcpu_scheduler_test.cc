@@ -229,6 +229,21 @@ TEST_F(VcpuSchedulerTest, AStoreToTheMailboxReachesTheRegistersAndTheCache) {
   EXPECT_NE(line.str().find("\"llc_misses\":{\"kernel\":1,"), std::string::npos) << line.str();
 }
 
+TEST_F(VcpuSchedulerTest, IntervalsThatPassAtOnceHaveOneLine) {
+  std::stringstream truth;
+  const Ps quantum = hardware_.description().quantum, interval = quantum / 5;
+  scheduler_.start(kPsPerMs, &truth, interval);
+  turn(0);
+  run_to(0, kPsPerMs + 10 * quantum);
+  std::uint64_t last = kPsPerMs / kPsPerNs, lines = 0;
+  for (std::string line; std::getline(truth, line); lines++) {
+    const std::uint64_t at = std::stoull(line.substr(line.find(':') + 1));
+    EXPECT_GT(at, last) << line.substr(0, 60);
+    last = at;
+  }
+  EXPECT_GT(lines, 5u);
+}
+
 TEST_F(VcpuSchedulerTest, ARegisterKeepsAll64Bits) {
   vcpus_[0].set(r15, ~std::uint64_t{0});
   EXPECT_EQ(vcpus_[0].get(r15), ~std::uint64_t{0});
