@@ -191,10 +191,8 @@ Status Controller::execute_io(const Command &c, Port &port) {
   const std::uint64_t bytes = ((c.sqe.cdw12 & 0xffff) + 1) * kBlockBytes;
   switch (static_cast<Io>(c.sqe.opcode)) {
     case Io::write:
-      if (!disk_.reserve(at, bytes)) return Status::write_fault;
-      [[fallthrough]];
     case Io::read:
-      return copy(c, port) ? Status::ok : Status::data_transfer_error;
+      return copy(c, port);
     case Io::write_zeroes:
       return disk_.zero(at, bytes) ? Status::ok : Status::write_fault;
     default:
@@ -203,16 +201,22 @@ Status Controller::execute_io(const Command &c, Port &port) {
 }
 
 /// Moves the data of a read or a write.
-bool Controller::copy(const Command &c, Port &port) {
+Status Controller::copy(const Command &c, Port &port) {
   std::uint64_t at = (c.sqe.cdw10 | std::uint64_t{c.sqe.cdw11} << 32) * kBlockBytes;
   const bool to_guest = static_cast<Io>(c.sqe.opcode) == Io::read;
   for (const hardware::Segment &s : c.data) {
-    const bool ok = to_guest ? port.write(s.address, disk_.at(at), s.bytes)
-                             : port.read(s.address, disk_.at(at), s.bytes);
-    if (!ok) return false;
+    if (to_guest) {
+      const std::uint8_t *from = disk_.load(at, s.bytes);
+      if (from == nullptr) return Status::unrecovered_read;
+      if (!port.write(s.address, from, s.bytes)) return Status::data_transfer_error;
+    } else {
+      if (!port.read(s.address, disk_.place(at, s.bytes), s.bytes))
+        return Status::data_transfer_error;
+      if (!disk_.store(at, s.bytes)) return Status::write_fault;
+    }
     at += s.bytes;
   }
-  return true;
+  return Status::ok;
 }
 
 Controller::Finished Controller::finished(std::uint64_t id, Port &port) {

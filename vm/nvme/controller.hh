@@ -101,7 +101,7 @@ class Controller {
   void begin(std::uint16_t queue, const Sqe &, Port &);
   Status check_io(const Sqe &, Command *, Port &);
   Status execute_io(const Command &, Port &);
-  bool copy(const Command &, Port &);
+  Status copy(const Command &, Port &);
   void post(const Command &, CompletionQueue *, Port &);
 
   // admin.cc

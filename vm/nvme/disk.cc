@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -20,6 +21,20 @@ namespace {
   const std::string why = std::strerror(errno);
   if (fd >= 0) close(fd);
   throw std::runtime_error(what + ": " + why);
+}
+
+/// Calls pread() or pwrite() until all bytes have moved. False: the host refuses.
+template <typename Call, typename Byte>
+bool move_all(Call call, int fd, Byte *data, std::size_t bytes, std::uint64_t offset) {
+  while (bytes != 0) {
+    const ssize_t moved = call(fd, data, bytes, static_cast<off_t>(offset));
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0) return false;
+    data += moved;
+    bytes -= static_cast<std::size_t>(moved);
+    offset += static_cast<std::uint64_t>(moved);
+  }
+  return true;
 }
 
 }  // namespace
@@ -47,25 +62,29 @@ Disk::Disk(const std::string &path) {
     throw std::runtime_error("the image " + path + " has " + std::to_string(bytes_) +
                              " bytes; it must be a multiple of 512, at least one");
   }
-  void *m = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (m == MAP_FAILED) fail("the image " + path, fd);
   file_ = fd;
-  data_ = static_cast<std::uint8_t *>(m);
 }
 
 Disk::~Disk() {
-  munmap(data_, bytes_);
-  if (file_ >= 0) close(file_);
+  if (file_ >= 0)
+    close(file_);
+  else
+    munmap(data_, bytes_);
 }
 
-bool Disk::reserve(std::uint64_t offset, std::uint64_t bytes) {
-  if (file_ < 0) return true;
-  int result = 0;
-  do {
-    result = fallocate(file_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  } while (result != 0 && errno == EINTR);
-  // Some file systems lack the call.
-  return result == 0 || (errno != ENOSPC && errno != EDQUOT);
+const std::uint8_t *Disk::load(std::uint64_t offset, std::size_t bytes) {
+  std::uint8_t *to = place(offset, bytes);
+  return file_ < 0 || move_all(pread, file_, to, bytes, offset) ? to : nullptr;
+}
+
+std::uint8_t *Disk::place(std::uint64_t offset, std::size_t bytes) {
+  if (file_ < 0) return data_ + offset;
+  buffer_.resize(std::max(buffer_.size(), bytes));
+  return buffer_.data();
+}
+
+bool Disk::store(std::uint64_t offset, std::size_t bytes) {
+  return file_ < 0 || move_all(pwrite, file_, buffer_.data(), bytes, offset);
 }
 
 bool Disk::zero(std::uint64_t offset, std::uint64_t bytes) {
@@ -74,8 +93,12 @@ bool Disk::zero(std::uint64_t offset, std::uint64_t bytes) {
     constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
     if (fallocate(file_, kHole, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0)
       return true;
-    if (!reserve(offset, bytes)) return false;
-    std::memset(data_ + offset, 0, bytes);
+    // Some file systems lack the call.
+    for (std::uint64_t at = offset, n; at < end; at += n) {
+      n = std::min(end - at, kMaxTransferPages * kPageBytes);
+      std::memset(place(at, n), 0, n);
+      if (!store(at, n)) return false;
+    }
     return true;
   }
   std::uint64_t first = (offset + kPageBytes - 1) / kPageBytes * kPageBytes;

@@ -2,8 +2,10 @@
 #ifndef DRFQ_NVME_DISK_HH
 #define DRFQ_NVME_DISK_HH
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace drfq::nvme {
 
@@ -21,17 +23,25 @@ class Disk {
 
   std::uint64_t blocks() const;
   std::uint64_t bytes() const { return bytes_; }
+  /// A part of a disk of zeros.
   std::uint8_t *at(std::uint64_t offset) { return data_ + offset; }
 
-  /// Gets the host's storage for a write of a part. False: the host has none left. A store without
-  /// it would then end the process by a signal.
-  bool reserve(std::uint64_t offset, std::uint64_t bytes);
+  /// The data of a part, until the next call. Null: the host cannot read it.
+  const std::uint8_t *load(std::uint64_t offset, std::size_t bytes);
+  /// Where to put new data of a part, for store().
+  std::uint8_t *place(std::uint64_t offset, std::size_t bytes);
+  /// Keeps what lies in the last place(), which had the same arguments. False: the host cannot, as
+  /// when it has no storage left. The part may then hold some of the new data.
+  bool store(std::uint64_t offset, std::size_t bytes);
   /// Zeroes a part and gives its whole pages back to the host. False: as above.
   bool zero(std::uint64_t offset, std::uint64_t bytes);
 
  private:
   int file_ = -1;  ///< locked, so that no other machine changes the image
-  std::uint8_t *data_ = nullptr;
+  /// Data of the file on its way. A mapping would raise a signal where the host fails, and a call
+  /// returns an error.
+  std::vector<std::uint8_t> buffer_;
+  std::uint8_t *data_ = nullptr;  ///< without a file
   std::uint64_t bytes_ = 0;
 };
 

@@ -76,6 +76,7 @@ enum class Status : std::uint16_t {
   vector_invalid = 0x108,
   queue_deletion_invalid = 0x10c,
   write_fault = 0x280,
+  unrecovered_read = 0x281,
 };
 
 /// The status field of a completion: its phase, and for errors "do not retry".

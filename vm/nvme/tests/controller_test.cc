@@ -3,10 +3,14 @@
 #include "nvme/controller.hh"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <numeric>
 #include <random>
+#include <string>
 
+#include "file_size_limit.hh"
 #include "test_driver.hh"
 
 namespace drfq::nvme {
@@ -144,6 +148,28 @@ TEST_F(NvmeTest, AnAreaOutsideTheDiskIsRefused) {
   EXPECT_EQ(d.run(1, D::io(Io::read, blocks - 7, 8, D::kData)), Status::lba_out_of_range);
   EXPECT_EQ(d.run(1, D::io(Io::write_zeroes, ~std::uint64_t{0}, 8, 0)), Status::lba_out_of_range);
   EXPECT_EQ(d.run(1, D::io(Io::read, blocks - 8, 8, D::kData)), Status::ok);
+}
+
+TEST(NvmeImage, WhatTheHostCannotReadOrKeepGivesAnErrorStatus) {
+  std::string path = testing::TempDir() + "controller_test.XXXXXX";
+  const int file = mkstemp(path.data());
+  ASSERT_EQ(ftruncate(file, 1 << 20), 0);
+  TestDriver d(path);
+  unlink(path.c_str());
+  d.enable();
+  ASSERT_TRUE(d.create_io_queue());
+  std::fill_n(&d.port.memory[D::kData], 4096, std::uint8_t{7});
+  EXPECT_EQ(d.run(1, D::io(Io::write, 0, 8, D::kData)), Status::ok);
+  EXPECT_EQ(d.run(1, D::io(Io::read, 0, 8, D::kList)), Status::ok);
+  EXPECT_EQ(std::memcmp(&d.port.memory[D::kData], &d.port.memory[D::kList], 4096), 0);
+  {
+    const FileSizeLimit limit(1 << 19);
+    EXPECT_EQ(d.run(1, D::io(Io::write, 1024, 8, D::kData)), Status::write_fault);
+  }
+  ASSERT_EQ(ftruncate(file, 0), 0);
+  EXPECT_EQ(d.run(1, D::io(Io::read, 0, 8, D::kData)), Status::unrecovered_read);
+  EXPECT_EQ(d.run(1, D::io(Io::flush, 0, 1, 0)), Status::ok) << "the queue still works";
+  close(file);
 }
 
 TEST_F(NvmeTest, MoreThanTheLargestTransferIsRefused) {

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "file_size_limit.hh"
+
 namespace drfq::nvme {
 namespace {
 
@@ -34,6 +36,14 @@ class DiskImage : public testing::Test {
     EXPECT_EQ(fstat(file_, &s), 0);
     return static_cast<std::uint64_t>(s.st_blocks) * 512;
   }
+  static void put(Disk *disk, std::uint64_t offset, std::size_t bytes, std::uint8_t value) {
+    std::memset(disk->place(offset, bytes), value, bytes);
+    ASSERT_TRUE(disk->store(offset, bytes));
+  }
+  static int byte(Disk *disk, std::uint64_t offset) {
+    const std::uint8_t *data = disk->load(offset, 1);
+    return data == nullptr ? -1 : *data;
+  }
   std::string path_ = testing::TempDir() + "disk_test.XXXXXX";
   const int file_;
 };
@@ -51,24 +61,37 @@ TEST_F(DiskImage, OnlyOneMachineMayHaveIt) {
   EXPECT_EQ(Disk(path_).bytes(), kMiB) << "the first machine has ended";
 }
 
-TEST_F(DiskImage, AReservedPartTakesTheHostsStorage) {
+TEST_F(DiskImage, WhatIsStoredIsLoadedAndTakesTheHostsStorage) {
   Disk disk(path_);
   EXPECT_EQ(allocated(), 0u);
-  EXPECT_TRUE(disk.reserve(64 << 10, 8 << 10));
+  put(&disk, 64 << 10, 8 << 10, 1);
   EXPECT_GE(allocated(), 8u << 10);
-  EXPECT_EQ(*disk.at(64 << 10), 0u);
+  EXPECT_EQ(byte(&disk, (64 << 10) - 1), 0);
+  EXPECT_EQ(byte(&disk, 64 << 10), 1);
+  EXPECT_EQ(byte(&disk, (72 << 10) - 1), 1);
+  EXPECT_EQ(byte(&disk, 72 << 10), 0);
 }
 
 TEST_F(DiskImage, AZeroedPartIsGivenBack) {
   Disk disk(path_);
-  ASSERT_TRUE(disk.reserve(0, kMiB));
-  std::memset(disk.at(0), 1, kMiB);
+  put(&disk, 0, kMiB, 1);
   const std::uint64_t before = allocated();
   ASSERT_TRUE(disk.zero(512, 512 << 10));
-  EXPECT_EQ(*disk.at(511), 1u);
-  for (std::uint64_t i = 512; i < 512 + (512 << 10); i += 128) ASSERT_EQ(*disk.at(i), 0u) << i;
-  EXPECT_EQ(*disk.at(512 + (512 << 10)), 1u);
+  EXPECT_EQ(byte(&disk, 511), 1);
+  for (std::uint64_t i = 512; i < 512 + (512 << 10); i += 128) ASSERT_EQ(byte(&disk, i), 0) << i;
+  EXPECT_EQ(byte(&disk, 512 + (512 << 10)), 1);
   EXPECT_LE(allocated(), before - (500 << 10));
+}
+
+TEST_F(DiskImage, WhatTheHostCannotReadOrKeepIsAnError) {
+  Disk disk(path_);
+  const FileSizeLimit limit(kMiB / 2);
+  std::memset(disk.place(kMiB / 2, 512), 1, 512);
+  EXPECT_FALSE(disk.store(kMiB / 2, 512));
+  put(&disk, kMiB / 2 - 512, 512, 1);
+  ASSERT_EQ(ftruncate(file_, 4096), 0);
+  EXPECT_EQ(disk.load(8192, 512), nullptr);
+  EXPECT_NE(disk.load(0, 512), nullptr);
 }
 
 TEST(Disk, AZeroedPartOfMemoryIsGivenBack) {

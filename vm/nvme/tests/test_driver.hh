@@ -56,8 +56,10 @@ class TestDriver {
   static constexpr std::uint32_t kEntries = 8;
   static constexpr unsigned kQueues = 2;
 
-  TestDriver()
-      : disk(1 << 20),
+  /// what: what a Disk is made of.
+  template <typename What = std::uint64_t>
+  explicit TestDriver(const What &what = 1 << 20)
+      : disk(what),
         registers(Controller::kRegisterBytes),
         device(disk, kQueues, registers.data()) {}
 
