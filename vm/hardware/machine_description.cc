@@ -87,7 +87,8 @@ void load_rdt(Reader r, const CacheConfig &llc, RdtConfig *s) {
   s->cbm_bits = as_unsigned(r.whole("cbm_bits", 0, 0, 32));
   s->mba_closes = as_unsigned(r.whole("mba_closes", 0, 0, 128));
   s->mba_max_delay = as_unsigned(r.whole("mba_max_delay", s->mba_max_delay, 1, 99));
-  s->mba_step = as_unsigned(r.whole("mba_step", s->mba_step, 1, 50));
+  // In linear mode, the SDM ties the precision of a delay to the largest one.
+  s->mba_step = as_unsigned(r.whole("mba_step", 100 - s->mba_max_delay, 1, 50));
   static constexpr const char *shapes[] = {"linear", "mt2", "plateau"};
   s->throttle = static_cast<ThrottleCurve>(r.choice("throttle", shapes, 0));
   if (s->rmids == 1) r.fail(r.line("rmids"), "'rmids' must be 0 or at least 2");
@@ -100,7 +101,8 @@ void load_rdt(Reader r, const CacheConfig &llc, RdtConfig *s) {
   if (s->cbm_bits == 1 || s->l3_closes == 1 || s->mba_closes == 1)
     r.fail(r.line("cbm_bits"), "'l3_closes', 'cbm_bits' and 'mba_closes' must be 0 or at least 2");
   if ((s->mba_max_delay % s->mba_step) != 0)
-    r.fail(r.line("mba_step"), "'mba_step' must divide 'mba_max_delay'");
+    r.fail(r.line(r.has("mba_step") ? "mba_step" : "mba_max_delay"),
+           "'mba_step', " + std::to_string(s->mba_step) + " here, must divide 'mba_max_delay'");
   if (s->mba_closes == 0) refuse(r, {"mba_max_delay", "mba_step", "throttle"}, "'mba_closes'");
   r.done();
 }

@@ -48,7 +48,7 @@ struct RdtConfig {
   unsigned cbm_bits = 0;            ///< bits of a capacity mask; divides the ways
   unsigned mba_closes = 0;          ///< classes of bandwidth allocation; 0: none
   unsigned mba_max_delay = 90;      ///< percent
-  unsigned mba_step = 10;           ///< percent; a delay is rounded up to a multiple
+  unsigned mba_step = 10;           ///< percent; a delay is rounded down to a multiple
   ThrottleCurve throttle = ThrottleCurve::linear;
 };
 

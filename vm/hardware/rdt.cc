@@ -111,8 +111,7 @@ bool Rdt::set_mask(unsigned clos, std::uint64_t value) {
 
 bool Rdt::set_delay(unsigned clos, std::uint64_t value) {
   if (value > config_.mba_max_delay) return false;
-  const unsigned step = config_.mba_step;
-  delay_[clos] = (value + step - 1) / step * step;
+  delay_[clos] = value / config_.mba_step * config_.mba_step;
   factors_[clos] = 1 / rate_share(config_.throttle, static_cast<unsigned>(delay_[clos])) - 1;
   return true;
 }

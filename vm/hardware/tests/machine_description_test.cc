@@ -107,10 +107,21 @@ TEST(MachineDescription, ErrorsNameFileLineAndReason) {
   EXPECT_EQ(wrong(rdt + "rmids = 1\n"), "f:14: 'rmids' must be 0 or at least 2");
   EXPECT_EQ(wrong(rdt + "upscale = 100\n"), "f:14: 'upscale' must be a multiple of 64");
   EXPECT_EQ(wrong(rdt + "mba_closes = 2\nmba_step = 7\n"),
-            "f:15: 'mba_step' must divide 'mba_max_delay'");
+            "f:15: 'mba_step', 7 here, must divide 'mba_max_delay'");
   EXPECT_EQ(wrong(rdt + "colour = 1\n"), "f:14: unknown key 'colour'");
   EXPECT_EQ(wrong(std::string(kSmall) + "[pmu]\ncounters = 4\n"),
             "f:13: counters need 'version' 2");
+}
+
+TEST(MachineDescription, TheStepOfMbaFollowsFromTheLargestDelay) {
+  const auto step = [](const std::string &more) {
+    return small("[rdt]\nmba_closes = 2\n" + more).rdt.mba_step;
+  };
+  EXPECT_EQ(step(""), 10u);
+  EXPECT_EQ(step("mba_max_delay = 80\n"), 20u);
+  EXPECT_EQ(step("mba_max_delay = 80\nmba_step = 40\n"), 40u);
+  EXPECT_EQ(wrong(std::string(kSmall) + "[rdt]\nmba_closes = 2\nmba_max_delay = 85\n"),
+            "f:15: 'mba_step', 15 here, must divide 'mba_max_delay'");
 }
 
 TEST(MachineDescription, KeysWithoutEffectAreRefused) {

@@ -49,10 +49,11 @@ TEST_F(RdtTest, AMaskMustBeContiguousAndSelectsWays) {
   EXPECT_EQ(get(msr::kL3Mask + 4), MsrResult::not_ours);
 }
 
-TEST_F(RdtTest, ADelayIsRoundedUpToAStep) {
+TEST_F(RdtTest, ADelayIsRoundedDownToAStep) {
   EXPECT_EQ(set(msr::kMbaDelay + 2, 45), MsrResult::handled);
   EXPECT_EQ(get(msr::kMbaDelay + 2), MsrResult::handled);
-  EXPECT_EQ(value, 50u);
+  EXPECT_EQ(value, 40u);
+  EXPECT_EQ(set(msr::kMbaDelay + 2, 50), MsrResult::handled);
   EXPECT_DOUBLE_EQ(rdt.throttle_factor(2), 1.0) << "half the rate takes twice the time";
   EXPECT_EQ(set(msr::kMbaDelay + 2, 91), MsrResult::fault);
   EXPECT_EQ(set(msr::kMbaDelay + 3, 10), MsrResult::not_ours);
