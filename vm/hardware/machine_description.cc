@@ -78,7 +78,17 @@ void load_prefetch(Reader r, PrefetcherConfig *p) {
   r.done();
 }
 
-void load_rdt(Reader r, const CacheConfig &llc, RdtConfig *s) {
+/// Linux multiplies the counts of these models by a factor that corrects an erratum, which the
+/// machine lacks. The factor depends on the number of RMIDs. It is 1 for these numbers.
+void check_correction(const Reader &r, unsigned model, unsigned rmids) {
+  constexpr unsigned kBroadwellX = 79, kSkylakeX = 85;
+  if ((model != kBroadwellX && model != kSkylakeX) || rmids < 24 || rmids == 64) return;
+  r.fail(r.line("rmids"), "with 'model' " + std::to_string(model) +
+                              ", 'rmids' must be below 24, or 64: Linux corrects the counts of "
+                              "other numbers, which are right here");
+}
+
+void load_rdt(Reader r, const MachineDescription &d, RdtConfig *s) {
   s->rmids = as_unsigned(r.whole("rmids", 0, 0, 1024));
   s->upscale = as_unsigned(r.whole("upscale", s->upscale, 64, kMiB));
   s->counter_bits = as_unsigned(r.whole("counter_bits", s->counter_bits, 24, 62));
@@ -92,12 +102,13 @@ void load_rdt(Reader r, const CacheConfig &llc, RdtConfig *s) {
   static constexpr const char *shapes[] = {"linear", "mt2", "plateau"};
   s->throttle = static_cast<ThrottleCurve>(r.choice("throttle", shapes, 0));
   if (s->rmids == 1) r.fail(r.line("rmids"), "'rmids' must be 0 or at least 2");
+  check_correction(r, d.cpu_model, s->rmids);
   if (s->upscale % kLineBytes != 0) r.fail(r.line("upscale"), "'upscale' must be a multiple of 64");
   if ((s->l3_closes != 0) != (s->cbm_bits != 0))
     r.fail(r.line("l3_closes"), "'l3_closes' and 'cbm_bits' go together");
-  if (s->cbm_bits != 0 && llc.ways % s->cbm_bits != 0)
+  if (s->cbm_bits != 0 && d.llc.ways % s->cbm_bits != 0)
     r.fail(r.line("cbm_bits"),
-           "'cbm_bits' must divide the " + std::to_string(llc.ways) + " ways of [llc]");
+           "'cbm_bits' must divide the " + std::to_string(d.llc.ways) + " ways of [llc]");
   if (s->cbm_bits == 1 || s->l3_closes == 1 || s->mba_closes == 1)
     r.fail(r.line("cbm_bits"), "'l3_closes', 'cbm_bits' and 'mba_closes' must be 0 or at least 2");
   if ((s->mba_max_delay % s->mba_step) != 0)
@@ -191,7 +202,7 @@ MachineDescription load_machine_description(const std::string &file, const std::
   d.l1 = load_cache(Reader(file, doc.find("l1")), d, "l1", false);
   d.llc = load_cache(Reader(file, doc.find("llc")), d, "llc", true);
   load_prefetch(Reader(file, doc.find("prefetch")), &d.prefetch);
-  load_rdt(Reader(file, doc.find("rdt")), d.llc, &d.rdt);
+  load_rdt(Reader(file, doc.find("rdt")), d, &d.rdt);
   load_pmu(Reader(file, doc.find("pmu")), &d.pmu);
   if (toml::Table *storage = doc.find("storage"))
     load_storage(file, Reader(file, storage), d, &d.storage);

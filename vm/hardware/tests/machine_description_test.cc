@@ -124,6 +124,20 @@ TEST(MachineDescription, TheStepOfMbaFollowsFromTheLargestDelay) {
             "f:15: 'mba_step', 15 here, must divide 'mba_max_delay'");
 }
 
+TEST(MachineDescription, CountsThatLinuxWouldCorrectAreRefused) {
+  const auto monitored = [](unsigned model, unsigned rmids) {
+    return wrong(replaced("[cpu]\n", "[cpu]\nmodel = " + std::to_string(model) + "\n") +
+                 "[rdt]\nrmids = " + std::to_string(rmids) + "\n");
+  };
+  for (const unsigned model : {79u, 85u}) {
+    EXPECT_NE(monitored(model, 79).find("f:15: with 'model' " + std::to_string(model)),
+              std::string::npos);
+    for (const unsigned rmids : {0u, 2u, 23u, 64u}) EXPECT_EQ(monitored(model, rmids), "accepted");
+    for (const unsigned rmids : {24u, 63u, 65u}) EXPECT_NE(monitored(model, rmids), "accepted");
+  }
+  EXPECT_EQ(monitored(60, 79), "accepted");
+}
+
 TEST(MachineDescription, KeysWithoutEffectAreRefused) {
   const std::string text = kSmall;
   EXPECT_EQ(wrong(replaced("[cpu]\n", "[cpu]\nwindow = 8\n")),
