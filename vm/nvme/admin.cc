@@ -134,16 +134,19 @@ Status Controller::identify(const Sqe &c, Port &port) {
   return status == Status::ok ? write_data(c, page, page.size(), port) : status;
 }
 
-/// Error, SMART and firmware logs, all of which are empty.
+/// Error, SMART and firmware logs, all of which are empty. Identify says that no command may begin
+/// within a log.
 Status Controller::get_log_page(const Sqe &c, Port &port) {
   const std::uint32_t log = c.cdw10 & 0xff;
-  if (log < 1 || log > 3) return Status::invalid_field;
+  if (log < 1 || log > 3 || c.cdw12 != 0 || c.cdw13 != 0) return Status::invalid_field;
   const std::uint64_t dwords = (std::uint64_t{c.cdw11 & 0xffff} << 16 | c.cdw10 >> 16) + 1;
   Page page{};
   return write_data(c, page, std::min<std::uint64_t>(4 * dwords, page.size()), port);
 }
 
+/// All features but the number of queues are 0 and stay so.
 Status Controller::features(const Sqe &c, std::uint32_t *result) const {
+  const bool changes = static_cast<Admin>(c.opcode) == Admin::set_features && c.cdw11 != 0;
   switch (static_cast<Feature>(c.cdw10 & 0xff)) {
     case Feature::queues:
       *result = (queues_ - 1) | (queues_ - 1) << 16;
@@ -157,7 +160,7 @@ Status Controller::features(const Sqe &c, std::uint32_t *result) const {
     case Feature::vector:
     case Feature::atomicity:
     case Feature::async_events:
-      return Status::ok;
+      return changes ? Status::feature_not_changeable : Status::ok;
     default:
       return Status::invalid_field;
   }

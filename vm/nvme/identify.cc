@@ -56,13 +56,14 @@ Status identify(const Sqe &c, std::uint64_t blocks, Page *page) {
   page->fill(0);
   switch (c.cdw10 & 0xff) {
     case 0:
-      if (c.nsid == 0 || c.nsid == ~0u) return Status::invalid_namespace;
-      if (c.nsid == 1) identify_namespace(blocks, page);
+      if (c.nsid != 1) return Status::invalid_namespace;
+      identify_namespace(blocks, page);
       return Status::ok;
     case 1:
       identify_controller(page);
       return Status::ok;
     case 2:
+      if (c.nsid >= 0xfffffffe) return Status::invalid_namespace;
       if (c.nsid < 1) put<std::uint32_t>(page, 0, 1);
       return Status::ok;
     case 3:

@@ -75,6 +75,7 @@ enum class Status : std::uint16_t {
   async_limit = 0x105,
   vector_invalid = 0x108,
   queue_deletion_invalid = 0x10c,
+  feature_not_changeable = 0x10e,
   write_fault = 0x280,
   unrecovered_read = 0x281,
 };

@@ -78,6 +78,35 @@ TEST_F(NvmeTest, IdentifyTellsSizeAndLimits) {
   EXPECT_EQ(d.run(0, D::admin(Admin::identify, 0x99, 0, D::kData)), Status::invalid_field);
 }
 
+TEST_F(NvmeTest, IdentifyKnowsOneNamespace) {
+  for (const std::uint32_t nsid : {0u, 1u, 2u, 0xfffffffdu, 0xfffffffeu, 0xffffffffu}) {
+    const auto identify = [&](std::uint32_t cns) {
+      Sqe c = D::admin(Admin::identify, cns, 0, D::kData);
+      c.nsid = nsid;
+      return d.run(0, c);
+    };
+    EXPECT_EQ(identify(0), nsid == 1 ? Status::ok : Status::invalid_namespace) << nsid;
+    EXPECT_EQ(identify(2), nsid < 0xfffffffe ? Status::ok : Status::invalid_namespace) << nsid;
+  }
+}
+
+TEST_F(NvmeTest, ALogIsReadFromItsBeginning) {
+  Sqe c = D::admin(Admin::get_log_page, 127u << 16 | 2, 0, D::kData);
+  EXPECT_EQ(d.run(0, c), Status::ok);
+  c.cdw12 = 4;
+  EXPECT_EQ(d.run(0, c), Status::invalid_field);
+}
+
+TEST_F(NvmeTest, AFeatureThatStaysTheSameCannotBeSet) {
+  constexpr std::uint32_t kArbitration = 1, kQueues = 7;
+  Sqe c = D::admin(Admin::set_features, kArbitration, 3);
+  EXPECT_EQ(d.run(0, c), Status::feature_not_changeable);
+  c.cdw11 = 0;
+  EXPECT_EQ(d.run(0, c), Status::ok);
+  EXPECT_EQ(d.run(0, D::admin(Admin::get_features, kArbitration, 3)), Status::ok);
+  EXPECT_EQ(d.run(0, D::admin(Admin::set_features, kQueues, 0x70007)), Status::ok);
+}
+
 TEST_F(NvmeTest, AReadMovesTheDataWhenItsTransferEnds) {
   fill_disk(3 * kBlockBytes, 4096);
   d.submit(1, D::io(Io::read, 3, 8, D::kData));
