@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import tomllib
+from typing import BinaryIO
 
 from .common import Progress, VmError, cache_root, locked, say
 
@@ -110,7 +111,7 @@ def _build_dir() -> pathlib.Path:
 
 
 def plugin() -> pathlib.Path:
-    """The plugin that QEMU loads."""
+    """The plugin as it was built last."""
     return _build_dir() / "qemu-plugin" / "drfq_plugin.so"
 
 
@@ -159,19 +160,31 @@ def _run(command: list[str]) -> None:
         raise VmError("cannot build the QEMU plugin; see the messages above")
 
 
+def _build() -> None:
+    if not plugin().exists():
+        say("building the QEMU plugin of modelled machines (a minute or two, once)")
+    if not _configured_for(_SOURCE):
+        _run(["cmake", "--fresh", "-S", str(_SOURCE), "-B", str(_build_dir()), "-G", "Ninja", "-DDRFQ_TESTS=OFF"])
+    # Not the tests, which `tools/build-cpp vm` builds in the same place.
+    _run(["cmake", "--build", str(_build_dir()), "--target", "drfq_machine", "--", "-j", "2"])
+
+
 def build() -> None:
     """Builds plugin and guest programs, or makes sure that they are up to date."""
     with locked("machine"):
-        if not plugin().exists():
-            say("building the QEMU plugin of modelled machines (a minute or two, once)")
-        if not _configured_for(_SOURCE):
-            _run(["cmake", "--fresh", "-S", str(_SOURCE), "-B", str(_build_dir()), "-G", "Ninja", "-DDRFQ_TESTS=OFF"])
-        # Not the tests, which `tools/build-cpp vm` builds in the same place.
-        _run(["cmake", "--build", str(_build_dir()), "--target", "drfq_machine", "--", "-j", "2"])
+        _build()
+
+
+def build_and_open() -> BinaryIO:
+    """Builds as build() does. Returns the plugin, opened: a run of another checkout builds a new file in its place."""
+    with locked("machine"):
+        _build()
+        return open(plugin(), "rb")
 
 
 def qemu_options(
     machine: MachineModel,
+    opened: int,
     memory_mib: int,
     private: pathlib.Path,
     stats: pathlib.Path | None,
@@ -179,7 +192,8 @@ def qemu_options(
     storage_log: pathlib.Path | None = None,
     input_log: pathlib.Path | None = None,
 ) -> list[str]:
-    """Arguments of QEMU; makes the files that it needs in a directory that the guest does not share."""
+    """Arguments of QEMU, which inherits the opened plugin; makes the files that it needs in a directory that the guest
+    does not share."""
     registers = private / _CONTROLLER_FILE
     with open(registers, "wb") as file:
         file.truncate(CONTROLLER_BYTES)
@@ -205,7 +219,7 @@ def qemu_options(
     options = "".join("," + f"{key}={value}".replace(",", ",,") for key, value in words.items())
     return [
         "-plugin",
-        f"{plugin()}{options}",
+        f"/dev/fd/{opened}{options}",
         "-object",
         f"memory-backend-file,id=controller,share=on,mem-path={registers},size={CONTROLLER_BYTES}",
         "-device",

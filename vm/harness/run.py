@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from typing import BinaryIO
 
 from . import initramfs, kernels, model, qemu, tools
 from . import shape as vm_shape
@@ -207,6 +208,7 @@ class Run:
         self._timeout_s = timeout_s
         self._verbose = verbose
         self._process: subprocess.Popen | None = None
+        self._plugin: BinaryIO | None = None
         self.control = _temporary_directory()
         self.private = _temporary_directory()
         self._out = self.control / "out"
@@ -216,8 +218,10 @@ class Run:
         """Fills both directories; `out` and `env` are the options of `vm run`."""
         self._shape = with_images(self._shape, self.private)
         if self._modelled:
+            self._plugin = model.build_and_open()
             options = model.qemu_options(
                 self._modelled.machine,
+                self._plugin.fileno(),
                 self._shape.memory_mib,
                 self.private,
                 _log_file("--machine-stats", self._modelled.stats),
@@ -295,6 +299,7 @@ class Run:
             stderr=subprocess.STDOUT,
             # A separate session, so that Ctrl-C reaches the harness alone.
             start_new_session=True,
+            pass_fds=[self._plugin.fileno()] if self._plugin else [],
             env=dict(os.environ, **qemu.environment(self._suite), TMPDIR=str(self.private)),
         )
         console = self._process.stdout.fileno()
@@ -445,6 +450,8 @@ class Run:
     def close(self) -> None:
         """Ends every process of the VM and removes its files."""
         self._end()
+        if self._plugin:
+            self._plugin.close()
         for directory in (self.control, self.private):
             _remove(directory)
 
@@ -485,8 +492,6 @@ def run(
     if systemd and not os.access(_SYSTEMD, os.X_OK):
         raise VmError(f"--systemd: this machine has no {_SYSTEMD}, which the VM would run; install systemd")
     tools.ensure([qemu.WITH_PLUGINS if modelled else qemu.PLAIN], [shape.kernel])
-    if modelled:
-        model.build()
     release = kernels.resolve(shape.kernel)
     _catch_signals()
     one = Run(shape, release, timeout_s, verbose, modelled, systemd=systemd)

@@ -98,13 +98,15 @@ class Options(unittest.TestCase):
     def test_commas_of_paths_are_doubled_for_qemu(self):
         with tempfile.TemporaryDirectory() as directory:
             one = model.MachineModel(pathlib.Path("/a,b.toml"), 4)
-            words = model.qemu_options(one, 2048, pathlib.Path(directory), None, 100)
+            words = model.qemu_options(one, 3, 2048, pathlib.Path(directory), None, 100)
         self.assertIn("machine=/a,,b.toml", words[1])
         self.assertNotIn("stats=", words[1])
 
     def test_the_controller_s_file_is_as_large_as_the_device(self):
         with tempfile.TemporaryDirectory() as directory:
-            model.qemu_options(model.MachineModel(pathlib.Path("/m.toml"), 4), 2048, pathlib.Path(directory), None, 100)
+            model.qemu_options(
+                model.MachineModel(pathlib.Path("/m.toml"), 4), 3, 2048, pathlib.Path(directory), None, 100
+            )
             self.assertEqual((pathlib.Path(directory) / "controller").stat().st_size, model.CONTROLLER_BYTES)
 
     def test_a_description_with_storage_adds_the_disk_s_function(self):
@@ -112,13 +114,13 @@ class Options(unittest.TestCase):
             control = pathlib.Path(directory)
             self.assertTrue(model.read("disk").has_storage)
             logs = pathlib.Path("/log"), pathlib.Path("/input")
-            words = model.qemu_options(model.read("disk"), 2048, control, None, 100, *logs)
+            words = model.qemu_options(model.read("disk"), 3, 2048, control, None, 100, *logs)
             self.assertIn("vfio-user-pci", words[-1])
             self.assertIn(f"device={control}/device", words[1])
             self.assertIn("device_log=/log", words[1])
             self.assertIn("input_log=/input", words[1])
             self.assertNotIn(
-                "vfio-user-pci", " ".join(model.qemu_options(model.read("thesis"), 2048, control, None, 100))
+                "vfio-user-pci", " ".join(model.qemu_options(model.read("thesis"), 3, 2048, control, None, 100))
             )
 
     def test_a_modelled_machine_has_no_clock_but_the_plugin_s(self):

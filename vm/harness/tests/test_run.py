@@ -54,7 +54,10 @@ class Directories(unittest.TestCase):
         modelled = run.ModelledHardware(model.read("disk"))
         one = run.Run(vm_shape.Shape("k", modelled=True, disks=("1M",)), "r", None, False, modelled)
         self.addCleanup(one.close)
-        with mock.patch.object(run, "_Follower"):
+        with (
+            mock.patch.object(run, "_Follower"),
+            mock.patch.object(model, "build_and_open", return_value=open(os.devnull, "rb")) as build,
+        ):
             one.prepare(["true"], None, [])
         shared = {path.name for path in one.control.iterdir()}
         self.assertEqual(shared & {"controller", "memory-device", "disk0.img", "console.log", "initramfs"}, set())
@@ -63,6 +66,7 @@ class Directories(unittest.TestCase):
         self.assertTrue(all(str(one.private) not in share.directory for share in one._shares()))
         one.close()
         self.assertFalse(one.control.exists() or one.private.exists())
+        self.assertTrue(build.return_value.closed)
 
     def prepared(self, out: str | None) -> run.Run:
         """A run whose directories exist."""
@@ -132,6 +136,30 @@ class Removal(unittest.TestCase):
         self.assertFalse(self.one.control.exists())
 
 
+class Plugin(unittest.TestCase):
+    def test_qemu_loads_the_plugin_of_its_own_build(self):
+        with (
+            tempfile.TemporaryDirectory() as text,
+            mock.patch.dict(os.environ, DRFQ_CACHE=text),
+            mock.patch.object(model, "_run"),
+            mock.patch.object(run, "_Follower"),
+        ):
+            model.plugin().parent.mkdir(parents=True)
+            model.plugin().write_text("first", encoding="utf-8")
+            one = run.Run(vm_shape.Shape("k"), "r", None, False, run.ModelledHardware(model.read("thesis")))
+            self.addCleanup(one.close)
+            one.prepare(["true"], None, [])
+            # A linker replaces the file.
+            model.plugin().unlink()
+            model.plugin().write_text("second", encoding="utf-8")
+            loaded = one._shape.qemu_options[1].split(",")[0]
+            with mock.patch.object(one, "_arguments", return_value=["cat", loaded]):
+                one._start()
+            self.assertEqual((one._process.wait(), one._console.join()), (0, None))
+            self.assertEqual(one._console_text(), "first")
+            one._process.stdout.close()
+
+
 class Console(unittest.TestCase):
     def test_a_full_disk_does_not_stop_the_reader(self):
         one = run.Run(vm_shape.Shape("k"), "r", None, False)
@@ -152,7 +180,7 @@ class Logs(unittest.TestCase):
         one = run.Run(vm_shape.Shape("k"), "r", None, False)
         self.addCleanup(one.close)
         self.assertEqual(one.check_logs(0), 0)
-        model.qemu_options(model.read("thesis"), 2048, one.private, None, 100)
+        model.qemu_options(model.read("thesis"), 3, 2048, one.private, None, 100)
         with contextlib.redirect_stderr(io.StringIO()) as messages:
             self.assertEqual(one.check_logs(0), 0)
             self.assertEqual(messages.getvalue(), "")
