@@ -144,8 +144,8 @@ void HardwareModel::start(Ps at) {
   state_->hierarchy.start(at);
 }
 
-bool HardwareModel::miss(unsigned core, std::uint64_t insns, Line first, Line last, AccessKind use,
-                         Ring ring) {
+AccessResult HardwareModel::miss(unsigned core, std::uint64_t insns, Line first, Line last,
+                                 AccessKind use, Ring ring) {
   State::Local &l = state_->local[core];
   const bool store = use != AccessKind::load;
   const auto kind = store ? LogEntry::Kind::store : LogEntry::Kind::load;
@@ -157,12 +157,13 @@ bool HardwareModel::miss(unsigned core, std::uint64_t insns, Line first, Line la
     if (victim.dirty)
       l.log.push_back({insns, victim.line, 0, LogEntry::Kind::write_back, ring_of(ring)});
   }
-  return l.log.size() >= l.sync_at;
+  return l.log.size() >= l.sync_at ? AccessResult::sync : AccessResult::miss;
 }
 
 /// A line leaves for memory when its first word is stored. Words that follow while it holds a
 /// buffer cost nothing.
-bool HardwareModel::stream(unsigned core, std::uint64_t insns, Line first, Line last, Ring ring) {
+AccessResult HardwareModel::stream(unsigned core, std::uint64_t insns, Line first, Line last,
+                                   Ring ring) {
   State::Local &l = state_->local[core];
   for (Line line = first; line <= last; line++) {
     if (std::find(l.combining.begin(), l.combining.end(), line) != l.combining.end()) continue;
@@ -171,7 +172,7 @@ bool HardwareModel::stream(unsigned core, std::uint64_t insns, Line first, Line 
     l1_[core].flush(line);
     l.log.push_back({insns, line, 0, LogEntry::Kind::stream, ring_of(ring)});
   }
-  return l.log.size() >= l.sync_at;
+  return l.log.size() >= l.sync_at ? AccessResult::sync : AccessResult::miss;
 }
 
 void HardwareModel::flush(unsigned core, std::uint64_t insns, std::uint64_t physical) {

@@ -12,7 +12,7 @@
 //
 // The emulator runs this loop for each core:
 //
-//   on each data access:   if (hardware.access(...)) request a sync soon
+//   on each data access:   if (hardware.access(...) == AccessResult::sync) request a sync soon
 //   at least each quantum: if (hardware.sync(core, retired) == SyncResult::must_wait)
 //                            wait, for a bounded time, until may_run(core)
 //
@@ -47,6 +47,10 @@ struct RetiredInsns {
 enum class AccessKind : std::uint8_t { load, store, streaming };
 enum class Ring : std::uint8_t { kernel, user };
 
+/// sync: a miss, too, after which sync() is due soon. After a miss, the core's private cache may
+/// lack a line that it had.
+enum class AccessResult : std::uint8_t { hit, miss, sync };
+
 /// must_wait: the core's clock is more than a quantum ahead of the slowest running core.
 enum class SyncResult : std::uint8_t { may_run, must_wait };
 
@@ -70,13 +74,13 @@ class HardwareModel {
   void start(Ps at);
 
   /// One data access at a guest-physical address. insns: instructions that this core retired so
-  /// far, both rings. An access that crosses a line counts for both lines. True: call sync() soon.
-  bool access(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes,
-              AccessKind kind, Ring ring) {
+  /// far, both rings. An access that crosses a line counts for both lines.
+  AccessResult access(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes,
+                      AccessKind kind, Ring ring) {
     const Line first = physical / kLineBytes, last = (physical + bytes - 1) / kLineBytes;
     if (kind == AccessKind::streaming && stores_stream_)
       return stream(core, insns, first, last, ring);
-    if (l1_[core].hit(first, kind != AccessKind::load) && first == last) return false;
+    if (l1_[core].hit(first, kind != AccessKind::load) && first == last) return AccessResult::hit;
     return miss(core, insns, first, last, kind, ring);
   }
 
@@ -165,8 +169,8 @@ class HardwareModel {
 
   void drop_stored_lines(unsigned core);
 
-  bool miss(unsigned core, std::uint64_t insns, Line first, Line last, AccessKind, Ring);
-  bool stream(unsigned core, std::uint64_t insns, Line first, Line last, Ring);
+  AccessResult miss(unsigned core, std::uint64_t insns, Line first, Line last, AccessKind, Ring);
+  AccessResult stream(unsigned core, std::uint64_t insns, Line first, Line last, Ring);
 
   std::vector<PrivateCache> l1_;
   const bool stores_stream_;

@@ -53,16 +53,14 @@ void DataPath::slow(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t addres
   // accesses are too rare to matter and a second translation is expensive.
   const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
   const unsigned room = 0x1000 - (address & 0xfff);
-  if (hardware_.access(vcpu.index, insns, physical, bytes < room ? bytes : room, kind, ring))
-    vcpu.request_turn();
+  to_cache(vcpu, physical, bytes < room ? bytes : room, kind, insns, ring);
 }
 
 void DataPath::watched(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t physical,
                        hardware::AccessKind kind, std::uint64_t insns, Ring ring) {
   const unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
   const std::uint64_t value = value_of(info);
-  if (!hardware_.in_bar(physical) && hardware_.access(vcpu.index, insns, physical, 1, kind, ring))
-    vcpu.request_turn();
+  if (!hardware_.in_bar(physical)) to_cache(vcpu, physical, 1, kind, insns, ring);
   if (kind == hardware::AccessKind::load)
     return hardware_.loaded(vcpu.index, insns, physical, bytes, value);
   if (!hardware_.stored(vcpu.index, insns, physical, bytes, value)) return;

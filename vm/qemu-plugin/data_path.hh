@@ -24,7 +24,8 @@ class DataPath {
               hardware::AccessKind kind, std::uint64_t insns, Ring ring) {
     const std::uint64_t line = address / hardware::kLineBytes;
     std::uint64_t &last = vcpu.last_line[static_cast<unsigned>(kind)];
-    // A second access of the same kind to one line is a hit. The longest access has 16 bytes.
+    // A second access of the same kind to one line is a hit, unless another kind has missed since.
+    // The longest access has 16 bytes.
     const bool inside = address % hardware::kLineBytes <= hardware::kLineBytes - 16;
     if (line == last && inside) return;
     // A streaming store takes the line out of the caches.
@@ -33,14 +34,24 @@ class DataPath {
     const std::uint64_t page = address >> 12;
     const Vcpu::Page &known = vcpu.pages[page % Vcpu::kPages];
     if (known.virtual_page != page || !inside) return slow(vcpu, info, address, kind, insns, ring);
-    if (hardware_.access(vcpu.index, insns, known.physical | (address & 0xfff), 1, kind, ring))
-      vcpu.request_turn();
+    to_cache(vcpu, known.physical | (address & 0xfff), 1, kind, insns, ring);
   }
 
   /// Increases whenever the hardware model may watch other pages than before.
   std::uint32_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
  private:
+  void to_cache(Vcpu &vcpu, std::uint64_t physical, unsigned bytes, hardware::AccessKind kind,
+                std::uint64_t insns, Ring ring) {
+    using hardware::AccessResult;
+    const AccessResult result = hardware_.access(vcpu.index, insns, physical, bytes, kind, ring);
+    if (result == AccessResult::hit) return;
+    // The line may have taken the place of another kind's last one.
+    const std::uint64_t own = vcpu.last_line[static_cast<unsigned>(kind)];
+    vcpu.forget_lines();
+    vcpu.last_line[static_cast<unsigned>(kind)] = own;
+    if (result == AccessResult::sync) vcpu.request_turn();
+  }
   void slow(Vcpu &, qemu_plugin_meminfo_t, std::uint64_t address, hardware::AccessKind,
             std::uint64_t insns, Ring);
   void watched(Vcpu &, qemu_plugin_meminfo_t, std::uint64_t physical, hardware::AccessKind,

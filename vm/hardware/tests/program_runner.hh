@@ -166,7 +166,8 @@ class ProgramRunner {
     for (bool sync_due = false; !sync_due && done_[core] < end;) {
       const Step s = programs_[core]();
       if (s.accesses)
-        sync_due = hardware.access(core, done_[core], s.address, 8, s.use, Ring::user);
+        sync_due = hardware.access(core, done_[core], s.address, 8, s.use, Ring::user) ==
+                   AccessResult::sync;
       done_[core] += s.insns;
     }
     hardware.sync(core, retired(core));

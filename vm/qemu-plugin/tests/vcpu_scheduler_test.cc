@@ -183,6 +183,26 @@ TEST_F(VcpuSchedulerTest, RepeatedAccessesToALineReachTheModelOnce) {
       << line.str();
 }
 
+TEST_F(VcpuSchedulerTest, ALineThatStoresEvictedIsLoadedAgain) {
+  turn(0);
+  const hardware::CacheConfig &l1 = hardware_.description().l1;
+  const std::uint64_t pages_per_way = l1.bytes / l1.ways / 4096;
+  // Lines of one set, one more than it has ways.
+  const auto touch = [&](std::uint64_t i, hardware::AccessKind kind) {
+    fake.pages[0x400 + i] = 0x1000 + i * pages_per_way;
+    data_.access(vcpus_[0], info_of(8), (0x400 + i) << 12, kind, 1, Ring::user);
+  };
+  touch(0, hardware::AccessKind::load);
+  for (std::uint64_t i = 1; i <= l1.ways; i++) touch(i, hardware::AccessKind::store);
+  touch(0, hardware::AccessKind::load);
+  counters_[0].insns[1] = 10;
+  hardware_.drain(0, vcpus_[0].retired());
+  const std::string references =
+      "\"llc_references\":{\"kernel\":0,\"user\":" + std::to_string(l1.ways + 2) + "}";
+  const std::string line = hardware::ground_truth(&hardware_);
+  EXPECT_NE(line.find(references), std::string::npos) << line;
+}
+
 TEST_F(VcpuSchedulerTest, EveryAccessToADeviceOrAWatchedPageIsReported) {
   turn(0);
   std::vector<std::uint64_t> bar(hardware::HardwareModel::kBarBytes / 8);
