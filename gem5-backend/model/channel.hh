@@ -51,36 +51,30 @@ class Channel {
     if (again_ && d == choice().dir && before(q.in(slot), q.in(slot_))) again_ = false;
   }
 
-  /// Starts the refreshes that are due. Call before serve().
+  /// Starts the refreshes that are due. Call before choose().
   void refresh(Ps now) {
-    if (!dram_.refresh(now)) return;
-    again_ = false;
-    for (unsigned b = 0; b < dram_.banks(); b++)
-      if (!dram_.is_open(b)) row_closed(b);
+    if (dram_.refresh(now)) refreshed();
   }
 
-  /// Chooses the data bus's next burst and issues it; false when none can be served now. drain:
-  /// the host empties the write queue.
-  bool serve(Ps now, bool drain, Served *out) {
-    if (!again_ || !controller_.repeats(now, drain, [this] { return is_alone(); })) {
-      again_ = false;
-      controller_.choose(View{dram_, rows_}, now, bus_free_, turnaround_, drain);
-      if (!choice().found) return false;
-      slot_ = controller_.queue(choice().dir).slot_at(choice().place);
-    }
+  /// Chooses the data bus's next burst; false when none can be served now. drain: the host empties
+  /// the write queue.
+  bool choose(Ps now, bool drain) {
+    return (again_ && controller_.repeats(now, drain, [this] { return is_alone(); })) ||
+           choose_anew(now, drain);
+  }
+
+  /// Issues the chosen burst. choose() must precede.
+  Served serve(Ps now) {
     const Dir d = choice().dir;
-    const Queue &q = controller_.queue(d);
-    if (q.in(slot_).bursts == 1) rows_[index(d)].removing(q, slot_);
-    out->turned = d != controller_.direction();
+    const bool turned = d != controller_.direction();
     const Entry &e = controller_.take(choice());
     const Dram::Burst burst = dram_.issue(e, d, bus_free_);
-    keep_rows(e, d, burst.row_hit);
+    if (!burst.row_hit) row_opened(e.bank, e.row);
+    again_ = keeps_row(e, d) && e.bursts != 0;
     bus_free_ = burst.column + dram_.timing().burst;
     // Decide again just early enough to open a row behind this burst.
     next_request_ = std::max(bus_free_ > lead_ ? bus_free_ - lead_ : 0, now);
-    out->left = &e;
-    out->burst = burst;
-    return true;
+    return {&e, burst, turned};
   }
 
   /// How the last burst was chosen.
@@ -115,22 +109,41 @@ class Channel {
     }
   };
 
-  /// Updates the row heads after a burst, and applies the page policy to its bank.
-  void keep_rows(const Entry &e, Dir d, bool hit) {
-    if (!hit)
-      for (Dir q : {Dir::read, Dir::write})
-        rows_[index(q)].opened(controller_.queue(q), e.bank, e.row);
-    const Queue &q = controller_.queue(d);
-    const BankHeads &mine = rows_[index(d)].of(q, e.bank);
-    const bool close = dram_.settle(e.bank, mine.hit != Queue::kNone, mine.miss != Queue::kNone);
+  bool choose_anew(Ps now, bool drain) {
+    again_ = false;
+    controller_.choose(View{dram_, rows_}, now, bus_free_, turnaround_, drain);
+    if (!choice().found) return false;
+    slot_ = controller_.queue(choice().dir).slot_at(choice().place);
+    return true;
+  }
+
+  /// Updates the row heads after a burst, and applies the page policy to its bank. Returns whether
+  /// the row stays open.
+  bool keeps_row(const Entry &e, Dir d) {
+    bool unwanted = false;
+    if (e.bursts == 0) {
+      const BankHeads &waiting = rows_[index(d)].removed(controller_.queue(d), slot_);
+      unwanted = waiting.hit == Queue::kNone && waiting.miss != Queue::kNone;
+    }
+    const bool close = dram_.settle(e.bank, unwanted);
     if (close) row_closed(e.bank);
-    again_ = e.bursts != 0 && !close;
+    return !close;
   }
 
   /// See Controller::repeats().
   bool is_alone() {
     const Queue &q = controller_.queue(choice().dir);
     return seamless_ && rows_[index(choice().dir)].only_hits_of(q, q.in(slot_).bank);
+  }
+
+  void row_opened(unsigned bank, std::uint32_t row) {
+    for (Dir q : {Dir::read, Dir::write}) rows_[index(q)].opened(controller_.queue(q), bank, row);
+  }
+
+  [[gnu::noinline]] void refreshed() {
+    again_ = false;
+    for (unsigned b = 0; b < dram_.banks(); b++)
+      if (!dram_.is_open(b)) row_closed(b);
   }
 
   void row_closed(unsigned bank) {

@@ -22,12 +22,10 @@ class Dram {
     bool row_hit = false;
   };
 
-  explicit Dram(const Timing &t)
-      : t_(t), banks_(t.banks * t.ranks), refresh_due_(t.ranks, t.refi), windows_(t.ranks) {
+  explicit Dram(const Timing &t) : t_(t), refresh_due_(t.ranks, t.refi), windows_(t.ranks) {
     // Where a rank is one bank group, the rank keeps the distances of both.
     grouped_ = t.groups > 1;
-    limits_.resize(t.ranks + (grouped_ ? t.groups * t.ranks : 0));
-    for (unsigned i = 0; i < banks_.size(); i++) {
+    for (unsigned i = 0; i < banks(); i++) {
       const unsigned rank = i / t.banks;
       banks_[i].rank = static_cast<std::uint16_t>(rank);
       banks_[i].group =
@@ -38,11 +36,12 @@ class Dram {
                    : t.accesses_per_row != 0    ? t.accesses_per_row
                                                 : ~0u;
     latency_[0] = t.cl + t.burst, latency_[1] = t.cwl + t.burst;
+    recovery_[0] = t.rtp, recovery_[1] = latency_[1] + t.wr;
     set_distances();
   }
 
   const Timing &timing() const { return t_; }
-  unsigned banks() const { return static_cast<unsigned>(banks_.size()); }
+  unsigned banks() const { return t_.banks * t_.ranks; }
   std::uint64_t refreshes() const { return refreshes_; }
   std::uint64_t activates() const { return activates_; }
 
@@ -55,11 +54,7 @@ class Dram {
   bool refresh(Ps now) {
     now_ = now;
     if (now < next_refresh_) return false;
-    next_refresh_ = kNever;
-    for (unsigned i = 0; i < t_.ranks; i++) {
-      while (refresh_due_[i] <= now) refresh_rank(i, now);
-      next_refresh_ = std::min(next_refresh_, refresh_due_[i]);
-    }
+    refresh_ranks(now);
     return true;
   }
 
@@ -110,27 +105,22 @@ class Dram {
   /// bank and data bus allow it. bus_free: the earliest column command for the
   /// bus. settle() must follow.
   Burst issue(const Entry &e, Dir d, Ps bus_free) {
-    Burst out;
     Bank &b = banks_[e.bank];
-    out.row_hit = b.row == e.row;
-    if (!out.row_hit) open_row(&b, e.row);
+    const bool hit = b.row == e.row;
+    if (!hit) open_row(&b, e.row);
     const Ps column = std::max(std::max(bus_free, now_), column_at(b, d));
-    out.column = column;
-    out.data_end = column + latency_[index(d)];
     constrain_columns(b, d, column);
-    const Ps recovered = d == Dir::read ? column + t_.rtp : out.data_end + t_.wr;
-    b.precharge_at = std::max(b.precharge_at, recovered);
+    b.precharge_at = std::max(b.precharge_at, column + recovery_[index(d)]);
     b.accesses++;
-    return out;
+    return {column, column + latency_[index(d)], hit};
   }
 
   /// Applies the page policy after a burst of the bank; returns whether it closes the row.
-  /// hit, conflict: a burst of the same direction waits for this row, or for
-  /// another row of the bank.
-  bool settle(unsigned bank, bool hit, bool conflict) {
+  /// unwanted: of the bursts of the same direction that wait for the bank, all want another row.
+  bool settle(unsigned bank, bool unwanted) {
     Bank &b = banks_[bank];
     const bool close =
-        b.accesses >= close_after_ || (conflict && !hit && t_.page == PagePolicy::open_adaptive);
+        b.accesses >= close_after_ || (unwanted && t_.page == PagePolicy::open_adaptive);
     if (close) precharge(&b, std::max(b.precharge_at, now_));
     return close;
   }
@@ -253,6 +243,14 @@ class Dram {
     return end > second ? end - second : 0;
   }
 
+  [[gnu::noinline]] void refresh_ranks(Ps now) {
+    next_refresh_ = kNever;
+    for (unsigned i = 0; i < t_.ranks; i++) {
+      while (refresh_due_[i] <= now) refresh_rank(i, now);
+      next_refresh_ = std::min(next_refresh_, refresh_due_[i]);
+    }
+  }
+
   void refresh_rank(unsigned rank, Ps now) {
     Ps &due = refresh_due_[rank], &busy_until = limits_[rank].busy_until;
     // After a long idle time only the last refresh matters; the others are over.
@@ -283,15 +281,16 @@ class Dram {
   }
 
   Timing t_;
-  std::vector<Bank> banks_;
-  std::vector<Limits> limits_;  // of ranks, then of bank groups
-  bool grouped_;                // whether a rank has several bank groups
-  unsigned close_after_;        // so many bursts of a row
+  std::array<Bank, kBanksMax> banks_;
+  std::array<Limits, 2 * kBanksMax> limits_;  // of ranks, then of bank groups
+  bool grouped_;                              // whether a rank has several bank groups
+  unsigned close_after_;                      // so many bursts of a row
   // Least time from a column command to the next one, by direction of both. The next one is in
   // the same bank group, in the same rank, or in another rank.
   Ps in_group_[2][2], in_rank_[2][2], far_[2][2];
   Ps act_in_rank_;               // from an activate to the next one in the rank
   Ps latency_[2];                // from a column command to the end of its data
+  Ps recovery_[2];               // and to the next precharge of its bank
   std::vector<Ps> refresh_due_;  // by rank
   std::vector<Window> windows_;  // by rank
   Ps now_ = 0;

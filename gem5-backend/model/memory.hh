@@ -167,8 +167,10 @@ class Memory {
       if (was_full) offer_all();
     } else {
       called_ = false;
-      for (decide(); !called_ && decide_at_ <= to && decide_at_ < next_answer(); decide())
+      do {
         now_ = std::max(now_, decide_at_);
+        decide();
+      } while (!called_ && decide_at_ <= to && decide_at_ < next_answer());
     }
   }
 
@@ -298,12 +300,11 @@ class Memory {
     decide_at_ = kNever;
     channel_.refresh(now_);
     if (!channel_.waiting()) return;
-    Channel::Served s;
-    if (!channel_.serve(now_, drain_, &s)) {
+    if (!channel_.choose(now_, drain_)) {
       decide_at_ = channel_.dram().available_at();
       return;
     }
-    served(s);
+    served(channel_.serve(now_));
     if (channel_.waiting()) wake(now_);
   }
 
@@ -315,7 +316,7 @@ class Memory {
     stats_.row_hits[index(d)] += s.burst.row_hit;
     stats_.aged += channel_.choice().aged;
     stats_.wait[index(d)].add(s.burst.column - s.left->arrival);
-    if (observer_ != nullptr) tell(s);
+    if (observer_ != nullptr) tell(*s.left, s.burst.column, s.burst.data_end, s.burst.row_hit);
     Slot &slot = slots_[handle];
     if (d == Dir::write) {
       waiting_writes_.remove(slot.burst++);
@@ -328,11 +329,11 @@ class Memory {
       replies_.push(s.burst.data_end + timing().frontend + timing().backend, handle);
   }
 
-  void tell(const Channel::Served &s) {
-    Entry was = *s.left;
+  /// The parts of the burst, because a reference to it would keep it in memory.
+  [[gnu::noinline]] void tell(Entry was, Ps column, Ps data_end, bool row_hit) {
     was.seq--;
     was.bursts++;
-    observer_->issued(now_, was, channel_.choice(), s.burst);
+    observer_->issued(now_, was, channel_.choice(), {column, data_end, row_hit});
   }
 
   std::uint16_t acquire() { return free_[used_++]; }

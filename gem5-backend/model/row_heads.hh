@@ -33,11 +33,6 @@ class RowHeads {
     misses_.each([&](unsigned bank) { f(banks_[bank].heads.miss); });
   }
 
-  const BankHeads &of(const Queue &q, unsigned bank) {
-    if (stale_.holds(bank)) look(q, bank);
-    return banks_[bank].heads;
-  }
-
   /// Whether no other bank has a hit.
   bool only_hits_of(const Queue &q, unsigned bank) {
     bool only = true;
@@ -56,11 +51,14 @@ class RowHeads {
     first = slot;
   }
 
-  /// An entry is about to leave its queue.
-  void removing(const Queue &q, Slot slot) {
+  /// An entry has just left its queue. Returns the heads of its bank.
+  const BankHeads &removed(const Queue &q, Slot slot) {
     const unsigned bank = q.in(slot).bank;
-    if (stale_.holds(bank)) return;
     Bank &b = banks_[bank];
+    if (stale_.holds(bank)) {
+      look(q, bank);
+      return b.heads;
+    }
     Slot s = q.next_of(slot);
     if (b.heads.hit == slot) {
       while (s != Queue::kNone && q.in(s).row != b.row) s = q.next_of(s);
@@ -73,6 +71,7 @@ class RowHeads {
       b.heads.miss = s;
       if (s == Queue::kNone) misses_.remove(bank);
     }
+    return b.heads;
   }
 
   void closed(const Queue &q, unsigned bank) {
