@@ -53,8 +53,9 @@ inline Admission admit(const Queue &q, unsigned in_flight, unsigned bursts, VTim
 /// 90 % it must come before the head, or be within what its owner claims. An eighth of the queue
 /// is for all: an owner that stops would otherwise shut the others out until it is not active.
 /// An owner that starves enters wherever there is room.
-inline Admission admit_share(const Queue &q, const Owners &owners, Dir d, unsigned in_flight,
-                             unsigned bursts, Pid pid, VTime vtime) {
+[[gnu::noinline]] inline Admission admit_share(const Queue &q, const Owners &owners, Dir d,
+                                               unsigned in_flight, unsigned bursts, Pid pid,
+                                               VTime vtime) {
   if (!has_room(q, in_flight, bursts)) return Admission::full;
   const unsigned capacity = q.capacity(), used = q.size() + in_flight;
   if (used == 0 || (used + bursts) * 8 <= capacity) return Admission::accepted;

@@ -68,6 +68,7 @@ class Controller {
       : options_(o),
         lvtf_(o.policy == Policy::lvtf),
         shares_(lvtf_ && o.admission == AdmissionRule::share),
+        first_ready_(lvtf_ && !o.prepare),
         regs_(o.cores),
         queues_{Queue(o.read_entries), Queue(o.write_entries)},
         owners_(queue(Dir::read).capacity(), queue(Dir::write).capacity()) {}
@@ -80,8 +81,9 @@ class Controller {
   std::uint64_t run() const { return run_; }
 
   /// Decides on a packet. Bytes are counted on acceptance, because a refused
-  /// packet comes again. The caller then enqueues each of its bursts.
-  Verdict arrive(const Arrival &a) {
+  /// packet comes again. The caller then enqueues each of its bursts. Every packet and every burst
+  /// passes here and through choose_direction(), so neither is a call.
+  [[gnu::always_inline]] Verdict arrive(const Arrival &a) {
     Verdict v;
     v.attribution = attribute(regs_, a.label, lately_.get());
     if (v.attribution.known && v.attribution.pid != 0) lately_.came(v.attribution.vtime);
@@ -130,7 +132,7 @@ class Controller {
   bool shares() const { return shares_; }
 
   /// Direction of the next burst. drain: the host empties the write queue.
-  Dir choose_direction(bool drain = false) const {
+  [[gnu::always_inline]] Dir choose_direction(bool drain = false) const {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);
     if (lvtf_ && w.empty() && !r.empty()) return Dir::read;
     if (lvtf_ && !w.empty())
@@ -151,10 +153,10 @@ class Controller {
     const Queue &q = queue(c.dir);
     const Ps turn = c.dir != dir_ ? turnaround[index(c.dir)] : 0;
     const Ps min_col = bus_free + turn > now ? bus_free + turn : now;
-    const bool owed = owed_[index(c.dir)].bursts != 0;
-    c.place = first_ready() && !owed ? pick_first_ready(q, c.dir, view)
-                                     : pick_frfcfs(q, c.dir, view, min_col, now,
-                                                   owed ? Among::all : Among::lowest_vtime);
+    const bool owed = shares_ && owed_[index(c.dir)].bursts != 0;
+    c.place = first_ready_ && !owed ? pick_first_ready(q, c.dir, view)
+                                    : pick_frfcfs(q, c.dir, view, min_col, now,
+                                                  owed ? Among::all : Among::lowest_vtime);
     c.found = c.place < q.entries();
     c.picked = !owed;
     if (!c.found || owed || !lvtf_ || !options_.fill) return c;
@@ -174,8 +176,8 @@ class Controller {
   template <class F>
   bool repeats(Ps now, bool drain, F alone) const {
     const Dir d = choice_.dir;
-    return choice_.picked && owed_[index(d)].bursts == 0 && !is_overdue(now) &&
-           choose_direction(drain) == d && ((first_ready() && !options_.fill) || alone());
+    return choice_.picked && !(shares_ && owed_[index(d)].bursts != 0) && !is_overdue(now) &&
+           choose_direction(drain) == d && ((first_ready_ && !options_.fill) || alone());
   }
 
   /// Takes the chosen entry's first burst out of its queue and turns the bus if needed. Returns
@@ -240,8 +242,9 @@ class Controller {
 
   /// The lowest virtual time of a queue that has entries, or of a packet that it owes room.
   VTime lowest(Dir d) const {
-    const Owed &owed = owed_[index(d)];
     const VTime head = queue(d).empty() ? 0 : queue(d).head().vtime;
+    if (!shares_) return head;
+    const Owed &owed = owed_[index(d)];
     return owed.bursts != 0 ? std::min(head, owed.vtime) : head;
   }
 
@@ -262,9 +265,6 @@ class Controller {
     if (lvtf_) return admit(q, in_flight, a.bursts, by.vtime);
     return has_room(q, in_flight, a.bursts) ? Admission::accepted : Admission::full;
   }
-
-  /// Whether the thesis' rule picks.
-  bool first_ready() const { return lvtf_ && !options_.prepare; }
 
   /// When an entry that arrived then has waited for as long as the aging bound.
   Ps due(Ps arrival) const {
@@ -297,7 +297,8 @@ class Controller {
 
   ControllerOptions options_;
   bool lvtf_;
-  bool shares_;  // admission by shares
+  bool shares_;       // admission by shares
+  bool first_ready_;  // the thesis' rule picks
   RegisterFile regs_;
   Queue queues_[2];
   Owners owners_;  // with admission by shares only

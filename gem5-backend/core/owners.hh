@@ -36,7 +36,7 @@ class Owners {
   }
 
   /// A packet came with its owner's present virtual time.
-  void arrived(Pid pid, VTime vtime) {
+  [[gnu::noinline]] void arrived(Pid pid, VTime vtime) {
     Place &place = place_[pid];
     if (place == kNowhere) {
       place = static_cast<Place>(active_.size());
@@ -50,7 +50,7 @@ class Owners {
   }
 
   /// Bursts of an owner were queued.
-  void queued(Pid pid, Dir d, unsigned bursts = 1) {
+  [[gnu::noinline]] void queued(Pid pid, Dir d, unsigned bursts = 1) {
     Use &u = change(place_[pid], d);
     u.held += bursts;
     u.want = std::max(u.want, 2 * u.held);
@@ -59,7 +59,7 @@ class Owners {
   }
 
   /// One burst of an owner was served.
-  void served(Pid pid, Dir d) {
+  [[gnu::noinline]] void served(Pid pid, Dir d) {
     Use &u = change(place_[pid], d);
     assert(u.held != 0);
     u.held--;
