@@ -104,9 +104,9 @@ class Controller {
     next_seq_ += bursts;
     if (shares_) owners_.queued(attribution.pid, d, bursts);
     if (options_.aging != 0 && lvtf_) overdue_after_ = std::min(overdue_after_, due(now));
-    return queues_[index(d)].insert({lvtf_ ? attribution.vtime : 0, seq, now, row, bank, handle,
-                                     static_cast<std::uint16_t>(attribution.pid),
-                                     static_cast<std::uint16_t>(bursts)});
+    return pinned(&queues_[index(d)])
+        ->insert({lvtf_ ? attribution.vtime : 0, seq, now, row, bank, handle,
+                  static_cast<std::uint16_t>(attribution.pid), static_cast<std::uint16_t>(bursts)});
   }
 
   /// Whether a direction refuses every packet of no fewer bursts and no lower a virtual time. With
@@ -195,7 +195,7 @@ class Controller {
       run_ = 0;
     }
     run_++;
-    const Entry &left = queues_[index(c.dir)].remove(c.place);
+    const Entry &left = pinned(&queues_[index(c.dir)])->remove(c.place);
     if (shares_) {
       owners_.served(left.pid, c.dir);
       unsigned &owed = owed_[index(c.dir)].bursts;

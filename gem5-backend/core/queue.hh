@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "bank_set.hh"
+#include "pinned.hh"
 #include "units.hh"
 
 namespace drfq {
@@ -85,12 +86,13 @@ class Queue {
     if (end_ == order_.size()) to_front();
     const unsigned place = place_for(e);
     const std::uint8_t slot = free_[kMax - 1 - entries()];
-    slots_[slot] = e;
+    Entry &kept = *pinned(&slots_[slot]);
+    kept = e;
     if (place != end_) std::memmove(&order_[place + 1], &order_[place], end_ - place);
     order_[place] = slot;
     end_++;
     size_ += e.bursts;
-    link(slot);
+    link(slot, kept);
     return slot;
   }
 
@@ -99,7 +101,7 @@ class Queue {
   const Entry &remove(unsigned place) {
     assert(place < entries());
     const std::uint8_t slot = order_[begin_ + place];
-    Entry &e = slots_[slot];
+    Entry &e = *pinned(&slots_[slot]);
     size_--;
     e.seq++;
     if (--e.bursts != 0) return e;
@@ -107,7 +109,7 @@ class Queue {
     if (place != 0) std::memmove(&order_[begin_ + 1], &order_[begin_], place);
     begin_++;
     free_[kMax - 1 - entries()] = slot;
-    unlink(slot);
+    unlink(slot, e.bank);
     return e;
   }
 
@@ -141,8 +143,7 @@ class Queue {
     begin_ = 0;
   }
 
-  void link(Slot slot) {
-    const Entry &e = slots_[slot];
+  void link(Slot slot, const Entry &e) {
     Slot behind = last_[e.bank], ahead = kNone;
     while (behind != kNone && before(e, slots_[behind])) {
       ahead = behind;
@@ -155,8 +156,7 @@ class Queue {
     banks_.add(e.bank);
   }
 
-  void unlink(Slot slot) {
-    const unsigned bank = slots_[slot].bank;
+  void unlink(Slot slot, unsigned bank) {
     const Slot behind = prev_[slot], ahead = next_[slot];
     (behind != kNone ? next_[behind] : first_[bank]) = ahead;
     (ahead != kNone ? prev_[ahead] : last_[bank]) = behind;

@@ -46,7 +46,7 @@ class Channel {
                std::uint16_t handle, unsigned bursts) {
     const Queue::Slot slot =
         controller_.enqueue(d, attribution, now, place.bank, place.row, handle, bursts);
-    const Queue &q = controller_.queue(d);
+    const Queue &q = *pinned(&controller_.queue(d));
     rows_[index(d)].added(q, slot, dram_.is_open(place.bank, place.row));
     if (again_ && d == choice().dir && before(q.in(slot), q.in(slot_))) again_ = false;
   }

@@ -105,7 +105,7 @@ class Dram {
   /// bank and data bus allow it. bus_free: the earliest column command for the
   /// bus. settle() must follow.
   Burst issue(const Entry &e, Dir d, Ps bus_free) {
-    Bank &b = banks_[e.bank];
+    Bank &b = *pinned(&banks_[e.bank]);
     const bool hit = b.row == e.row;
     if (!hit) open_row(&b, e.row);
     const Ps column = std::max(std::max(bus_free, now_), column_at(b, d));
@@ -118,7 +118,7 @@ class Dram {
   /// Applies the page policy after a burst of the bank; returns whether it closes the row.
   /// unwanted: of the bursts of the same direction that wait for the bank, all want another row.
   bool settle(unsigned bank, bool unwanted) {
-    Bank &b = banks_[bank];
+    Bank &b = *pinned(&banks_[bank]);
     const bool close =
         b.accesses >= close_after_ || (unwanted && t_.page == PagePolicy::open_adaptive);
     if (close) precharge(&b, std::max(b.precharge_at, now_));
@@ -229,7 +229,7 @@ class Dram {
       l->column_at[0] = std::max(l->column_at[0], at + after[0]);
       l->column_at[1] = std::max(l->column_at[1], at + after[1]);
     };
-    both(&limits_[b.rank], in_rank_[done]);
+    both(pinned(&limits_[b.rank]), in_rank_[done]);
     if (grouped_) both(&limits_[b.group], in_group_[done]);
     if (t_.ranks == 1) return;
     for (unsigned i = 0; i < t_.ranks; i++)

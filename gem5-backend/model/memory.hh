@@ -315,9 +315,9 @@ class Memory {
     stats_.bursts[index(d)]++;
     stats_.row_hits[index(d)] += s.burst.row_hit;
     stats_.aged += channel_.choice().aged;
-    stats_.wait[index(d)].add(s.burst.column - s.left->arrival);
+    pinned(&stats_.wait[index(d)])->add(s.burst.column - s.left->arrival);
     if (observer_ != nullptr) tell(*s.left, s.burst.column, s.burst.data_end, s.burst.row_hit);
-    Slot &slot = slots_[handle];
+    Slot &slot = *pinned(&slots_[handle]);
     if (d == Dir::write) {
       waiting_writes_.remove(slot.burst++);
       if (s.left->bursts == 0) release(handle);

@@ -122,9 +122,10 @@ class Traffic final : private Listener {
   }
 
   bool send(std::size_t i, Ps at) {
-    const bool accepted = memory_.submit(agents_[i].pending(), at) == Admission::accepted;
+    Agent &agent = *pinned(&agents_[i]);
+    const bool accepted = memory_.submit(agent.pending(), at) == Admission::accepted;
     if (accepted && ports_ == Ports::single) first_.set_turn(i, ++turns_);
-    agents_[i].offered(accepted, at);
+    agent.offered(accepted, at);
     return accepted;
   }
 
