@@ -36,13 +36,13 @@ const SCAN_SHARE: u32 = 50;
 /// Time over which loads are measured to give ids to the heaviest tasks.
 const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Ids that each poll reads although perhaps no task has them, because devices move
-/// memory for tasks that have ended.
+/// Ids that each poll reads although no core carries them, because devices move
+/// memory for tasks that do not run.
 const SWEPT_IDS: usize = 16;
 
 /// Ids for which each poll checks whether a task has them, to read those that tasks
-/// have. Devices move memory for tasks that do not run. With a mailbox, several tasks
-/// may run on a core between two polls.
+/// have, if there is a mailbox: several tasks may run on a core between two polls. Without
+/// one, labels wait for the reads, so polls read few.
 const CHECKED_IDS: u32 = 1024;
 
 /// Time between two reads of the registers while no task runs.
@@ -210,10 +210,10 @@ impl Forwarder {
             self.cursor = (self.cursor + 1) % self.size.pids;
             ids.insert(self.cursor as HwId);
         }
-        let checked = if unlabelled {
-            self.size.pids
-        } else {
-            CHECKED_IDS
+        let checked = match (unlabelled, self.mailbox) {
+            (true, _) => self.size.pids,
+            (false, true) => CHECKED_IDS,
+            (false, false) => 0,
         };
         for _ in 0..checked.min(self.size.pids) {
             self.checked = (self.checked + 1) % self.size.pids;
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_of_a_task_that_does_not_run_is_found_within_eight_polls() {
+    fn traffic_of_a_task_that_does_not_run_is_found_within_a_sweep() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 1);
         scheduler.running = vec![core(10, 1)];
         forwarder
@@ -408,7 +408,7 @@ mod tests {
                 .unwrap();
         }
         controller.count(id, 4096);
-        for _ in 0..PIDS_MAX / CHECKED_IDS {
+        for _ in 0..8192 / SWEPT_IDS {
             forwarder
                 .poll(&mut controller, &mut scheduler, &stats)
                 .unwrap();
@@ -505,7 +505,7 @@ mod tests {
         }
         controller.count(2, 100);
         controller.count(3, 10);
-        for _ in 0..PIDS_MAX / CHECKED_IDS {
+        for _ in 0..8192 / SWEPT_IDS {
             forwarder
                 .poll(&mut controller, &mut scheduler, &stats)
                 .unwrap();
