@@ -322,7 +322,6 @@ mod tests {
     use super::*;
     use crate::{
         fake::{FakeController, FakeScheduler},
-        registers::PIDS_MAX,
         scheduler_view::RunningTask,
     };
 
