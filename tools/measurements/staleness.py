@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whether code changed after a commit.
 
-Comments, docstrings, blank space and renames are no changes, because they do not change what runs.
+Comments, docstrings, blank space, renames and unit tests at the end of a Rust file are no changes, because they do
+not change what runs.
 """
 
 import ast
@@ -12,6 +13,7 @@ from functools import cache
 # A string or character literal, or a comment. Literals are kept, so that "//" in one is no comment.
 C_TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 HASH_TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*')
+RUST_UNIT_TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod tests \{\n(?:\s.*\n|\n)*\}\s*\Z", re.MULTILINE)
 C_SUFFIXES = (".c", ".h", ".cc", ".hh", ".rs")
 HASH_SUFFIXES = (".sh", ".toml", ".txt")
 
@@ -34,7 +36,7 @@ def without_docstrings(text):
 
 
 def without_comments(path, text):
-    """The text as a compiler sees it; all of it where the kind of comment is not known."""
+    """What of the text runs; all of it where the kind of comment is not known."""
     if path.endswith(".py") and (code := without_docstrings(text)) is not None:
         return code
     if path.endswith(C_SUFFIXES):
@@ -43,6 +45,8 @@ def without_comments(path, text):
         tokens, opening = HASH_TOKENS, "#"
     else:
         return text
+    if path.endswith(".rs"):
+        text = RUST_UNIT_TESTS.sub("", text)
     text = tokens.sub(lambda match: " " if match[0].startswith(opening) else match[0], text)
     return " ".join(text.split())
 
@@ -91,7 +95,7 @@ class Judge:
         return changed
 
     def text_differs(self, commit, old, new):
-        """Whether the file differs in more than comments and blank space."""
+        """Whether the file differs in what runs."""
         before = self.git("show", f"{commit}:{old}")
         now = (self.root / new).read_text(errors="replace")
         return without_comments(old, before) != without_comments(new, now)

@@ -152,6 +152,12 @@ class StalenessTests(unittest.TestCase):
         self.assertEqual(staleness.without_comments("a.rs", 'f("//x") // y'), 'f("//x")')
         self.assertEqual(staleness.without_comments("a.toml", 'a = "#x" # y'), 'a = "#x"')
 
+    def test_unit_tests_at_the_end_of_a_rust_file_do_not_count(self):
+        tests = "#[cfg(test)]\nmod tests {\n    use super::*;\n\n    fn f() {}\n}\n"
+        self.assertEqual(staleness.without_comments("a.rs", "fn a() {}\n" + tests), "fn a() {}")
+        between = "fn a() {}\n" + tests + "fn b() {}\n"
+        self.assertEqual(staleness.without_comments("a.rs", between), " ".join(between.split()))
+
 
 class Current:
     """A judge that finds one commit stale."""
