@@ -65,6 +65,7 @@ std::string memory_json(const MemoryOptions &m) {
       {"run_bursts", c.runs.any},
       {"prepare", c.prepare ? 1 : 0},
       {"fill", c.fill ? 1 : 0},
+      {"batch", c.batch ? 1 : 0},
       {"aging_ps", c.aging},
       {"drain_high_percent", c.drain.high_percent},
       {"drain_low_percent", c.drain.low_percent},
@@ -111,6 +112,7 @@ MemoryOptions load_memory(const toml::Document &doc) {
   c.runs.any = static_cast<unsigned>(r.whole("run_bursts", c.runs.any, 0, Queue::kMax));
   c.prepare = r.flag("prepare", c.prepare);
   c.fill = r.flag("fill", c.fill);
+  c.batch = r.flag("batch", c.batch);
   c.aging = r.whole("aging_ns", c.aging / kPsPerNs, 0, 1000000000) * kPsPerNs;
   c.drain.high_percent =
       static_cast<unsigned>(r.whole("drain_high_percent", c.drain.high_percent, 1, 99));

@@ -35,8 +35,9 @@ struct ControllerOptions {
   Runs runs;                                        ///< of lvtf
   bool prepare = false;  ///< lvtf: among the lowest virtual time pick as frfcfs does; thesis: no
   bool fill = false;     ///< lvtf: serve others while a row opens, if the View tells what fits
+  bool batch = false;    ///< lvtf: writes wait for others while virtual times tie; thesis: no
   Ps aging = kPsPerMs;   ///< lvtf: an entry older than this goes first; 0: never (thesis)
-  WriteDrain drain;      ///< of frfcfs
+  WriteDrain drain;      ///< of frfcfs, and of lvtf with batch
 };
 
 /// One arriving packet, already cut into bursts by the host.
@@ -91,9 +92,14 @@ class Controller {
     v.admission = decide(a, v.attribution);
     if (v.admission == Admission::accepted)
       regs_.count(v.attribution.pid, a.bytes);
-    else if (shares_)
-      owe(a, v.attribution);
+    else
+      refused(a, v.attribution);
     return v;
+  }
+
+  /// Stands for an arrival that is refused and changes nothing else; see refuses_all().
+  void refused_again(Dir d) {
+    if (d == Dir::write) write_refused_ = true;
   }
 
   /// Queues bursts of an accepted packet, neighbours in one row, with the virtual time that
@@ -135,8 +141,11 @@ class Controller {
   [[gnu::always_inline]] Dir choose_direction(bool drain = false) const {
     const Queue &r = queue(Dir::read), &w = queue(Dir::write);
     if (lvtf_ && w.empty() && !r.empty()) return Dir::read;
-    if (lvtf_ && !w.empty())
+    if (lvtf_ && !w.empty()) {
+      if (options_.batch && !drain && leaves_open(r))
+        return options_.drain.batch(r, w, dir_, run_, options_.runs.tie, write_refused_);
       return lower_of(r, lowest(Dir::read), w, lowest(Dir::write), dir_, run_, options_.runs);
+    }
     if (drain && r.empty() && !w.empty()) return Dir::write;
     return options_.drain.next(r, w, lvtf_ ? options_.drain.after(r, w, dir_, run_) : decided_);
   }
@@ -165,6 +174,9 @@ class Controller {
     c.place = filled;
     return c;
   }
+
+  /// Nothing is overdue by the aging bound before then; kNever: nothing will be.
+  Ps overdue_at() const { return overdue_after_ == kNever ? kNever : overdue_after_ + 1; }
 
   /// What choose() returned last.
   const Choice &choice() const { return choice_; }
@@ -201,6 +213,10 @@ class Controller {
       unsigned &owed = owed_[index(c.dir)].bursts;
       owed = queue(c.dir).empty() || owed == 0 ? 0 : owed - 1;
     }
+    if (c.dir == Dir::read)
+      last_read_ = left.vtime;
+    else
+      write_refused_ = false;
     if (!lvtf_) decided_ = options_.drain.after(queue(Dir::read), queue(Dir::write), dir_, run_);
     return left;
   }
@@ -215,7 +231,7 @@ class Controller {
     f.same(self.queues_[1].capacity(), "write entries");
     f.same(self.shares_, "admission");
     f(self.regs_, self.owners_, self.owed_, self.dir_, self.run_, self.decided_, self.next_seq_,
-      self.lately_, self.overdue_after_);
+      self.lately_, self.overdue_after_, self.last_read_, self.write_refused_);
   }
 
  private:
@@ -231,7 +247,9 @@ class Controller {
     }
   };
 
-  void owe(const Arrival &a, const Attribution &by) {
+  void refused(const Arrival &a, const Attribution &by) {
+    refused_again(a.dir);
+    if (!shares_) return;
     const Queue &q = queue(a.dir);
     const unsigned lacks = owners_.refused(by.pid, a.dir, a.bursts);
     if (lacks == 0) return;
@@ -246,6 +264,12 @@ class Controller {
     if (!shares_) return head;
     const Owed &owed = owed_[index(d)];
     return owed.bursts != 0 ? std::min(head, owed.vtime) : head;
+  }
+
+  /// Whether virtual times do not tell the direction: those of the heads tie, or those of the first
+  /// write and of the last read while none waits. A write waits.
+  bool leaves_open(const Queue &reads) const {
+    return lowest(Dir::write) == (reads.empty() ? last_read_ : lowest(Dir::read));
   }
 
   template <class View>
@@ -307,7 +331,9 @@ class Controller {
   std::uint64_t run_ = 0;
   Dir decided_ = Dir::read;  // frfcfs: after the last burst
   std::uint64_t next_seq_ = 0;
-  LowestLately lately_;  // of owners whose virtual time is known
+  LowestLately lately_;         // of owners whose virtual time is known
+  VTime last_read_ = 0;         // virtual time of the read that was served last
+  bool write_refused_ = false;  // since a write was served
   Choice choice_;
   Ps overdue_after_ = kNever;  // until then, no entry has waited longer than the aging bound
 };

@@ -4,6 +4,8 @@
 #ifndef DRFQ_DIRECTION_HH
 #define DRFQ_DIRECTION_HH
 
+#include <algorithm>
+
 #include "queue.hh"
 
 namespace drfq {
@@ -53,6 +55,22 @@ struct WriteDrain {
   /// The same when the bus is free. decided: what after() said last.
   Dir next(const Queue &reads, const Queue &writes, Dir decided) const {
     return reads.empty() && writes.size() > low(writes) ? Dir::write : decided;
+  }
+
+  /// Direction of the next burst while virtual times do not decide: the baseline's watermarks tell
+  /// when writes must be served, and then the older head is next. tie: as in Runs. refused: a write
+  /// was, since one was served; so as many wait as may. A write waits.
+  Dir batch(const Queue &reads, const Queue &writes, Dir now, std::uint64_t run, unsigned tie,
+            bool refused) const {
+    if (now == Dir::write && run < std::min(tie, min_writes)) return Dir::write;
+    if (reads.empty()) {
+      const unsigned more = now == Dir::write ? min_writes : 0;
+      const bool enough = writes.size() + more > low(writes);
+      return refused || enough ? Dir::write : Dir::read;
+    }
+    if (now == Dir::read && run < tie) return Dir::read;
+    const bool full = refused || writes.size() > high(writes);
+    return full && writes.head().seq < reads.head().seq ? Dir::write : Dir::read;
   }
 };
 

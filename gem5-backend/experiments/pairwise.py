@@ -5,9 +5,9 @@
 usage: pairwise.py [--rows N] [--first N] [--last N] [--seeds N] [--out FILE] COMMAND...
 
 COMMAND is drfq-mc, with words before it if need be. Each row runs under FR-FCFS and under lowest virtual time first
-with the options that are recommended for throughput: admission by shares, row preparation, filling, least runs of
-RUN_BURSTS, and runs of at most half a queue while virtual times tie. The rows of the result (docs/results/README.md)
-go to FILE.
+with the options that are recommended for throughput: admission by shares, row preparation, filling, batches of writes,
+least runs of RUN_BURSTS, and runs of TIE_BURSTS, at most half a queue, while virtual times tie. The rows of the result
+(docs/results/README.md) go to FILE.
 
 Shares are held against weighted max-min fairness: no agent could move more without taking from one that moves no more
 for its weight. Agents that move alike for their weights form a level. Each level but the last has a run in which it and
@@ -61,6 +61,7 @@ policy = "{policy}"
 admission = "share"
 prepare = true
 fill = true
+batch = true
 run_bursts = {run_bursts}
 tie_bursts = {tie_bursts}
 [loop]
@@ -79,7 +80,7 @@ REPORT = "[report]\ncolumns = [{columns}]\n"
 FIGURES = ["total.bytes_per_ns", "read_wait_max_ns", "write_wait_max_ns"]
 SERIES = "controller-design"
 RUN_BURSTS = 8
-TIE_BURSTS = 64  # the controller's default; as many empty a direction of smaller queues, so there it is half a queue
+TIE_BURSTS = 32
 SHIFT, M_BYTES_PER_NS = 15, 4
 DURATION_MS, WEIGHT_MS = 40, 4
 BASELINE_SEEDS = 2  # FR-FCFS varies by less than 1 % with the seed

@@ -37,6 +37,7 @@ class DrfqMemCtrl(MemCtrl):
     tie_bursts = Param.Unsigned(64, "Shortest run of one direction while virtual times tie")
     run_bursts = Param.Unsigned(0, "Shortest run of one direction, whatever the virtual times")
     prepare = Param.Bool(False, "Among the lowest virtual time pick as FR-FCFS does")
+    batch = Param.Bool(False, "Where virtual times do not decide, turn the bus as FR-FCFS does")
     aging = Param.Latency("1ms", "A burst that waits longer goes first; 0: never")
     decision_log = Param.String("", "File for every decision (host/DECISIONS.md); empty: none")
     decisions = Param.Counter(100000, "The most decisions to log")

@@ -58,6 +58,7 @@ DRAMInterface *dramOf(const DrfqMemCtrlParams &p) {
   o.admission = p.share ? ::drfq::AdmissionRule::share : ::drfq::AdmissionRule::thesis;
   o.runs = {p.tie_bursts, p.run_bursts};
   o.prepare = p.prepare;
+  o.batch = p.batch;
   o.aging = p.aging;
   o.drain.high_percent = p.write_high_thresh_perc;
   o.drain.low_percent = p.write_low_thresh_perc;
@@ -117,7 +118,8 @@ DrfqMemCtrl::DrfqMemCtrl(const DrfqMemCtrlParams &p)
       precharge(dramParams(device).tRP),
       rowToColumn(dramParams(device).tRCD),
       senders(p.system, p.device_owners),
-      core(optionsOf(p)) {
+      core(optionsOf(p)),
+      overdueEvent([this] { decideAgain(); }, name()) {
   fatal_if(p.qos_priorities != 1 || p.qos_policy != nullptr || p.qos_turnaround_policy != nullptr,
            "%s: virtual times decide, so gem5's QoS priorities and policies must not be set",
            p.name);
@@ -222,13 +224,25 @@ void DrfqMemCtrl::processNextReqEvent(MemInterface *mem_intr, MemPacketQueue &re
   servedWrite = false;
   if (!baseline) {
     const ::drfq::Ps turnaround[2] = {minWriteToReadDataGap(), minReadToWriteDataGap()};
-    choice = core.choose(View(*this), curTick(), mem_intr->nextBurstAt, turnaround);
+    const bool draining = drainState() == DrainState::Draining;
+    choice = core.choose(View(*this), curTick(), mem_intr->nextBurstAt, turnaround, draining);
     mem_intr->busStateNext = state(choice.dir);
   }
   MemCtrl::processNextReqEvent(mem_intr, resp_queue, resp_event, next_req_event, retry_wr_req);
   // gem5 has set the next direction by its own rule; its power-down logic looks at it.
   if (!baseline) mem_intr->busStateNext = state(core.choose_direction());
+  if (!baseline && !choice.found) awaitOverdue();
   if (servedWrite) offerRoom(Dir::write);
+}
+
+void DrfqMemCtrl::decideAgain() {
+  if (!nextReqEvent.scheduled()) schedule(nextReqEvent, curTick());
+}
+
+void DrfqMemCtrl::awaitOverdue() {
+  const Tick at = core.overdue_at();
+  if (core.queue(Dir::write).empty() || at == ::drfq::kNever || at <= curTick()) return;
+  reschedule(overdueEvent, at, true);
 }
 
 void DrfqMemCtrl::processRespondEvent(MemInterface *mem_intr, MemPacketQueue &queue,

@@ -94,6 +94,9 @@ class DrfqMemCtrl : public MemCtrl {
   bool dramIsTimed() const;
   ::drfq::StateWords dramState() const;
   void restoreDram(const ::drfq::StateWords &words);
+  /** Decides again once an entry is overdue, because writes that wait for more have no event. */
+  void awaitOverdue();
+  void decideAgain();
   /** Packets of a direction may be admitted again. */
   void offerRoom(::drfq::Dir dir);
 
@@ -106,6 +109,7 @@ class DrfqMemCtrl : public MemCtrl {
   ::drfq::Stats record;
   ::drfq::Choice choice;
   bool servedWrite = false;
+  EventFunctionWrapper overdueEvent;
   std::vector<MemPacket *> packets;  // by handle
   std::vector<std::uint16_t> freeHandles;
   std::unordered_map<const MemPacket *, std::uint16_t> handles;

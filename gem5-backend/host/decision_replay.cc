@@ -78,6 +78,7 @@ ControllerOptions options_of(const Line &l) {
   o.runs.tie = static_cast<unsigned>(l.number("tie_bursts", 1u << 30));
   if (l.has("run_bursts")) o.runs.any = static_cast<unsigned>(l.number("run_bursts", Queue::kMax));
   o.prepare = l.number("prepare", 1) != 0;
+  o.batch = l.has("batch") && l.number("batch", 1) != 0;
   o.aging = l.number("aging_ps", kPsPerMs * 1000);
   const auto drain = l.list("drain", 0);
   if (drain.size() != 3 && drain.size() != 4) l.fail("'drain' has another length");

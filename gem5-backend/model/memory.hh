@@ -79,7 +79,10 @@ class Memory {
   }
 
   /// Stands for a submit() of a packet that refuses_all() tells of: room() is called again.
-  void await_room(Dir d) { refused_[index(d)] = true; }
+  void await_room(Dir d) {
+    refused_[index(d)] = true;
+    controller().refused_again(d);
+  }
 
   /// The caller drops the refused packet of a port; the single port is free again.
   void drop(std::uint32_t port) {
@@ -292,16 +295,27 @@ class Memory {
   }
 
   void wake(Ps at) {
-    if (decide_at_ == kNever) decide_at_ = std::max(at, channel_.next_request());
+    if (decide_at_ != kNever && !batching_) return;
+    decide_at_ = std::max(at, channel_.next_request());
+    batching_ = false;
+  }
+
+  /// Writes that wait for others are served by their age, if nothing else arrives.
+  void await_overdue() {
+    if (controller().overdue_at() <= now_) return;
+    decide_at_ = controller().overdue_at();
+    batching_ = true;
   }
 
   /// Chooses the data bus's next burst and serves it.
   void decide() {
     decide_at_ = kNever;
+    batching_ = false;
     channel_.refresh(now_);
     if (!channel_.waiting()) return;
     if (!channel_.choose(now_, drain_)) {
       decide_at_ = channel_.dram().available_at();
+      if (decide_at_ == kNever) await_overdue();
       return;
     }
     served(channel_.serve(now_));
@@ -350,6 +364,7 @@ class Memory {
   std::uint32_t max_packet_bytes_;
   Ps now_ = 0;
   Ps decide_at_ = kNever;  ///< the decision that is scheduled
+  bool batching_ = false;  ///< because of await_overdue(), so what arrives comes before it
   bool drain_ = false;
   bool called_ = false;  ///< the listener, since the last event began
   bool refused_[2] = {false, false};

@@ -102,6 +102,7 @@ def controller(memory, log, decisions, channels=1, number=0):
         tie_bursts=memory["tie_bursts"],
         run_bursts=memory["run_bursts"],
         prepare=bool(memory["prepare"]),
+        batch=bool(memory["batch"]),
         aging=f"{memory['aging_ps']}ps",
         write_high_thresh_perc=memory["drain_high_percent"],
         write_low_thresh_perc=memory["drain_low_percent"],

@@ -422,7 +422,7 @@ class DrfqDeviceOwners;
 
 // What gem5's build makes of Drfq.py.
 struct DrfqMemCtrlParams : public MemCtrlParams {
-  bool frfcfs, prepare;
+  bool frfcfs, prepare, batch;
   unsigned cores, tie_bursts, run_bursts;
   bool share;
   Tick aging;

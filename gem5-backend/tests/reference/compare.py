@@ -31,6 +31,7 @@ def options(rng):
         prepare=rng.choice([False, False, True]),
         aging=rng.choice([0, 0, 500000]),
         fill=rng.choice([False, False, True]),
+        batch=rng.choice([False, True]),
         admission=rng.choice(["thesis", "share"]),
     )
 
@@ -40,7 +41,8 @@ def memory_table(o):
         f'[memory]\n{TABLES[o["dram"]]}policy = "{o["policy"]}"\nread_entries = {o["entries"]}\n'
         f"write_entries = {o['entries']}\ntie_bursts = {o['tie']}\nrun_bursts = {o['least_run']}\n"
         f"prepare = {str(o['prepare']).lower()}\n"
-        f'fill = {str(o["fill"]).lower()}\naging_ns = {o["aging"] // 1000}\nadmission = "{o["admission"]}"\n'
+        f"fill = {str(o['fill']).lower()}\nbatch = {str(o['batch']).lower()}\n"
+        f'aging_ns = {o["aging"] // 1000}\nadmission = "{o["admission"]}"\n'
     )
 
 

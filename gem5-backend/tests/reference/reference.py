@@ -197,6 +197,7 @@ class Controller:
         least_run=0,
         prepare=False,
         fill=False,
+        batch=False,
         aging=0,
         cores=4,
         admission="thesis",
@@ -205,6 +206,8 @@ class Controller:
         self.policy, self.entries, self.tie, self.prepare = policy, entries, tie, prepare
         self.fill, self.aging, self.cores, self.least_run = fill, aging, cores, least_run
         self.vt_pid, self.vt_core, self.pid_core = [None] * PIDS, [None] * cores, [0] * cores
+        self.batch, self.batching = batch, False
+        self.last_read, self.write_refused = 0, False
         self.share = admission == "share" and policy == "lvtf"
         self.waiting = []  # all entries of both directions, in arrival order
         self.flying = []  # ends of data of reads
@@ -281,6 +284,7 @@ class Controller:
             verdict = "accepted"
         self.log.append(f"arrive {self.now} {verdict}")
         if verdict != "accepted":
+            self.write_refused = self.write_refused or d == "W"
             lacks = self.owners.refused(pid, d, need, self.entries) if self.share else 0
             if lacks:
                 owed, lowest = self.owed[d]
@@ -308,26 +312,45 @@ class Controller:
                 self.owners.queued(pid, d)
             packet["left"] += 1
             self.seq += 1
-        if self.decide_at == NEVER:
-            self.decide_at = max(self.now, self.next_request)
+        if self.decide_at == NEVER or self.batching:
+            self.decide_at, self.batching = max(self.now, self.next_request), False
 
     def direction(self, reads, writes):
         if self.policy == "lvtf":
-            if not reads or not writes:
-                return "R" if reads else "W"
-            lowest = {}
-            for d, queue in (("R", reads), ("W", writes)):
-                owed, vt = self.owed[d]
-                lowest[d] = min(queue[0]["vt"], vt) if owed else queue[0]["vt"]
-            tied = lowest["R"] == lowest["W"]
-            if self.run < (max(self.tie, self.least_run) if tied else self.least_run):
-                return self.dir
-            if not tied:
-                return "R" if lowest["R"] < lowest["W"] else "W"
-            return "R" if reads[0]["seq"] < writes[0]["seq"] else "W"
+            return self.by_virtual_time(reads, writes)
         if self.draining and not reads and writes:
             return "W"
         return "W" if not reads and len(writes) > self.entries * 50 // 100 else self.decided
+
+    def by_virtual_time(self, reads, writes):
+        if not writes:
+            return "R"
+        write, read = self.lowest("W", writes), self.lowest("R", reads) if reads else self.last_read
+        if self.batch and not self.draining and write == read:
+            return self.batched(reads, writes)
+        if not reads:
+            return "W"
+        if self.run < (max(self.tie, self.least_run) if write == read else self.least_run):
+            return self.dir
+        if write == read:
+            write, read = writes[0]["seq"], reads[0]["seq"]
+        return "W" if write < read else "R"
+
+    def lowest(self, d, queue):
+        owed, vt = self.owed[d]
+        return min(queue[0]["vt"], vt) if owed else queue[0]["vt"]
+
+    def batched(self, reads, writes):
+        """The direction while virtual times do not decide, with `batch`."""
+        if self.dir == "W" and self.run < min(self.tie, 16):
+            return "W"
+        if not reads:
+            needed = len(writes) + (16 if self.dir == "W" else 0) > self.entries * 50 // 100
+            return "W" if needed or self.write_refused else "R"
+        if self.dir == "R" and self.run < self.tie:
+            return "R"
+        needed = len(writes) > self.entries * 85 // 100 or self.write_refused
+        return "W" if needed and writes[0]["seq"] < reads[0]["seq"] else "R"
 
     def decide_ahead(self):
         """The baseline's direction after a burst, which what arrives later does not change."""
@@ -423,7 +446,7 @@ class Controller:
         return e
 
     def decide(self):
-        self.decide_at = NEVER
+        self.decide_at, self.batching = NEVER, False
         self.dram.refresh(self.now)
         if not self.waiting:
             return
@@ -445,13 +468,14 @@ class Controller:
             if chosen is not None and self.fill and self.policy == "lvtf" and not self.owed[d][0]:
                 chosen = self.filled(chosen, queue, rivals, d)
         if chosen is None:
-            if self.dram.busy > self.now:
-                self.decide_at = self.dram.busy
+            self.retry()
             return
         if d != self.dir:
             self.dir, self.run = d, 0
         self.run += 1
         self.waiting.remove(chosen)
+        self.last_read = chosen["vt"] if d == "R" else self.last_read
+        self.write_refused = self.write_refused and d == "R"
         if self.share:
             self.owners.served()
             owed, vt = self.owed[d]
@@ -471,6 +495,13 @@ class Controller:
             self.flying.append(end)
         if self.waiting:
             self.decide_at = max(self.now, self.next_request)
+
+    def retry(self):
+        """After nothing could be served: after the refresh, or when an entry is overdue if nothing comes before."""
+        if self.dram.busy > self.now:
+            self.decide_at = self.dram.busy
+        elif self.aging and self.policy == "lvtf":
+            self.decide_at, self.batching = min(e["arrival"] for e in self.waiting) + self.aging + 1, True
 
     def advance(self, to):
         while True:
@@ -502,7 +533,7 @@ def replay(text, dram="lpddr2-1066-x32", **options):
         substream = int(f[7]) if f[6] == "s" else 0
         c.submit(f[2], int(f[3], 0), int(f[4]), core, substream)
     c.draining = True
-    if c.decide_at == NEVER:
+    if c.decide_at == NEVER or c.batching:
         c.decide_at = max(c.now, c.next_request)
     c.advance(NEVER)
     return c.log

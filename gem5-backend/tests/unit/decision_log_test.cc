@@ -85,6 +85,7 @@ TEST(Decisions, SameCoreSaysTheSame) {
     o.runs = {seed % 3 ? 4u : 64u, seed % 8 < 3 ? 16u : 0u};
     o.policy = seed % 4 == 0 ? Policy::frfcfs : Policy::lvtf;
     o.prepare = seed % 5 == 0;
+    o.batch = seed % 9 < 4;
     o.aging = seed % 6 == 0 ? 100000 : 0;
     o.admission = seed % 7 < 3 ? AdmissionRule::share : AdmissionRule::thesis;
     const DecisionReplay r = replay(run(o, seed, 2000));

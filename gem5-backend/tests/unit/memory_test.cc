@@ -169,6 +169,21 @@ TEST(Memory, AWriteIsAcknowledgedAtOnceAndReadsSeeIt) {
   EXPECT_EQ(m.controller().queue(Dir::write).size(), 2u);
 }
 
+TEST(Memory, AWriteThatWaitsForMoreIsServedOnceItIsOverdue) {
+  for (bool batch : {false, true}) {
+    MemoryOptions o;
+    o.controller.batch = batch;
+    Memory m(o);
+    Packet p;
+    p.dir = Dir::write;
+    EXPECT_EQ(m.submit(p, 0), Admission::accepted);
+    m.advance(o.controller.aging);
+    EXPECT_EQ(m.stats().bursts[index(Dir::write)], batch ? 0u : 2u);
+    m.advance(o.controller.aging + kPsPerUs);
+    EXPECT_EQ(m.stats().bursts[index(Dir::write)], 2u);
+  }
+}
+
 TEST(Memory, WithOnePortARefusedPacketHoldsEverybodyUp) {
   for (Ports ports : {Ports::multi, Ports::single}) {
     MemoryOptions o;

@@ -216,6 +216,28 @@ TEST(Direction, TiesKeepTheBusThenGoToTheOlderHead) {
   EXPECT_EQ(by_heads(reads, writes, Dir::write, 64), Dir::write) << "the older stays";
 }
 
+TEST(WriteDrain, ABatchIsServedWhenItsQueueIsFullAndThenByAge) {
+  const WriteDrain d;
+  const Queue none(128), few = filled(128, 40, 0), half = filled(128, 65, 0);
+  EXPECT_EQ(d.batch(none, filled(128, 64, 0), Dir::read, 99, 32, false), Dir::read);
+  EXPECT_EQ(d.batch(none, half, Dir::read, 1, 32, false), Dir::write);
+  EXPECT_EQ(d.batch(none, few, Dir::read, 1, 32, true), Dir::write) << "one was refused";
+  EXPECT_EQ(d.batch(none, filled(128, 49, 0), Dir::write, 99, 32, false), Dir::write);
+  EXPECT_EQ(d.batch(none, filled(128, 48, 0), Dir::write, 99, 32, false), Dir::read);
+  Queue read(128), old = filled(128, 108, 0);
+  read.insert(entry(0, 50));
+  EXPECT_EQ(d.batch(read, few, Dir::write, 15, 32, false), Dir::write) << "16 writes at least";
+  EXPECT_EQ(d.batch(read, old, Dir::write, 16, 32, false), Dir::read);
+  EXPECT_EQ(d.batch(read, old, Dir::read, 32, 32, false), Dir::read);
+  EXPECT_EQ(d.batch(read, old, Dir::read, 31, 32, true), Dir::read);
+  EXPECT_EQ(d.batch(read, old, Dir::read, 32, 32, true), Dir::write) << "its head is older";
+  old = filled(128, 109, 0);
+  EXPECT_EQ(d.batch(read, old, Dir::read, 32, 32, false), Dir::write);
+  Queue younger(128);
+  younger.insert(entry(0, 60));
+  EXPECT_EQ(d.batch(read, younger, Dir::write, 16, 32, true), Dir::read);
+}
+
 TEST(WriteDrain, TheBaselineDrainsBetweenItsWatermarks) {
   const WriteDrain d;
   const Queue none(128), some = filled(128, 4, 0);

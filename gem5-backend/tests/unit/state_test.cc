@@ -86,7 +86,7 @@ std::vector<ControllerOptions> all_options() {
   std::vector<ControllerOptions> all(4);
   for (ControllerOptions &o : all) o.read_entries = o.write_entries = 32;
   all[1].admission = AdmissionRule::share;
-  all[2].prepare = true;
+  all[2].prepare = all[2].batch = true;
   all[2].aging = 20 * kPsPerNs;
   all[3].policy = Policy::frfcfs;
   return all;

@@ -148,6 +148,32 @@ TEST(Traffic, FillGivesGapsToTheHigherVirtualTimeAtNoCostToTheLower) {
   EXPECT_GT(second[true], 10 * second[false]);
 }
 
+TEST(Traffic, BatchLeavesALoneStreamItsBandwidth) {
+  for (unsigned arrays : {3u, 7u, 19u})
+    for (unsigned lines : {1u, 4u, 16u}) {
+      AgentOptions stream = agent(Kind::stream, 0, lines);
+      stream.arrays = arrays;
+      stream.write_percent = arrays == 3 ? 20 : arrays == 7 ? 37 : 44;
+      double with[3];
+      for (unsigned i = 0; i < 3; i++) {
+        MemoryOptions o;
+        o.controller.policy = i == 0 ? Policy::frfcfs : Policy::lvtf;
+        o.controller.admission = AdmissionRule::share;
+        o.controller.prepare = true;
+        o.controller.batch = i == 2;
+        o.controller.runs.tie = 32;
+        Traffic t(o);
+        t.add(stream);
+        t.run_until(2 * kPsPerMs);
+        with[i] = bytes_per_ns(t, 0, 2 * kPsPerMs);
+      }
+      EXPECT_GT(with[2], 0.93 * with[0]) << arrays << " arrays, " << lines << " lines";
+      if (arrays == 19 && lines == 4) {
+        EXPECT_LT(with[1], 0.8 * with[0]) << "without it";
+      }
+    }
+}
+
 /// Bandwidth of an agent of the lowest virtual time, alone or beside one that clogs the queues.
 double beside(const ControllerOptions &rules, unsigned entries, AgentOptions first,
               const AgentOptions *other) {
@@ -169,11 +195,13 @@ double beside(const ControllerOptions &rules, unsigned entries, AgentOptions fir
 }
 
 TEST(Traffic, AdmissionBySharesKeepsTheWinnersBandwidthBesideAClog) {
-  ControllerOptions rules[4];
-  for (unsigned i = 1; i < 4; i++) rules[i].admission = AdmissionRule::share;
-  rules[2].runs.any = rules[3].runs.any = 8;
-  rules[3].fill = true;
-  double worst[4] = {1, 1, 1, 1};
+  ControllerOptions rules[5];
+  for (unsigned i = 1; i < 5; i++) rules[i].admission = AdmissionRule::share;
+  for (unsigned i = 2; i < 5; i++) rules[i].runs.any = 8;
+  rules[3].fill = rules[4].fill = true;
+  rules[4].batch = true;
+  rules[4].runs.tie = 32;
+  double worst[5] = {1, 1, 1, 1, 1};
   const auto kind = [](unsigned core, unsigned which, unsigned lines) {
     AgentOptions o = agent(which == 0 ? Kind::copy : Kind::stream, core, lines);
     o.base = core * (64u << 20);
@@ -188,13 +216,14 @@ TEST(Traffic, AdmissionBySharesKeepsTheWinnersBandwidthBesideAClog) {
         const double alone = beside(rules[0], entries, winner, nullptr);
         for (unsigned other = 0; other < 3; other++) {
           const AgentOptions clog = kind(1, other, 128);
-          for (unsigned i = 0; i < 4; i++)
+          for (unsigned i = 0; i < 5; i++)
             worst[i] = std::min(worst[i], beside(rules[i], entries, winner, &clog) / alone);
         }
       }
   EXPECT_GE(worst[1], 0.95);
   EXPECT_GE(worst[2], 0.95) << "with runs of 8 bursts";
   EXPECT_GE(worst[3], 0.95) << "with runs of 8 bursts, and fill";
+  EXPECT_GE(worst[4], 0.95) << "and batch";
   EXPECT_LT(worst[0], 0.5) << "the thesis' rule is expected to lose here";
 }
 
