@@ -38,6 +38,7 @@ BOOTS = {
 }
 RULES = {
     "default": "",
+    "process": ", --entity process",
     "hold": ", --throttle hold",
     "thesis": ", thesis' rules",
     "thesis-4.5.2": ", thesis' rules with credit",
@@ -48,7 +49,7 @@ TIMED = ("lbm", "fdtd", "mcf")
 # What a slowdown at weight 1 may be beyond what a fair share allows.
 ALLOWED = 1.03
 # Rules that are judged. The thesis' own ones are compared with.
-JUDGED = ("default", "hold")
+JUDGED = ("default", "process", "hold")
 # What mbw takes of m by itself. Beyond 2:1 that is less than its part, and fio gets the rest: at most the error of this
 # ratio of the two. A controller that divides what both want at a moment comes closer to it than to the weights.
 MBW_ALONE = 0.64

@@ -40,6 +40,7 @@ M_BYTES_PER_S = 266_666_667
 # Options of scx_drfq by rule.
 RULES = {
     "default": (),
+    "process": ("--entity", "process"),
     "hold": ("--throttle", "hold", "--entity", "process"),
     # The thesis' own, without and with the credit of idle CPU time that it suggests (4.5.2).
     "thesis": ("--variant", "memoryless"),
@@ -95,7 +96,7 @@ class Load:
         self.group = f"{name}-{next(NUMBERS)}"
         self.rmid = monitoring_group(self.group)
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE if name in FIXED_WORK else subprocess.DEVNULL}
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL, text=True, **pipes)
+        self.process = subprocess.Popen(command, text=True, **pipes)
         join(self.group, self.process.pid)
         if name == "sjeng":
             self.process.stdin.write("xboard\nanalyze\n")
@@ -103,6 +104,8 @@ class Load:
 
     def runs(self):
         """Whether its initialisation is over."""
+        if self.process.poll() is not None:
+            sys.exit(f"FAILED: {self.name} ended with status {self.process.returncode}")
         if self.name.startswith("fio"):
             return read_bytes(self.process.pid) > 4 * MIB
         return cpu_ns(self.process.pid) > 1_000_000_000

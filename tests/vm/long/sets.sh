@@ -31,7 +31,7 @@ boot() {
 
 # The policy of the controller, and the recommended rules.
 lvtf='policy = "lvtf"'
-recommended='admission = "share"\nprepare = true\nfill = true'
+recommended='admission = "share"\nprepare = true\nfill = true\nbatch = true\ntie_bursts = 32'
 
 # The sets that have a fixed amount of work.
 timed=()
