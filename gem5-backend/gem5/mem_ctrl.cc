@@ -187,6 +187,7 @@ bool DrfqMemCtrl::receive(PacketPtr pkt, PortID from) {
   if (v.admission != ::drfq::Admission::accepted) {
     record.refused[::drfq::index(a.dir)][static_cast<unsigned>(v.admission)]++;
     refused[::drfq::index(a.dir)] = true;
+    if (overdueEvent.scheduled() && a.dir == Dir::write) decideAgain();  // it ends a batch
     waiting.push_back(from);
     return false;
   }

@@ -74,6 +74,7 @@ class Memory {
     if (a == Admission::accepted) return a;
     stats_.refused[index(p.dir)][static_cast<unsigned>(a)]++;
     refused_[index(p.dir)] = true;
+    if (batching_ && p.dir == Dir::write) wake(now_);  // it ends the batch
     if (ports_ == Ports::single && holder_ == kNoPort) holder_ = p.port;
     return a;
   }

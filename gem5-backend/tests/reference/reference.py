@@ -284,11 +284,7 @@ class Controller:
             verdict = "accepted"
         self.log.append(f"arrive {self.now} {verdict}")
         if verdict != "accepted":
-            self.write_refused = self.write_refused or d == "W"
-            lacks = self.owners.refused(pid, d, need, self.entries) if self.share else 0
-            if lacks:
-                owed, lowest = self.owed[d]
-                self.owed[d] = (max(owed, min(lacks, len(queue))), min(lowest, vt) if owed else vt)
+            self.refuse(d, queue, pid, vt, need)
             return
         packet = {"left": 0}
         for burst in range(first, last + 1):
@@ -321,6 +317,16 @@ class Controller:
         if self.draining and not reads and writes:
             return "W"
         return "W" if not reads and len(writes) > self.entries * 50 // 100 else self.decided
+
+    def refuse(self, d, queue, pid, vt, need):
+        lacks = self.owners.refused(pid, d, need, self.entries) if self.share else 0
+        if lacks:
+            owed, lowest = self.owed[d]
+            self.owed[d] = (max(owed, min(lacks, len(queue))), min(lowest, vt) if owed else vt)
+        if d == "W":
+            self.write_refused = True
+            if self.batching:
+                self.decide_at, self.batching = max(self.now, self.next_request), False
 
     def by_virtual_time(self, reads, writes):
         if not writes:
@@ -500,8 +506,10 @@ class Controller:
         """After nothing could be served: after the refresh, or when an entry is overdue if nothing comes before."""
         if self.dram.busy > self.now:
             self.decide_at = self.dram.busy
-        elif self.aging and self.policy == "lvtf":
-            self.decide_at, self.batching = min(e["arrival"] for e in self.waiting) + self.aging + 1, True
+            return
+        self.batching = True
+        if self.aging and self.policy == "lvtf":
+            self.decide_at = min(e["arrival"] for e in self.waiting) + self.aging + 1
 
     def advance(self, to):
         while True:
