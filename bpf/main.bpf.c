@@ -143,11 +143,11 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_dsq_insert(p, SCX_DSQ_GLOBAL, slice_ns, enq_flags);
 		return;
 	}
-	task_activate(t);
-	task_arrive(p, t, scx_bpf_task_cpu(p));
 	/* The kernel does not call select_cpu for a task that is pinned. */
 	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
 		task_wake(p, t);
+	task_activate(t);
+	task_arrive(p, t, scx_bpf_task_cpu(p));
 	/* One that a higher class has kept from its CPU waits in its queue. The kernel ends a
 	 * scheduler that queues a task again 256 times. */
 	if (!(enq_flags & SCX_ENQ_REENQ) && goes_to_local_dsq(p, t)) {

@@ -226,3 +226,35 @@ fn a_task_that_wakes_in_a_crowd_while_a_higher_class_has_its_cpu_runs_soon() {
         "{wait_ns} ns"
     );
 }
+
+/// The kernel does not ask where to run a task that is pinned.
+#[test]
+fn a_blocked_packet_costs_the_same_wherever_its_task_may_run() {
+    let memory = 4_000_000_000;
+    let charged = [0b10, 0b110].map(|cpus| {
+        let trace = Trace::repeat([
+            Step::Run {
+                ns: MS,
+                bytes_per_s: 0,
+            },
+            Step::Sleep {
+                ns: 50 * MS,
+                dma_bytes: memory,
+            },
+        ]);
+        let tasks = vec![
+            TaskSpec::new("hog", Trace::hog()).allowed(CpuSet::one(0)),
+            TaskSpec::new("reader", trace).allowed(CpuSet::of(cpus)),
+        ];
+        let mut sim = Sim::new(Config::new(3).memory(memory), tasks);
+        let group = sim.act(|kernel, _| kernel.cgroup_new(None, 100));
+        sim.plan_joins(0, group);
+        sim.plan_joins(1, group);
+        sim.run_until(40 * MS);
+        let before_ns = sim.kernel().account(1).bus_vt_ns;
+        sim.run_until(51 * MS + MS / 2);
+        sim.kernel().account(1).bus_vt_ns - before_ns
+    });
+    assert!(charged[0] > SEC / 2, "{charged:?}");
+    assert_eq!(charged[0], charged[1]);
+}
