@@ -514,10 +514,8 @@ void BPF_STRUCT_OPS(drfq_exit_task, struct task_struct *p, struct scx_exit_task_
 	if (!t)
 		return;
 	task_leave(t);
-	if (p->flags & PF_EXITING) {
-		task_charge_last(p, t);
+	if (p->flags & PF_EXITING)
 		fork_return_vtime(p, t);
-	}
 }
 
 void BPF_STRUCT_OPS(drfq_enable, struct task_struct *p)
@@ -536,7 +534,7 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 
 	if (!t)
 		return;
-	task_leave(t);
+	task_quit(p, t);
 	throttle_finish(t);
 	wake_end(t, false);
 	/* If it runs, it goes on as a task of the other class, without a switch. */

@@ -227,18 +227,34 @@ static __always_inline void task_charge(struct task_struct *p, struct task_ctx *
 	}
 }
 
-/*
- * The task ends. What devices have moved for it since its last charge raises its virtual
- * time, which its heir inherits: a chain of short tasks would move it for nothing.
- */
+/* The task ends, or leaves for another class: charges what was moved for it since its last
+ * charge. */
 static void task_charge_last(struct task_struct *p, struct task_ctx *t)
 {
-	u64 bytes = task_take_dma_bytes(t);
+	u64 dma_bytes = task_take_dma_bytes(t), counted = task_take_mc_bytes(t);
+	bool waiting;
 
-	if (!bytes)
+	if (!dma_bytes && !counted)
 		return;
-	pace_charge(t->pace, bytes);
-	flow_charge_dma(&t->flow, bytes, queue_has_waiters(scx_bpf_task_cpu(p)));
+	waiting = queue_has_waiters(scx_bpf_task_cpu(p));
+	pace_charge(t->pace, dma_bytes + counted);
+	if (counted)
+		flow_charge(&t->flow, 0, counted, waiting);
+	if (dma_bytes)
+		flow_charge_dma(&t->flow, dma_bytes, waiting);
+}
+
+/*
+ * @t is no task of this scheduler any more. One that ends pays for all that was moved for it,
+ * which its heir inherits: a chain of short tasks would move it for nothing. So does one that
+ * leaves for another class, whose return drops what is moved meanwhile. While the kernel ends the
+ * scheduler, its next load charges the rest.
+ */
+static void task_quit(struct task_struct *p, struct task_ctx *t)
+{
+	if (!vtime_stands_still() || p->flags & PF_EXITING)
+		task_charge_last(p, t);
+	task_leave(t);
 }
 
 /*
@@ -327,9 +343,13 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 		cgroup_add_tasks(cgroup, 1);
 	t->enabled = 1;
 	task_reactivate(p, t);
-	/* While the scheduler is being loaded, no slot tells how far the tasks of a CPU are. */
-	if (!vtime_stands_still())
+	/* While the scheduler is being loaded, no slot tells how far the tasks of a CPU are, and
+	 * what was moved is the rest of the last load. */
+	if (!vtime_stands_still()) {
+		__sync_lock_test_and_set(&t->dma_pending_bytes, 0);
+		__sync_lock_test_and_set(&t->mc_pending_bytes, 0);
 		flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
+	}
 	/* A task that runs goes on without ops.enqueue. */
 	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));
 }

@@ -123,6 +123,14 @@ void machine_leave_class(struct machine *m, u64 now_ns, struct task_struct *p)
 	p->__state = 0;
 }
 
+void machine_join_class(struct machine *m, u64 now_ns, struct task_struct *p)
+{
+	machine_use(m, now_ns, other_cpu(m, p->cpu));
+	p->__state = TASK_INTERRUPTIBLE;
+	m->ops->enable(p);
+	m->ops->set_weight(p, 100);
+}
+
 void machine_reap(struct task_struct *p)
 {
 	p->flags |= PF_EXITING;

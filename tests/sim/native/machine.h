@@ -95,6 +95,8 @@ void machine_set_agent_stats(struct machine *m, const struct task_struct *p);
 void machine_set_rcu_nesting(struct machine *m, struct task_struct *p, s32 nesting);
 /* The sleeping task changes to another scheduling class, and runs there. */
 void machine_leave_class(struct machine *m, u64 now_ns, struct task_struct *p);
+/* It sleeps there, and comes back. */
+void machine_join_class(struct machine *m, u64 now_ns, struct task_struct *p);
 /* The task has ended but for its last switch, and its parent has reaped it. */
 void machine_reap(struct task_struct *p);
 /* The running @p calls set_current_state(), or takes that back. */
@@ -205,8 +207,9 @@ void machine_packet_leaves(struct machine *m, s32 cpu, const struct packet *pack
 void machine_packet_arrives(struct machine *m, s32 cpu, const struct packet *packet);
 /* @p, which runs, sends or receives on a socket. Each one is of another kind. */
 void machine_use_socket(struct machine *m, const struct task_struct *p, u32 socket, bool sends);
-/* A device moves @bytes for a task. */
+/* A device, or a CPU by what a memory controller counts, moves @bytes for a task. */
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes);
+void machine_add_counted(struct machine *m, struct task_struct *p, u64 bytes);
 void machine_set_weight(struct machine *m, struct task_struct *p, u32 weight);
 
 /* The scheduler's state, for assertions. */

@@ -290,10 +290,11 @@ u64 scheduler_pace_paid(u32 index)
 	return paces[index].paid_bytes;
 }
 
-void scheduler_task_add_dma(struct task_struct *p, u64 bytes)
+void scheduler_task_add_traffic(struct task_struct *p, u64 bytes, bool by_cpu)
 {
 	struct drfq_traffic_arg arg = {.pid = (u32)p->pid, .bytes = bytes};
 
+	arg.moved_by_cpu = by_cpu;
 	drfq_charge_mem(&arg);
 }
 

@@ -73,7 +73,7 @@ void scheduler_rule_cgroup(struct cgroup *cgrp, u32 weight);
 void scheduler_pace(u32 index, u64 ns_per_byte_q32);
 void scheduler_pace_group(struct task_struct *p, u32 index);
 u64 scheduler_pace_paid(u32 index);
-void scheduler_task_add_dma(struct task_struct *p, u64 bytes);
+void scheduler_task_add_traffic(struct task_struct *p, u64 bytes, bool by_cpu);
 void scheduler_task_view(struct task_struct *p, struct scheduler_task *view);
 void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat);
 /* Whether a task is urgent; the CPU that counts it as one, -1: none; how many a CPU counts. */

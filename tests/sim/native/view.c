@@ -27,7 +27,13 @@ void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu)
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes)
 {
 	load_globals(m);
-	scheduler_task_add_dma(p, bytes);
+	scheduler_task_add_traffic(p, bytes, false);
+}
+
+void machine_add_counted(struct machine *m, struct task_struct *p, u64 bytes)
+{
+	load_globals(m);
+	scheduler_task_add_traffic(p, bytes, true);
 }
 
 void machine_set_agent(struct machine *m, const struct task_struct *p)

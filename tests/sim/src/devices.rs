@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::{Kernel, Machine, Task, TaskId};
 
 unsafe extern "C" {
+    fn machine_add_counted(m: *mut Machine, p: *mut Task, bytes: u64);
     fn machine_count_writes(m: *mut Machine, cpu: i32, bytes: u64);
     fn machine_counter_dies(m: *mut Machine, cpu: i32);
     fn machine_counter_opens(m: *mut Machine, now_ns: u64, cpu: i32);
@@ -109,6 +110,13 @@ pub struct Way {
 }
 
 impl Kernel {
+    /// A memory controller counts `bytes` that a CPU moved for the task.
+    pub fn add_counted(&mut self, task: TaskId, bytes: u64) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_add_counted(m, p, bytes) });
+    }
+
     /// The second traffic counter of `cpu` has counted `bytes` more.
     pub fn count_writes(&mut self, cpu: usize, bytes: u64) {
         // SAFETY: the machine lives.

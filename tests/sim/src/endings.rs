@@ -4,6 +4,7 @@
 use crate::kernel::{Kernel, Machine, Task, TaskId};
 
 unsafe extern "C" {
+    fn machine_join_class(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn machine_kill(p: *mut Task);
     fn machine_leave_class(m: *mut Machine, now_ns: u64, p: *mut Task);
     fn machine_reap(p: *mut Task);
@@ -23,6 +24,13 @@ impl Kernel {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
         self.with(|m| unsafe { machine_leave_class(m, now_ns, p) });
+    }
+
+    /// It sleeps there, and comes back.
+    pub fn join_class(&mut self, now_ns: u64, task: TaskId) {
+        let p = self.tasks[task];
+        // SAFETY: machine and task live.
+        self.with(|m| unsafe { machine_join_class(m, now_ns, p) });
     }
 
     /// The running task has ended but for its last switch, and its parent has reaped it. No

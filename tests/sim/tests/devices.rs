@@ -105,6 +105,39 @@ fn what_a_task_submits_before_it_ends_is_charged_and_its_heir_pays() {
     assert!(virtual_times[1] > virtual_times[0], "{virtual_times:?}");
 }
 
+/// Otherwise it would pay for all of it when it comes back, or for nothing if it came and went.
+#[test]
+fn a_task_pays_when_it_leaves_for_another_class_and_not_for_what_is_moved_there() {
+    let run = Step::Run {
+        ns: MS,
+        bytes_per_s: 0,
+    };
+    let sleep = Step::Sleep {
+        ns: 40 * MS,
+        dma_bytes: 0,
+    };
+    for by_cpu in [false, true] {
+        let task = TaskSpec::new("task", Trace::repeat([run, sleep]));
+        let mut sim = Sim::new(config(), vec![task]);
+        sim.run_until(10 * MS);
+        let add = |sim: &mut Sim, bytes| match by_cpu {
+            false => sim.kernel().add_dma(0, bytes),
+            true => sim.kernel().add_counted(0, bytes),
+        };
+        let before = sim.kernel().account(0);
+        add(&mut sim, 1 << 20);
+        sim.act(|kernel, now_ns| kernel.leave_class(now_ns, 0));
+        let left = sim.kernel().account(0);
+        assert_eq!(left.bytes, 1 << 20);
+        assert!(left.bus_vt_ns > before.bus_vt_ns, "by CPU: {by_cpu}");
+        add(&mut sim, 1 << 30);
+        sim.run_until(20 * MS);
+        sim.act(|kernel, now_ns| kernel.join_class(now_ns, 0));
+        sim.run_until(60 * MS);
+        assert_eq!(sim.kernel().account(0).bytes, 1 << 20, "by CPU: {by_cpu}");
+    }
+}
+
 #[test]
 fn a_command_of_a_programs_own_making_is_charged_to_its_submitter() {
     let mut sim = Sim::new(config(), vec![TaskSpec::new("hog", Trace::hog())]);

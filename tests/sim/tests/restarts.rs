@@ -127,6 +127,17 @@ fn a_rule_of_the_last_load_gives_no_weight() {
     assert_eq!(sim.kernel().account(0).weight, weight_one());
 }
 
+#[test]
+fn what_devices_moved_before_a_restart_is_charged_after_it() {
+    let mut sim = Sim::new(Config::new(1).memory(MEM), vec![reader(0)]);
+    sim.run_until(5 * MS);
+    sim.act(|kernel, _| kernel.add_dma(0, MEM));
+    sim.plan(6 * MS, Outside::Restart);
+    sim.run_until(7 * MS);
+    assert_eq!(sim.kernel().account(0).dma_bytes, 0);
+    assert_eq!(sim.run_until(20 * MS).tasks[0].dma_bytes, MEM);
+}
+
 /// Each of four hogs on two CPUs pays for all that it runs, up to the moment of the restart.
 #[test]
 fn what_runs_until_a_restart_is_charged() {
