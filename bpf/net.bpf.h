@@ -5,7 +5,8 @@
  *
  * Packets move in interrupts, where the current task has nothing to do with them. So each
  * socket keeps the task that last sent or received on it. Bytes that move before the first
- * such call, or after its task has ended, wait in the socket for the next one.
+ * such call, or after its task has ended, wait in the socket for the next one. The last ones of a
+ * TCP connection do not wait, because no call may follow.
  */
 #ifndef DRFQ_NET_BPF_H
 #define DRFQ_NET_BPF_H
@@ -27,8 +28,12 @@ struct net_socket {
 /* A socket between processes of one machine (skc_family). */
 #define AF_UNIX 1
 
-/* A socket that waits for connections (skc_state). */
+/* States of a TCP socket (skc_state): its task has closed it, and the last packets leave; or it
+ * waits for connections. */
+#define TCP_FIN_WAIT1 4
+#define TCP_LAST_ACK 9
 #define TCP_LISTEN 10
+#define TCP_CLOSING 11
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -81,13 +86,25 @@ static void net_settle(struct net_socket *s)
 		__sync_fetch_and_add(&s->waiting_bytes, bytes);
 }
 
+/* Returns whether a task has closed the connection of @sk, or its way out. The packet that tells
+ * the other end leaves in one of these states. Other sockets have none of them. */
+static __always_inline bool net_is_closed(const struct sock *sk)
+{
+	unsigned char state = sk->__sk_common.skc_state;
+
+	return state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSING;
+}
+
 /* A device moves @bytes of a packet of @sk. */
 static void net_moved(struct sock *sk, u64 bytes)
 {
 	struct net_socket *s;
 
 	s = bpf_sk_storage_get(&net_sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (s && __sync_fetch_and_add(&s->waiting_bytes, bytes) + bytes >= NET_BATCH_BYTES)
+	if (!s)
+		return;
+	bytes += __sync_fetch_and_add(&s->waiting_bytes, bytes);
+	if (bytes >= NET_BATCH_BYTES || net_is_closed(sk))
 		net_settle(s);
 }
 

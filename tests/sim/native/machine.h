@@ -201,6 +201,8 @@ struct packet {
 
 /* The kernel makes a socket for itself. */
 void machine_kernel_socket(struct machine *m, u32 socket);
+/* The state of its connection (skc_state). */
+void machine_socket_state(struct machine *m, u32 socket, u32 state);
 
 /* The packet leaves or arrives. */
 void machine_packet_leaves(struct machine *m, s32 cpu, const struct packet *packet);

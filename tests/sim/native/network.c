@@ -66,6 +66,11 @@ void machine_kernel_socket(struct machine *m, u32 socket)
 	m->sockets[socket].sk_kern_sock = 1;
 }
 
+void machine_socket_state(struct machine *m, u32 socket, u32 state)
+{
+	m->sockets[socket].__sk_common.skc_state = (unsigned char)state;
+}
+
 void machine_packet_leaves(struct machine *m, s32 cpu, const struct packet *packet)
 {
 	struct sk_buff skb;

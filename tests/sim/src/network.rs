@@ -9,6 +9,7 @@ unsafe extern "C" {
     fn machine_kernel_socket(m: *mut Machine, socket: u32);
     fn machine_packet_arrives(m: *mut Machine, cpu: i32, packet: *const Packet);
     fn machine_packet_leaves(m: *mut Machine, cpu: i32, packet: *const Packet);
+    fn machine_socket_state(m: *mut Machine, socket: u32, state: u32);
     fn machine_reuse_id(p: *mut Task);
     fn machine_use_socket(m: *mut Machine, p: *const Task, socket: u32, sends: bool);
 }
@@ -46,6 +47,12 @@ impl Kernel {
     pub fn kernel_socket(&mut self, socket: u32) {
         // SAFETY: the machine lives, and has the socket.
         self.with(|m| unsafe { machine_kernel_socket(m, socket) });
+    }
+
+    /// A connection gets into this state (`skc_state`).
+    pub fn socket_state(&mut self, socket: u32, state: u32) {
+        // SAFETY: the machine lives, and has the socket.
+        self.with(|m| unsafe { machine_socket_state(m, socket, state) });
     }
 
     /// A packet leaves, while `cpu` runs whatever it runs.

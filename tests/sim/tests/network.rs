@@ -161,6 +161,37 @@ fn short_packets_are_charged_many_at_once_and_the_rest_at_the_next_use() {
     assert_eq!(sim.run_until(200 * MS).tasks[FIRST].dma_bytes, 21_000);
 }
 
+/// Its user calls nothing for it any more.
+#[test]
+fn short_packets_of_a_connection_that_closes_are_charged_at_once() {
+    const ESTABLISHED: u32 = 1;
+    const FIN_WAIT1: u32 = 4;
+    const FIN_WAIT2: u32 = 5;
+    const LAST_ACK: u32 = 9;
+    const CLOSING: u32 = 11;
+    for (state, charged) in [
+        (ESTABLISHED, 1000),
+        (FIN_WAIT1, 4000),
+        (FIN_WAIT2, 1000),
+        (LAST_ACK, 4000),
+        (CLOSING, 4000),
+    ] {
+        let mut sim = machine(Trace::hog());
+        let short = Packet {
+            bytes: 1000,
+            ..PACKET
+        };
+        sim.kernel().socket_state(0, ESTABLISHED);
+        sim.kernel().packet_arrives(SECOND, short);
+        sim.kernel().use_socket(FIRST, 0, true);
+        sim.kernel().packet_leaves(FIRST, short);
+        sim.kernel().socket_state(0, state);
+        sim.kernel().packet_leaves(FIRST, short);
+        sim.kernel().packet_arrives(SECOND, short);
+        assert_eq!(books(&mut sim), [charged, 0, 4000, charged], "{state}");
+    }
+}
+
 #[test]
 fn a_packet_is_charged_that_reaches_its_socket_by_way_of_a_device_above_the_card() {
     let mut sim = machine(Trace::hog());
