@@ -127,7 +127,8 @@ static __always_inline struct drfq_cpu *own_slot(void)
 	return cpu_slot(bpf_get_smp_processor_id());
 }
 
-/* Each CPU counts in its own slot, so a plain addition is enough. */
+/* Each CPU counts in its own slot, and in a callback nothing else counts there. So a plain addition
+ * is enough. */
 static __always_inline void count_many(enum drfq_event event, u64 many)
 {
 	own_slot()->events[event] += many;
@@ -136,6 +137,13 @@ static __always_inline void count_many(enum drfq_event event, u64 many)
 static __always_inline void count(enum drfq_event event)
 {
 	count_many(event, 1);
+}
+
+/* The same for programs of the kernel's tracepoints and functions. A softirq interrupts them, and
+ * Linux 7.3 may preempt them, between the load and the store of a plain addition. */
+static __always_inline void count_shared(enum drfq_event event, u64 many)
+{
+	__sync_fetch_and_add(&own_slot()->events[event], many);
 }
 
 /* Returns V (ns). */

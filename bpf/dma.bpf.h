@@ -16,21 +16,21 @@
 static void dma_charge(struct task_struct *p, u64 bytes)
 {
 	if (payer_charge_mover(p, bytes)) {
-		count(DRFQ_EV_DMA_CHARGED);
+		count_shared(DRFQ_EV_DMA_CHARGED, 1);
 		return;
 	}
-	count(DRFQ_EV_DMA_UNATTRIBUTED);
-	count_many(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
+	count_shared(DRFQ_EV_DMA_UNATTRIBUTED, 1);
+	count_shared(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
 }
 
 /* Charges @bytes that a kernel thread moves for @payer. */
 static void dma_charge_payer(const struct payer *payer, u64 bytes)
 {
 	if (payer_charge(payer, bytes)) {
-		count(DRFQ_EV_DMA_CHARGED);
-		count_many(DRFQ_EV_DMA_WRITTEN_BACK_BYTES, bytes);
+		count_shared(DRFQ_EV_DMA_CHARGED, 1);
+		count_shared(DRFQ_EV_DMA_WRITTEN_BACK_BYTES, bytes);
 	} else {
-		count_many(DRFQ_EV_DMA_ENDED_BYTES, bytes);
+		count_shared(DRFQ_EV_DMA_ENDED_BYTES, bytes);
 	}
 }
 
@@ -80,7 +80,7 @@ static void dma_charge_bio(const struct bio *bio)
 	u64 bytes = bio->bi_iter.bi_size;
 	struct payer *payer = NULL;
 
-	count_many(DRFQ_EV_DMA_BYTES, bytes);
+	count_shared(DRFQ_EV_DMA_BYTES, bytes);
 	if (task_is_kthread(p))
 		payer = dma_payer(p, bio);
 	if (payer)
@@ -179,7 +179,7 @@ static void dma_issued(const struct request *rq, bool second)
 
 	if ((op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) && rq->__data_len &&
 	    !twice_handled(rq, second)) {
-		count_many(DRFQ_EV_DMA_BYTES, rq->__data_len);
+		count_shared(DRFQ_EV_DMA_BYTES, rq->__data_len);
 		dma_charge(bpf_get_current_task_btf(), rq->__data_len);
 	}
 }

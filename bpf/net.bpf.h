@@ -81,7 +81,7 @@ static void net_settle(struct net_socket *s)
 	if (!bytes)
 		return;
 	if (payer_charge(&s->user, bytes))
-		count_many(DRFQ_EV_NET_CHARGED_BYTES, bytes);
+		count_shared(DRFQ_EV_NET_CHARGED_BYTES, bytes);
 	else
 		__sync_fetch_and_add(&s->waiting_bytes, bytes);
 }
@@ -150,7 +150,7 @@ int BPF_PROG(drfq_skb_send, struct sk_buff *skb, struct net_device *dev)
 
 	if (!net_device_moves_data(dev))
 		return 0;
-	count_many(DRFQ_EV_NET_BYTES, skb->len);
+	count_shared(DRFQ_EV_NET_BYTES, skb->len);
 	if (sk && net_is_for_tasks(sk))
 		net_moved(sk, skb->len);
 	return 0;
@@ -166,7 +166,7 @@ SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(drfq_skb_arrive, struct sk_buff *skb)
 {
 	if (net_device_moves_data(skb->dev) && !net_is_looped_back(skb))
-		count_many(DRFQ_EV_NET_BYTES, net_received_bytes(skb));
+		count_shared(DRFQ_EV_NET_BYTES, net_received_bytes(skb));
 	return 0;
 }
 
