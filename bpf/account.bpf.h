@@ -92,6 +92,15 @@ static __always_inline bool task_is_kthread(const struct task_struct *p)
 	return p->flags & PF_KTHREAD;
 }
 
+/* signal->flags: all threads of the process exit. */
+#define SIGNAL_GROUP_EXIT 4
+
+/* Returns whether @p exits, or will because its process is killed. */
+static __always_inline bool task_ends(const struct task_struct *p)
+{
+	return (p->flags & PF_EXITING) || (p->signal->flags & SIGNAL_GROUP_EXIT);
+}
+
 static __always_inline bool task_is_pinned(const struct task_struct *p)
 {
 	return p->nr_cpus_allowed == 1;

@@ -56,7 +56,7 @@ static __always_inline bool hold_useful(const struct task_struct *p)
 /* The part of hold_needed() for tasks that owe for DMA traffic. */
 static __noinline bool hold_needed_in_debt(struct task_struct *p, struct task_ctx *t)
 {
-	if ((p->flags & PF_EXITING) || was_released(p))
+	if (task_ends(p) || was_released(p))
 		return false;
 	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && hold_useful(p) && cpus_busy(-1);
 }

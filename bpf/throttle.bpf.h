@@ -16,14 +16,10 @@
  * grown, or it was killed, while others were before it. */
 #define THROTTLE_AGAIN_NS 1000000000ULL
 
-/* signal->flags: all threads of the process exit. */
-#define SIGNAL_GROUP_EXIT 4
-
 /* Returns whether others may wait for @p, or for what it frees. */
 static __always_inline bool throttle_exempts(const struct task_struct *p)
 {
-	return (p->flags & (PF_EXITING | PF_KTHREAD)) || (p->signal->flags & SIGNAL_GROUP_EXIT) ||
-	       task_reads_rcu(p);
+	return task_is_kthread(p) || task_ends(p) || task_reads_rcu(p);
 }
 
 /* Returns whether @p waits for a quota or a pace. */

@@ -157,6 +157,24 @@ fn a_kernel_thread_is_never_held() {
     assert_eq!(run(config, specs(true), 5).counters.held, 0);
 }
 
+/// Others wait for what it frees.
+#[test]
+fn a_killed_debtor_is_not_held() {
+    let held = [false, true].map(|killed| {
+        let mut specs = vec![reader(300)];
+        specs.extend(hogs(&[weight_one()]));
+        let config = Config::new(2).memory(MEM).charging(Charging::Busy);
+        let mut sim = Sim::new(config, specs);
+        sim.run_until(5 * MS);
+        if killed {
+            sim.kernel().kill(0);
+        }
+        sim.run_until(5 * SEC).counters.held
+    });
+    assert!(held[0] > 0);
+    assert_eq!(held[1], 0);
+}
+
 /// The purpose of a hold: one task's DMA traffic and another's CPU time get equal dominant shares,
 /// although no CPU is contended.
 #[test]
