@@ -61,11 +61,33 @@ static __noinline bool hold_needed_in_debt(struct task_struct *p, struct task_ct
 	return drfq_held(&t->flow, drfq_conf(), vtime_now()) && hold_useful(p) && cpus_busy(-1);
 }
 
-/* Returns whether @p must be held. Kernel threads never are: dma_charge() spares them. A task
- * that was released, and is queued again before it ran, is not held twice. */
+/* Ends a hold, because the task is released, queued elsewhere, runs or exits. */
+static void hold_end(struct task_ctx *t)
+{
+	u64 waited;
+
+	if (!(t->flags & DRFQ_TASK_HELD))
+		return;
+	t->flags &= ~DRFQ_TASK_HELD;
+	waited = scx_bpf_now();
+	/* This CPU's clock may stand before the hold, which another CPU has begun. */
+	waited = drfq_later(waited, t->held_since_ns) - t->held_since_ns;
+	t->held_ns += waited;
+	if (waited > t->max_held_ns)
+		t->max_held_ns = waited;
+}
+
+/*
+ * Returns whether @p must be held. Kernel threads never are: dma_charge() spares them. A task
+ * that was released, and is queued again before it ran, is not held twice. A change of nice or
+ * affinity queues a held task again, which may not be held any more.
+ */
 static __always_inline bool hold_needed(struct task_struct *p, struct task_ctx *t)
 {
-	return t->flags & DRFQ_TASK_INDEBTED && hold_needed_in_debt(p, t);
+	if (t->flags & DRFQ_TASK_INDEBTED && hold_needed_in_debt(p, t))
+		return true;
+	hold_end(t);
+	return false;
 }
 
 /*
@@ -129,22 +151,6 @@ static void hold_insert(struct task_struct *p, struct task_ctx *t, u64 enq_flags
 	/* The last busy CPU may have become idle since hold_needed(). */
 	if (!cpus_busy(-1))
 		kick_idle_for(p);
-}
-
-/* Ends a hold, because the task is released, runs or exits. */
-static void hold_end(struct task_ctx *t)
-{
-	u64 waited;
-
-	if (!(t->flags & DRFQ_TASK_HELD))
-		return;
-	t->flags &= ~DRFQ_TASK_HELD;
-	waited = scx_bpf_now();
-	/* This CPU's clock may stand before the hold, which another CPU has begun. */
-	waited = drfq_later(waited, t->held_since_ns) - t->held_since_ns;
-	t->held_ns += waited;
-	if (waited > t->max_held_ns)
-		t->max_held_ns = waited;
 }
 
 /* @t has run, or leaves the scheduler: what its last wake-up noted is over. @goes_on: it could run

@@ -241,6 +241,22 @@ fn a_released_task_that_moves_to_another_cpu_runs_within_half_a_second() {
     assert!(wait <= 500, "{wait} ms");
 }
 
+#[test]
+fn the_hold_of_a_task_ends_where_it_is_queued_again_and_not_held() {
+    let mut specs = vec![reader(5000)];
+    specs.extend(hogs(&[nice(-20); 4]));
+    let config = Config::new(2).memory(MEM).charging(Charging::Busy);
+    let mut sim = Sim::new(config, specs);
+    sim.run_until(30 * MS);
+    assert_eq!(sim.kernel().place(0), Place::Held);
+    let waits = sim.act(|kernel, now_ns| {
+        kernel.kill(0);
+        kernel.renice(now_ns, 0, 0);
+        (kernel.place(0), kernel.account(0).held)
+    });
+    assert_eq!(waits, (Place::Queued, 0));
+}
+
 /// A change of nice takes a task from its queue and puts it back.
 #[test]
 fn a_released_task_that_is_queued_again_is_not_held_again() {
