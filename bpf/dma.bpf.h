@@ -23,23 +23,24 @@ static void dma_charge(struct task_struct *p, u64 bytes)
 	count_shared(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
 }
 
-/* Charges @bytes that a kernel thread moves for @payer. */
-static void dma_charge_payer(const struct payer *payer, u64 bytes)
-{
-	if (payer_charge(payer, bytes)) {
-		count_shared(DRFQ_EV_DMA_CHARGED, 1);
-		count_shared(DRFQ_EV_DMA_WRITTEN_BACK_BYTES, bytes);
-	} else {
-		count_shared(DRFQ_EV_DMA_ENDED_BYTES, bytes);
-	}
-}
-
 /* Returns whether @bio writes data. */
 static __always_inline bool dma_writes(const struct bio *bio)
 {
 	u32 op = bio->bi_opf & 0xff;
 
 	return op == REQ_OP_WRITE || op == REQ_OP_ZONE_APPEND;
+}
+
+/* Charges the @bytes of @bio, which a kernel thread submits for @payer. */
+static void dma_charge_payer(const struct payer *payer, const struct bio *bio, u64 bytes)
+{
+	if (!payer_charge(payer, bytes)) {
+		count_shared(DRFQ_EV_DMA_ENDED_BYTES, bytes);
+		return;
+	}
+	count_shared(DRFQ_EV_DMA_CHARGED, 1);
+	if (dma_writes(bio))
+		count_shared(DRFQ_EV_DMA_WRITTEN_BACK_BYTES, bytes);
 }
 
 /* Returns whether @bio has data. */
@@ -84,7 +85,7 @@ static void dma_charge_bio(const struct bio *bio)
 	if (task_is_kthread(p))
 		payer = dma_payer(p, bio);
 	if (payer)
-		dma_charge_payer(payer, bytes);
+		dma_charge_payer(payer, bio, bytes);
 	else
 		dma_charge(p, bytes);
 }

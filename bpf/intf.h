@@ -79,8 +79,8 @@ enum drfq_weights {
 	X(DMA_CHARGED, "block I/O requests charged to a task")                                     \
 	X(DMA_UNATTRIBUTED, "block I/O requests without an account to charge")                     \
 	X(DMA_UNATTRIBUTED_BYTES, "bytes of these requests")                                       \
-	X(DMA_WRITTEN_BACK_BYTES, "bytes that kernel threads wrote out, charged to their dirtier") \
-	X(DMA_ENDED_BYTES, "bytes that kernel threads wrote out for tasks that have ended")        \
+	X(DMA_WRITTEN_BACK_BYTES, "bytes that kernel threads wrote for tasks, which were charged") \
+	X(DMA_ENDED_BYTES, "bytes that kernel threads moved for tasks that have ended")            \
 	X(NET_BYTES, "bytes that network cards sent and received")                                 \
 	X(NET_CHARGED_BYTES, "bytes of these charged to a task")                                   \
 	X(CGROUPS_MERGED, "cgroups that did not fit in the table and share their parent's weight") \

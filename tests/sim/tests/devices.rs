@@ -184,7 +184,7 @@ fn page(index: u64) -> Page {
 }
 
 /// What kernel thread, writer and other are charged for by `end_ns`; then bytes without an
-/// account, written back for a task, and written back too late.
+/// account, written for a task, and moved too late.
 fn books_at(sim: &mut Sim, end_ns: u64) -> [u64; 6] {
     let tasks = sim.run_until(end_ns).tasks;
     let count = |sim: &mut Sim, event| sim.kernel().event_count(event);
@@ -436,7 +436,8 @@ fn what_a_stacked_device_passes_on_is_charged_to_who_submitted_or_dirtied_it() {
     for way in TELLING {
         for transfer in [Transfer::Read, Transfer::Write] {
             let passing = Passing { transfer, ..way };
-            assert_eq!(passed_on(OTHER, passing), [0, 0, 4096, 0, 4096, 0]);
+            let written = u64::from(passing.bytes) * u64::from(transfer == Transfer::Write);
+            assert_eq!(passed_on(OTHER, passing), [0, 0, 4096, 0, written, 0]);
         }
         assert_eq!(passed_on(FLUSHER, way), [0, 4096, 0, 0, 4096, 0]);
     }

@@ -109,15 +109,15 @@ impl Books {
         match event {
             Traffic::Submit { cpu, bytes, way } => {
                 sim.act(|kernel, _| kernel.submit(cpu, bytes, way));
-                self.request(sim, task, None, bytes);
+                self.request(sim, task, None, Transfer::Read, bytes);
             }
             Traffic::Split { cpu, bytes, parts } => {
                 sim.act(|kernel, _| kernel.split(cpu, bytes, parts));
-                self.request(sim, task, None, bytes);
+                self.request(sim, task, None, Transfer::Read, bytes);
             }
             Traffic::Command { cpu, bytes } => {
                 sim.act(|kernel, _| kernel.pass_through(cpu, bytes));
-                self.request(sim, task, None, bytes);
+                self.request(sim, task, None, Transfer::Read, bytes);
             }
             Traffic::Dirty { page, .. } => {
                 sim.act(|kernel, _| kernel.dirty(task, page));
@@ -131,7 +131,7 @@ impl Books {
             } => {
                 sim.act(|kernel, _| kernel.write_out(task, page, transfer, bytes));
                 let payer = self.dirtier(page, transfer);
-                self.request(sim, task, payer, bytes);
+                self.request(sim, task, payer, transfer, bytes);
             }
             Traffic::PassOn {
                 thread,
@@ -214,7 +214,14 @@ impl Books {
     }
 
     /// `task` submits a request to a device. If it is a kernel thread, it does so for `payer`.
-    fn request(&mut self, sim: &Sim, task: TaskId, payer: Option<Payer>, bytes: u32) {
+    fn request(
+        &mut self,
+        sim: &Sim,
+        task: TaskId,
+        payer: Option<Payer>,
+        transfer: Transfer,
+        bytes: u32,
+    ) {
         let bytes = u64::from(bytes);
         self.totals.dma += bytes;
         if !is_kthread(sim, task) {
@@ -227,8 +234,9 @@ impl Books {
         // What a loop device writes was paid for when it was written to it.
         match payer.filter(|_| !self.is_loop(task)) {
             None => self.totals.unattributed += bytes,
-            Some(payer) if self.charge(sim, payer, bytes) => self.totals.written_back += bytes,
-            Some(_) => self.totals.ended += bytes,
+            Some(payer) if !self.charge(sim, payer, bytes) => self.totals.ended += bytes,
+            Some(_) if transfer == Transfer::Write => self.totals.written_back += bytes,
+            Some(_) => {}
         }
     }
 
@@ -264,7 +272,7 @@ impl Books {
         } else {
             dirtier.filter(|_| leads_up)
         };
-        self.request(sim, thread, payer, passing.bytes);
+        self.request(sim, thread, payer, passing.transfer, passing.bytes);
     }
 
     /// A card moves a packet, for its socket if it has one.
