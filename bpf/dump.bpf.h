@@ -6,13 +6,18 @@
 #ifndef DRFQ_DUMP_BPF_H
 #define DRFQ_DUMP_BPF_H
 
+/* Returns the time since @since (ns); 0: that is 0, or this CPU's clock stands before it, which
+ * another CPU has noted. */
+static __always_inline u64 ns_since(u64 since)
+{
+	return since ? drfq_later(scx_bpf_now(), since) - since : 0;
+}
+
 /* Returns the time that @p, with account @t, waited for a quota or a pace (ns), with the
  * present wait. */
 static u64 throttled_ns(const struct task_struct *p, const struct task_ctx *t)
 {
-	u64 since = throttle_waits(p) ? t->throttled_since_ns : 0;
-
-	return t->throttled_ns + (since ? scx_bpf_now() - since : 0);
+	return t->throttled_ns + ns_since(throttle_waits(p) ? t->throttled_since_ns : 0);
 }
 
 /*
@@ -21,12 +26,9 @@ static u64 throttled_ns(const struct task_struct *p, const struct task_ctx *t)
  */
 static u64 wait_ns(struct task_struct *p)
 {
-	u64 since;
-
 	if (!bpf_core_field_exists(p->sched_info.run_delay))
 		return 0;
-	since = p->sched_info.last_queued;
-	return p->sched_info.run_delay + (since ? scx_bpf_now() - since : 0);
+	return p->sched_info.run_delay + ns_since(p->sched_info.last_queued);
 }
 
 /* Writes one struct drfq_task_stat for each task that has an account. */

@@ -416,6 +416,18 @@ fn the_reported_wait_is_on_the_clock_of_the_run_queues() {
 }
 
 #[test]
+fn a_reader_whose_clock_stands_before_a_wait_reports_no_wait() {
+    let mut sim = Sim::new(Config::new(1), hogs(&[weight_one(); 2]));
+    sim.run_until(SEC + MS);
+    let before_all = sim.act(|kernel, now_ns| {
+        let now = kernel.task_wait_ns(now_ns, 0) + kernel.task_wait_ns(now_ns, 1);
+        let early = kernel.task_wait_ns(1, 0) + kernel.task_wait_ns(1, 1);
+        now.checked_sub(early)
+    });
+    assert!(before_all.is_some_and(|ns| ns < 10 * MS), "{before_all:?}");
+}
+
+#[test]
 fn a_restored_task_goes_on_from_where_it_was_charged_to() {
     let mut sim = Sim::new(Config::new(2), hogs(&[weight_one(); 2]));
     sim.run_until(100 * MS);
