@@ -19,13 +19,16 @@
 /*
  * Returns the bus time (ns of virtual time) of the traffic that a parent has moved in
  * @run_ns, since its last charge. The counter belongs to the CPU, and may change
- * hands here, so this is an estimate from the part that was charged last.
+ * hands here, so this is an estimate from the part that was charged last. It is at most
+ * that part: a packet of microseconds may have paid for what was counted long before.
  */
 static u64 fork_uncharged_bus_ns(const struct task_ctx *t, u64 run_ns)
 {
 	u64 last_run_ns = t->last_run_ns;
 
-	return last_run_ns ? run_ns * t->last_bus_ns / last_run_ns : 0;
+	if (run_ns >= last_run_ns)
+		return last_run_ns ? t->last_bus_ns : 0;
+	return run_ns * t->last_bus_ns / last_run_ns;
 }
 
 /* A task that the current task forks follows the same rule, and has the same pace, until the

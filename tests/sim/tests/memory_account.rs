@@ -258,6 +258,35 @@ fn a_chain_of_forks_gains_no_memory() {
     assert!(gain < 0.02, "{gain:.4}");
 }
 
+/// A memory controller tells late of what a task has moved, so a short packet may pay for much of it.
+#[test]
+fn a_child_starts_with_no_more_traffic_than_its_parent_paid_for_last() {
+    let run = |ns| Step::Run { ns, bytes_per_s: 0 };
+    let sleep = Step::Sleep {
+        ns: 9 * MS / 2,
+        dma_bytes: 0,
+    };
+    let parent = [
+        run(MS / 50),
+        sleep,
+        run(3 * MS),
+        Step::Spawn(1),
+        run(50 * MS),
+    ];
+    let specs = vec![
+        TaskSpec::new("parent", Trace::once(parent)),
+        TaskSpec::new("child", Trace::hog()).arrival(u64::MAX),
+    ];
+    let mut sim = Sim::new(Config::new(2).memory(MEM), specs);
+    sim.run_until(MS / 100);
+    // 1 ms of the memory.
+    sim.kernel().add_counted(0, MEM / 1000);
+    sim.run_until(31 * MS / 4);
+    let [parent, child] = [0, 1].map(|task| sim.kernel().account(task).bus_vt_ns);
+    let most = parent.max(sim.kernel().bus_v_ns()) + 20 * MS;
+    assert!(child <= most, "{} ms ahead", (child - parent) / MS);
+}
+
 /// The shell waits for each child. All children together are one flow.
 #[test]
 fn children_one_after_the_other_gain_no_memory() {
