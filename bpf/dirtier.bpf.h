@@ -133,7 +133,8 @@ static void dirtier_keep(const struct folio *folio, const struct address_space *
 	struct payer *last, now = {};
 	struct dirtier_key key;
 
-	if (!dirtier_is_known() || !mapping || twice_handled(folio, second))
+	if (!dirtier_is_known() || !mapping ||
+	    twice_handled(folio, twice_where(TWICE_DIRTY, folio->index), second))
 		return;
 	key = dirtier_key_of(folio, (u64)mapping);
 	if (task_is_kthread(p)) {

@@ -118,7 +118,8 @@ static void dma_relay(const struct bio *bio)
  */
 static void dma_queued(const struct bio *bio, bool second)
 {
-	if (!dma_has_data(bio) || twice_handled(bio, second))
+	if (!dma_has_data(bio) ||
+	    twice_handled(bio, twice_where(TWICE_QUEUE, bio->bi_iter.bi_sector), second))
 		return;
 	if (dma_is_stacked(bio))
 		dma_relay(bio);
@@ -150,7 +151,8 @@ static void dma_remapped(const struct bio *bio, u32 from, bool second)
 {
 	if (!(bio->bi_flags & bio_traced_flag) || bio->bi_bdev->bd_dev == from)
 		return;
-	if (dma_has_data(bio) && !dma_is_stacked(bio) && !twice_handled(bio, second))
+	if (dma_has_data(bio) && !dma_is_stacked(bio) &&
+	    !twice_handled(bio, twice_where(TWICE_REMAP, bio->bi_iter.bi_sector), second))
 		dma_charge_bio(bio);
 }
 
@@ -179,7 +181,7 @@ static void dma_issued(const struct request *rq, bool second)
 	u32 op = rq->cmd_flags & 0xff;
 
 	if ((op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) && rq->__data_len &&
-	    !twice_handled(rq, second)) {
+	    !twice_handled(rq, twice_where(TWICE_ISSUE, 0), second)) {
 		count_shared(DRFQ_EV_DMA_BYTES, rq->__data_len);
 		dma_charge(bpf_get_current_task_btf(), rq->__data_len);
 	}

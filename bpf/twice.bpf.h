@@ -8,13 +8,30 @@
 #ifndef DRFQ_TWICE_BPF_H
 #define DRFQ_TWICE_BPF_H
 
+/* The pairs. */
+enum twice_pair {
+	TWICE_QUEUE,
+	TWICE_REMAP,
+	TWICE_ISSUE,
+	TWICE_DIRTY,
+};
+
+/*
+ * Returns where an event of @pair is, of which @at tells where on a disk or in a file. An address
+ * alone is not enough: the next event of the task may have it, too, in this pair or another one.
+ */
+static __always_inline u64 twice_where(enum twice_pair pair, u64 at)
+{
+	return at << 2 | pair;
+}
+
 /*
  * Returns whether the first program of the pair has handled @event (an address), which the
- * current task causes. The kernel runs programs in the order in which they were attached,
- * that of the source. The second program leaves events of the idle task to the first one;
- * nothing preempts that.
+ * current task causes @where (twice_where()). The kernel runs programs in the order in which they
+ * were attached, that of the source. The second program leaves events of the idle task to the
+ * first one; nothing preempts that.
  */
-static __always_inline bool twice_handled(const void *event, bool second)
+static __always_inline bool twice_handled(const void *event, u64 where, bool second)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
@@ -22,8 +39,9 @@ static __always_inline bool twice_handled(const void *event, bool second)
 
 	if (!t)
 		return second;
-	handled = second && t->handled_event == (u64)event;
+	handled = second && t->handled_event == (u64)event && t->handled_where == where;
 	t->handled_event = second ? 0 : (u64)event;
+	t->handled_where = where;
 	return handled;
 }
 

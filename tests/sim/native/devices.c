@@ -23,15 +23,18 @@ void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_p
 {
 	static const struct block_device_operations plain, stacked = {.submit_bio = submit_stacked};
 	enum { UPPER = 100 };
+	static u64 next_sector;
 	unsigned short flags = 0;
 
 	machine_use(m, m->now_ns, cpu);
+	next_sector++;
 	for (s32 layer = (s32)layers; layer >= 0; layer--) {
 		struct gendisk disk = {.fops = layer ? &stacked : &plain};
 		struct block_device device = {.bd_disk = &disk, .bd_dev = UPPER + (u32)layer};
 		struct bio bio = {.bi_bdev = &device, .bi_flags = flags};
 
 		bio.bi_iter.bi_size = bytes;
+		bio.bi_iter.bi_sector = next_sector;
 		/* The layer above has mapped the request to this device. */
 		if (layer < (s32)layers)
 			scheduler_bio_remap(&bio, UPPER + (u32)layer + 1);

@@ -74,6 +74,20 @@ fn what_one_of_a_pair_of_programs_misses_the_other_one_charges() {
     assert_eq!(sim.run_until(30 * MS).tasks[0].dma_bytes, bytes);
 }
 
+/// The kernel has one address for all of them, one after the other.
+#[test]
+fn a_request_that_the_first_program_misses_is_not_taken_for_an_earlier_one() {
+    let mut sim = Sim::new(config(), vec![TaskSpec::new("hog", Trace::hog())]);
+    sim.run_until(10 * MS);
+    for _ in 0..4 {
+        for [first, second] in [[false, true], [true, false]] {
+            sim.kernel().skip_programs(first, second);
+            sim.kernel().submit(0, 4096, Way::default());
+        }
+    }
+    assert_eq!(sim.run_until(30 * MS).tasks[0].dma_bytes, 8 * 4096);
+}
+
 /// It submits the request in its last packet, and is not charged again before it ends.
 #[test]
 fn what_a_task_submits_before_it_ends_is_charged_and_its_heir_pays() {

@@ -187,6 +187,7 @@ struct block_device {
 	u32 bd_dev;
 };
 struct bvec_iter {
+	u64 bi_sector;
 	u32 bi_size;
 	u32 bi_idx;
 };
