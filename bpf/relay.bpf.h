@@ -71,26 +71,52 @@ static __always_inline struct payer *relay_above(const struct bio *upper)
 	return relay_at((u64)vec);
 }
 
-/* Returns who pays for @bio, which a kernel thread passes on; NULL: not known. */
+/* What struct dm_crypt_io and struct r1bio begin with. Other drivers' data lead nowhere. */
+struct relay_private {
+	u64 word;
+	union {
+		struct bio *crypt_base;
+		u64 raid1_sector;
+	};
+	u64 words[3];
+	struct bio *raid1_master;
+};
+
+/*
+ * @bio, with @data, may be one of the copies that raid1 makes where a disk writes behind the
+ * others. All of them share a vector. The first one leads to the request above, so who pays for
+ * that is kept with the vector. For the next ones the request above may have ended, and its memory
+ * may have a new use, in which it hardly is at the same sector.
+ */
+static __always_inline void relay_keep_copy(const struct bio *bio, const struct relay_private *data)
+{
+	const struct bio *master = data->raid1_master;
+	struct payer *payer;
+	struct bio_vec *vec;
+	u64 sector;
+
+	if (bpf_probe_read_kernel(&sector, sizeof(sector), &master->bi_iter.bi_sector) ||
+	    sector != data->raid1_sector ||
+	    bpf_probe_read_kernel(&vec, sizeof(vec), &master->bi_io_vec) || vec == bio->bi_io_vec)
+		return;
+	payer = relay_at((u64)vec);
+	if (payer)
+		relay_keep(bio, payer);
+}
+
+/* Returns who pays for @bio, which a kernel thread passes on; NULL: not known. Its private data
+ * come first: a vector of copies may have been that of another request. */
 static __always_inline struct payer *relay_of(const struct bio *bio)
 {
-	struct payer *payer = relay_at((u64)bio->bi_io_vec);
-	/*
-	 * What struct dm_crypt_io and struct r1bio begin with. raid1 copies the pages if a disk
-	 * writes behind the others. Other drivers' data lead nowhere.
-	 */
-	struct {
-		u64 word;
-		struct bio *crypt_base;
-		u64 words[3];
-		struct bio *raid1_master;
-	} data;
+	struct relay_private data;
+	struct payer *payer = NULL;
 
-	if (payer || !bio->bi_private ||
-	    bpf_probe_read_kernel(&data, sizeof(data), bio->bi_private))
-		return payer;
-	payer = relay_above(data.crypt_base);
-	return payer ?: relay_above(data.raid1_master);
+	if (bio->bi_private && !bpf_probe_read_kernel(&data, sizeof(data), bio->bi_private)) {
+		payer = relay_above(data.crypt_base);
+		if (!payer)
+			relay_keep_copy(bio, &data);
+	}
+	return payer ?: relay_at((u64)bio->bi_io_vec);
 }
 
 #endif /* DRFQ_RELAY_BPF_H */

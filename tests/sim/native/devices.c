@@ -145,7 +145,8 @@ union folio_memory {
  * again after so many requests that no simulation has.
  */
 enum { VECTORS = 8, FOLIOS = 61 };
-static struct bio_vec vectors[VECTORS];
+static struct bio_vec vectors[VECTORS], copy_vectors[VECTORS];
+static struct page copies[FOLIOS];
 static _Alignas(2 * sizeof(struct page)) union folio_memory folios[FOLIOS];
 static u32 next_request;
 
@@ -194,26 +195,36 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 		     const struct task_struct *thread, const struct file_page *at,
 		     const struct passing *passing)
 {
-	struct page copy = {};
-	struct bio_vec *vec = &vectors[next_request % VECTORS], copies = {.bv_page = &copy};
+	u32 number = next_request++;
+	struct bio_vec *vec = &vectors[number % VECTORS], *copy = &copy_vectors[number % VECTORS];
 	struct bio upper = {.bi_opf = passing->op, .bi_bdev = &stacked_device, .bi_io_vec = vec};
-	struct bio lower = {.bi_opf = passing->op, .bi_bdev = &plain_device, .bi_io_vec = &copies};
+	struct bio lower = {.bi_opf = passing->op, .bi_bdev = &plain_device, .bi_io_vec = copy};
 	struct bio other = {};
 	/* What dm-crypt's and raid1's data have in common: they begin with six words. */
 	struct bio *data[6] = {&other, &other, &other, &other, &other, &other};
 
-	vec->bv_page = fill(&folios[next_request++ % FOLIOS], at);
+	vec->bv_page = fill(&folios[number % FOLIOS], at);
+	copy->bv_page = &copies[number % FOLIOS];
+	upper.bi_iter.bi_sector = 8 * (number + 1ULL);
 	upper.bi_iter.bi_size = lower.bi_iter.bi_size = passing->bytes;
 	queue(m, p, &upper);
 	if (passing->clones)
 		lower.bi_io_vec = vec;
 	if (passing->copies)
 		data[1] = &upper;
-	if (passing->behind)
+	if (passing->behind) {
 		data[5] = &upper;
+		if (!passing->copies)
+			data[1] = (struct bio *)(uintptr_t)upper.bi_iter.bi_sector;
+	}
 	lower.bi_private = data;
 	/* The memory of the vector has a new use meanwhile. */
 	if (passing->reused)
-		vec->bv_page = &copy;
+		vec->bv_page = copy->bv_page;
+	queue(m, thread, &lower);
+	if (!passing->twice)
+		return;
+	/* Another disk gets the same pages, when the upper request has ended. */
+	upper = other;
 	queue(m, thread, &lower);
 }

@@ -214,6 +214,9 @@ long bpf_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 
 long bpf_probe_read_kernel(void *to, u32 bytes, const void *from)
 {
+	/* No address of the kernel is so small, nor is one of the model. */
+	if ((uintptr_t)from < 1ULL << 32)
+		return -EFAULT;
 	memcpy(to, from, bytes);
 	return 0;
 }

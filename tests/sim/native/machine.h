@@ -172,6 +172,7 @@ struct passing {
 	bool copies; /* it has copies, and leads to the upper one (dm-crypt) */
 	bool behind; /* the same in another way (raid1, where a disk writes behind the others) */
 	bool reused; /* it comes so late that other requests use the memory of the upper one */
+	bool twice; /* a second disk gets what the first one got, when the upper one has ended */
 };
 
 /* @p, which runs, submits a request that begins with the page; @thread passes it on. */

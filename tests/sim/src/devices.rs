@@ -95,6 +95,8 @@ pub struct Passing {
     pub behind: bool,
     /// It comes so late that other requests use the memory of the upper one.
     pub reused: bool,
+    /// A second disk gets what the first one got, when the upper one has ended.
+    pub twice: bool,
 }
 
 /// How a request reaches its device.

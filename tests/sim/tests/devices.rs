@@ -419,6 +419,7 @@ const PASSING: Passing = Passing {
     copies: false,
     behind: false,
     reused: false,
+    twice: false,
 };
 
 /// The books after a request of `task`, whose page the writer has dirtied.
@@ -455,6 +456,18 @@ fn what_a_stacked_device_passes_on_is_charged_to_who_submitted_or_dirtied_it() {
         }
         assert_eq!(passed_on(FLUSHER, way), [0, 4096, 0, 0, 4096, 0]);
     }
+}
+
+/// The second copy leads to memory that has a new use.
+#[test]
+fn what_raid1_writes_behind_to_two_disks_is_charged_twice() {
+    let passing = Passing {
+        behind: true,
+        twice: true,
+        ..PASSING
+    };
+    assert_eq!(passed_on(OTHER, passing), [0, 0, 8192, 0, 8192, 0]);
+    assert_eq!(passed_on(FLUSHER, passing), [0, 8192, 0, 0, 8192, 0]);
 }
 
 #[test]

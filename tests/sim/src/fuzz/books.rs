@@ -272,7 +272,9 @@ impl Books {
         } else {
             dirtier.filter(|_| leads_up)
         };
-        self.request(sim, thread, payer, passing.transfer, passing.bytes);
+        for _ in 0..1 + u32::from(passing.twice) {
+            self.request(sim, thread, payer, passing.transfer, passing.bytes);
+        }
     }
 
     /// A card moves a packet, for its socket if it has one.

@@ -202,6 +202,23 @@ fn request(rng: &mut Rng, cpu: usize) -> Traffic {
     }
 }
 
+fn passing(rng: &mut Rng) -> Passing {
+    let passing = Passing {
+        transfer: transfer(rng),
+        bytes: bytes(rng),
+        clones: rng.below(2) == 0,
+        copies: rng.below(2) == 0,
+        behind: rng.below(4) == 0,
+        reused: rng.below(4) == 0,
+        twice: false,
+    };
+    Passing {
+        // Copies of dm-crypt keep the upper request, and clones its vector.
+        twice: !passing.copies && !passing.reused && rng.below(2) == 0,
+        ..passing
+    }
+}
+
 fn writing(rng: &mut Rng, cpu: usize, cpus: usize) -> Traffic {
     let page = page(rng);
     match rng.below(8) {
@@ -216,14 +233,7 @@ fn writing(rng: &mut Rng, cpu: usize, cpus: usize) -> Traffic {
             cpu,
             thread: rng.below(cpus as u64) as usize,
             page,
-            passing: Passing {
-                transfer: transfer(rng),
-                bytes: bytes(rng),
-                clones: rng.below(2) == 0,
-                copies: rng.below(2) == 0,
-                behind: rng.below(4) == 0,
-                reused: rng.below(4) == 0,
-            },
+            passing: passing(rng),
         },
     }
 }
