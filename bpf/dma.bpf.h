@@ -91,9 +91,9 @@ static void dma_charge_bio(const struct bio *bio)
 }
 
 /*
- * A stacked device gets @bio. It may pass it on from a kernel thread. What a kernel thread
- * writes has a dirtier, or comes from another stacked device. What the scheduler knows of
- * the vector may be of an earlier request. What a loop device writes has been paid for
+ * A stacked device gets @bio, or a limit delays it. A kernel thread may pass it on. What a
+ * kernel thread writes has a dirtier, or comes from another stacked device. What the scheduler
+ * knows of the vector may be of an earlier request. What a loop device writes has been paid for
  * (dma_payer), so its entry names no task.
  */
 static void dma_relay(const struct bio *bio)
@@ -167,6 +167,20 @@ SEC("tp_btf/block_bio_remap")
 int BPF_PROG(drfq_bio_remap2, struct bio *bio, u32 from)
 {
 	dma_remapped(bio, from, true);
+	return 0;
+}
+
+/*
+ * A limit of a cgroup (io.max) may delay @bio. A worker of the kernel submits it later, and only
+ * then its queueing is traced. So who pays is kept with its vector, as for a stacked device. The
+ * kernel calls this function only where the group has a limit. No more than a byte of @delayed,
+ * which it returns, is defined.
+ */
+SEC("fexit/__blk_throtl_bio")
+int BPF_PROG(drfq_bio_delayed, struct bio *bio, unsigned char delayed)
+{
+	if (delayed && dma_has_data(bio))
+		dma_relay(bio);
 	return 0;
 }
 

@@ -14,6 +14,10 @@ use crate::{
 /// Hook at which a packet reaches its socket. Any kernel with CONFIG_SECURITY_NETWORK has it.
 const RECEIVE: &str = "security_sock_rcv_skb";
 
+/// Delays a request of a cgroup with a limit (`io.max`). Any kernel with `CONFIG_BLK_DEV_THROTTLING`
+/// has it.
+const DELAY: &str = "__blk_throtl_bio";
+
 /// By what tasks send and receive. The kernel's BTF lacks those that are in a module.
 const USES: [&str; 5] = [
     "inet_sendmsg",
@@ -55,6 +59,11 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     progs.drfq_bio_remap2.set_autoload(traced_flag.is_some());
     progs.drfq_dirty.set_autoload(dirtiers);
     progs.drfq_dirty2.set_autoload(dirtiers);
+    let delays = kernel
+        .as_ref()
+        .is_some_and(|kernel| kernel.has_function(DELAY));
+    progs.drfq_bio_delayed.set_autoload(delays);
+    progs.drfq_bio_delayed.set_autoattach(false);
     configure_network(skel, kernel.as_ref());
 }
 
@@ -91,6 +100,18 @@ fn configure_network(skel: &mut OpenBpfSkel, charged_on: Option<&KernelTypes>) {
 /// # Errors
 /// The kernel refuses a tracepoint.
 pub fn attach(skel: &BpfSkel) -> Result<Hooks> {
+    let mut hooks = attach_network(skel)?;
+    let delayed = &skel.progs.drfq_bio_delayed;
+    if delayed.autoload() {
+        match delayed.attach() {
+            Ok(link) => hooks.links.push(link),
+            Err(error) => log::info!("what io.max delays is charged to no submitter: {error}"),
+        }
+    }
+    Ok(hooks)
+}
+
+fn attach_network(skel: &BpfSkel) -> Result<Hooks> {
     let progs = &skel.progs;
     if !progs.drfq_skb_send.autoload() {
         return Ok(Hooks {

@@ -191,6 +191,22 @@ void machine_write_out(struct machine *m, const struct task_struct *p, const str
 	queue(m, p, &bio);
 }
 
+void machine_delay(struct machine *m, const struct task_struct *p, const struct task_struct *thread,
+		   const struct file_page *at, u32 op, u32 bytes)
+{
+	u32 number = next_request++;
+	struct bio_vec *vec = &vectors[number % VECTORS];
+	struct bio bio = {.bi_opf = op, .bi_bdev = &plain_device, .bi_io_vec = vec};
+
+	vec->bv_page = fill(&folios[number % FOLIOS], at);
+	bio.bi_iter.bi_size = bytes;
+	machine_use(m, m->now_ns, p->cpu);
+	if (m->rqs[p->cpu].curr != p)
+		abort();
+	scheduler_bio_delayed(&bio);
+	queue(m, thread, &bio);
+}
+
 void machine_pass_on(struct machine *m, const struct task_struct *p,
 		     const struct task_struct *thread, const struct file_page *at,
 		     const struct passing *passing)

@@ -179,6 +179,10 @@ struct passing {
 void machine_pass_on(struct machine *m, const struct task_struct *p,
 		     const struct task_struct *thread, const struct file_page *at,
 		     const struct passing *passing);
+/* @p, which runs, submits a request that begins with the page, and a limit delays it. @thread
+ * queues it then. */
+void machine_delay(struct machine *m, const struct task_struct *p, const struct task_struct *thread,
+		   const struct file_page *at, u32 op, u32 bytes);
 /* Kernel thread @p works for a queue of work; @local: it writes what others wrote to a device of
  * its own (the loop driver). */
 void machine_work(struct task_struct *p, bool local);

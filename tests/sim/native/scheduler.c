@@ -192,6 +192,11 @@ void scheduler_bio_queue(struct bio *bio)
 	PAIR(drfq_bio_queue(bio), drfq_bio_queue2(bio));
 }
 
+void scheduler_bio_delayed(struct bio *bio)
+{
+	drfq_bio_delayed(bio, true);
+}
+
 void scheduler_bio_remap(struct bio *bio, u32 from)
 {
 	PAIR(drfq_bio_remap(bio, from), drfq_bio_remap2(bio, from));

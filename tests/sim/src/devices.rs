@@ -11,6 +11,14 @@ unsafe extern "C" {
     fn machine_count_writes(m: *mut Machine, cpu: i32, bytes: u64);
     fn machine_counter_dies(m: *mut Machine, cpu: i32);
     fn machine_counter_opens(m: *mut Machine, now_ns: u64, cpu: i32);
+    fn machine_delay(
+        m: *mut Machine,
+        p: *const Task,
+        thread: *const Task,
+        at: *const Page,
+        op: u32,
+        bytes: u32,
+    );
     fn machine_dirty(m: *mut Machine, p: *const Task, at: *const Page);
     fn machine_join(p: *mut Task, leader: *mut Task);
     fn machine_pass_on(
@@ -155,6 +163,16 @@ impl Kernel {
         let p = self.tasks[task];
         // SAFETY: machine and task live.
         self.with(|m| unsafe { machine_write_out(m, p, &raw const page, transfer as u32, bytes) });
+    }
+
+    /// `task`, which runs, submits a request of 4096 bytes that begins with a page, and a limit delays
+    /// it. `thread` queues it then.
+    pub fn delay(&mut self, task: TaskId, thread: TaskId, page: Page, transfer: Transfer) {
+        let (p, thread) = (self.tasks[task], self.tasks[thread]);
+        // SAFETY: machine and tasks live.
+        self.with(|m| unsafe {
+            machine_delay(m, p, thread, &raw const page, transfer as u32, 4096);
+        });
     }
 
     /// `task`, which runs, submits a request that begins with a page; `thread` passes it on.

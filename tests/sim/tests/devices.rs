@@ -381,22 +381,29 @@ fn pages_that_a_loop_device_passes_on_are_paid_for_once() {
     assert_eq!(books(&mut sim), [0, 4096, 0, 4096, 0, 0]);
 }
 
+const THREAD: usize = 2;
+
+/// A kernel thread, a task and another kernel thread that run on a CPU each.
+fn beside_a_thread() -> Sim {
+    let config = Config {
+        checked: false,
+        ..Config::new(3).memory(4_000_000_000)
+    };
+    let tasks = vec![
+        TaskSpec::new("kthread", Trace::hog()).kthread(),
+        TaskSpec::new("writer", Trace::hog()),
+        TaskSpec::new("thread", Trace::hog()).kthread(),
+    ];
+    let mut sim = Sim::new(config, tasks);
+    sim.run_until(10 * MS);
+    sim
+}
+
 /// The file of the loop device lies on a stacked device, whose thread is another one.
 #[test]
 fn a_stacked_device_below_a_loop_device_charges_nobody_again() {
-    const THREAD: usize = 2;
     for (clones, copies) in [(true, false), (false, true)] {
-        let config = Config {
-            checked: false,
-            ..Config::new(3).memory(4_000_000_000)
-        };
-        let tasks = vec![
-            TaskSpec::new("loop", Trace::hog()).kthread(),
-            TaskSpec::new("writer", Trace::hog()),
-            TaskSpec::new("kcryptd", Trace::hog()).kthread(),
-        ];
-        let mut sim = Sim::new(config, tasks);
-        sim.run_until(10 * MS);
+        let mut sim = beside_a_thread();
         sim.kernel().dirty(WRITER, page(0));
         sim.kernel()
             .write_out(WRITER, page(0), Transfer::Write, 4096);
@@ -480,6 +487,27 @@ fn what_a_stacked_device_passes_on_has_no_owner_if_nothing_leads_to_it() {
             ..way
         };
         assert_eq!(passed_on(OTHER, passing), nobody);
+    }
+}
+
+/// A worker of the kernel submits it later.
+#[test]
+fn what_a_limit_delays_is_charged_once_to_who_submitted_or_dirtied_it() {
+    for transfer in [Transfer::Read, Transfer::Write] {
+        let mut sim = writers(Trace::hog());
+        sim.kernel().work(FLUSHER, false);
+        sim.kernel().delay(OTHER, FLUSHER, page(0), transfer);
+        assert_eq!(books(&mut sim)[..4], [0, 0, 4096, 0], "{transfer:?}");
+    }
+    // The flusher's, and those of a loop device, whose bytes have been paid for.
+    for (local, charged) in [(false, [0, 4096, 0, 0]), (true, [0, 0, 0, 4096])] {
+        let mut sim = beside_a_thread();
+        sim.kernel().dirty(WRITER, page(0));
+        sim.kernel().work(FLUSHER, local);
+        sim.kernel().work(THREAD, false);
+        sim.kernel()
+            .delay(FLUSHER, THREAD, page(0), Transfer::Write);
+        assert_eq!(books(&mut sim)[..4], charged, "loop: {local}");
     }
 }
 
