@@ -20,7 +20,7 @@ pub mod response;
 use std::collections::BTreeMap;
 
 use self::{
-    classes::Classes,
+    classes::{Classes, Wanted},
     curve::Curve,
     law::{Memory, Record},
     response::Response,
@@ -195,15 +195,15 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
             report.parts.push(part);
         }
     }
-    let fractions: BTreeMap<GroupId, Vec<f64>> = next
-        .groups
-        .iter()
-        .map(|(&id, records)| (id, records.iter().map(|record| record.fraction).collect()))
-        .collect();
-    for group in &mut plan.groups {
-        group.fractions.clone_from(&fractions[&group.id]);
+    let mut wanted = BTreeMap::new();
+    for (group, report) in snapshot.groups.iter().zip(&mut plan.groups) {
+        let records = next.groups[&group.id].iter();
+        report.fractions = records.map(|record| record.fraction).collect();
+        let moved = group.bytes_per_s.iter().copied().map(usable);
+        let moved: Vec<f64> = moved.collect();
+        wanted.insert(group.id, Wanted::new(report.fractions.clone(), &moved));
     }
-    plan.classes = next.classes.assign(&fractions, snapshot.classes, curve);
+    plan.classes = next.classes.assign(&wanted, snapshot.classes, curve);
     (plan, next)
 }
 

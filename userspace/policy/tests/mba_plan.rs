@@ -166,6 +166,57 @@ fn domains_are_throttled_apart() {
     assert!(plan.domains[0].acts && !plan.domains[1].saturated);
 }
 
+/// Hogs 1 to 3 in domain 0 and 4 to 6 in domain 1, in full memories. The third of each is heavy.
+fn hogs_of_two_domains() -> Snapshot {
+    let mut snapshot = hogs();
+    snapshot.cpus = 8.0;
+    snapshot.runnable = 6.0;
+    snapshot.domains.push(snapshot.domains[0].clone());
+    let group = |id: u64| Group {
+        id,
+        weight: if id.is_multiple_of(3) { 4.0 } else { 1.0 },
+        bytes_per_s: (0..2)
+            .map(|domain| match domain == u64::from(id > 3) {
+                true => 1e9 / 3.0,
+                false => 0.0,
+            })
+            .collect(),
+        ..snapshot.groups[0].clone()
+    };
+    snapshot.groups = (1..=6).map(group).collect();
+    snapshot
+}
+
+#[test]
+fn a_ladder_throttles_groups_that_use_one_of_two_domains() {
+    let mut snapshot = hogs_of_two_domains();
+    snapshot.classes = 2;
+    let mut state = State::default();
+    let mut on_a_rung = HashSet::new();
+    for _ in 0..10 {
+        let next;
+        (next, state) = plan(&snapshot, &state);
+        on_a_rung.extend(next.classes.into_iter().flat_map(|class| class.groups));
+    }
+    assert_eq!(on_a_rung, [1, 2, 4, 5].into());
+}
+
+#[test]
+fn a_ladder_throttles_a_group_nowhere_too_much() {
+    let mut snapshot = hogs_of_two_domains();
+    snapshot.classes = 1;
+    // Group 1 uses both memories, of which the second one has room.
+    snapshot.domains[1].capacity = Some(9e9);
+    snapshot.groups[0].bytes_per_s[1] = 0.1e9;
+    let mut state = State::default();
+    for _ in 0..10 {
+        let next;
+        (next, state) = plan(&snapshot, &state);
+        assert_eq!(throttled(&next), [1, 2]);
+        assert_eq!(next.classes[0].groups, [2]);
+    }
+}
+
 fn any_group() -> impl Strategy<Value = Group> {
     let number = prop_oneof![any::<f64>(), 0.0..1e10f64];
     (

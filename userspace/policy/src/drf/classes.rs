@@ -16,6 +16,33 @@ use super::{
 /// a group costs more than to write a level.
 const KEEP_PERIODS: u32 = 20;
 
+/// A domain with less than this part of a group's traffic does not count for its rung.
+const USED: f64 = 0.05;
+
+/// What the law leaves a group of its unthrottled bandwidth.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wanted {
+    /// By domain.
+    pub fractions: Vec<f64>,
+    /// One for all domains: the highest of those that the group uses, so that it is throttled
+    /// nowhere too much.
+    pub single: f64,
+}
+
+impl Wanted {
+    /// `bytes_per_s`: the group's traffic, by domain.
+    pub fn new(fractions: Vec<f64>, bytes_per_s: &[f64]) -> Self {
+        let least = USED * bytes_per_s.iter().sum::<f64>();
+        let used = fractions.iter().zip(bytes_per_s);
+        let used = used.filter(|&(_, &moved)| moved > 0.0 && moved >= least);
+        let single = used.map(|(&fraction, _)| fraction).reduce(f64::max);
+        Self {
+            single: single.unwrap_or(1.0),
+            fractions,
+        }
+    }
+}
+
 /// The assignment of classes in the last period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Classes {
@@ -34,15 +61,15 @@ struct Member {
 }
 
 impl Classes {
-    /// Assigns at most `limit` classes. `fractions`: of each group, by domain.
+    /// Assigns at most `limit` classes.
     pub fn assign(
         &mut self,
-        fractions: &BTreeMap<GroupId, Vec<f64>>,
+        wanted: &BTreeMap<GroupId, Wanted>,
         limit: usize,
         curve: &Curve,
     ) -> Vec<Class> {
-        self.groups.retain(|id, _| fractions.contains_key(id));
-        for (&id, fractions) in fractions {
+        self.groups.retain(|id, _| wanted.contains_key(id));
+        for (&id, Wanted { fractions, .. }) in wanted {
             let member = self.groups.entry(id).or_default();
             member.errors.resize(fractions.len().max(1), 0.0);
             let throttled = fractions.iter().any(|&fraction| fraction < 1.0);
@@ -54,15 +81,15 @@ impl Classes {
         let throttled = self.groups.values().filter(|m| m.free_periods == 0);
         if throttled.count() <= limit {
             self.rungs.clear();
-            self.one_each(fractions, limit, curve)
+            self.one_each(wanted, limit, curve)
         } else {
-            self.ladder(fractions, limit, curve)
+            self.ladder(wanted, limit, curve)
         }
     }
 
     fn one_each(
         &mut self,
-        fractions: &BTreeMap<GroupId, Vec<f64>>,
+        wanted: &BTreeMap<GroupId, Wanted>,
         limit: usize,
         curve: &Curve,
     ) -> Vec<Class> {
@@ -84,7 +111,7 @@ impl Classes {
             let class = &mut classes[number];
             class.groups.push(id);
             for slot in &mut class.slots {
-                let levels = fractions[&id].iter().zip(&mut member.errors);
+                let levels = wanted[&id].fractions.iter().zip(&mut member.errors);
                 let settings = levels
                     .map(|(&fraction, error)| dither(curve.levels(), fraction, error).setting);
                 slot.extend(settings);
@@ -120,21 +147,19 @@ impl Classes {
 
     fn ladder(
         &mut self,
-        fractions: &BTreeMap<GroupId, Vec<f64>>,
+        wanted: &BTreeMap<GroupId, Wanted>,
         limit: usize,
         curve: &Curve,
     ) -> Vec<Class> {
-        // One level for all domains: the one that throttles the group nowhere too much.
-        let highest = |id: &GroupId| fractions[id].iter().copied().fold(0.0, f64::max);
-        let nr_domains = fractions.values().next().map_or(0, Vec::len);
-        let wanted: Vec<f64> = self
-            .groups
-            .keys()
-            .map(highest)
+        let first = wanted.values().next();
+        let nr_domains = first.map_or(0, |wanted| wanted.fractions.len());
+        let throttled: Vec<f64> = wanted
+            .values()
+            .map(|wanted| wanted.single)
             .filter(|&f| f < 1.0)
             .collect();
-        if !spans(&self.rungs, limit, &wanted, curve) {
-            self.rungs = rungs(&wanted, limit, curve);
+        if !spans(&self.rungs, limit, &throttled, curve) {
+            self.rungs = rungs(&throttled, limit, curve);
         }
         let mut classes: Vec<Class> = self
             .rungs
@@ -150,7 +175,7 @@ impl Classes {
             fraction: 1.0,
         });
         for (id, member) in &mut self.groups {
-            let level = dither(&levels, highest(id), &mut member.errors[0]);
+            let level = dither(&levels, wanted[id].single, &mut member.errors[0]);
             member.class = self.rungs.iter().position(|rung| *rung == level);
             if let Some(class) = member.class {
                 classes[class].groups.push(*id);
