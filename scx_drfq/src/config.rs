@@ -45,7 +45,7 @@ pub enum Throttle {
 pub enum Entity {
     /// A thread, with its weight in CPU time
     Task,
-    /// A process, with the largest weight of its threads
+    /// A process, with the largest weight of its threads that run
     Process,
     /// A cgroup, by cpu.weight along its path, or a process of the root cgroup
     Cgroup,

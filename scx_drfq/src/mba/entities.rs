@@ -36,8 +36,10 @@ pub struct Usage {
     pub comm: String,
     /// Its threads.
     pub tids: Vec<u32>,
-    /// The largest weight of its threads; 1 is nice 0.
+    /// The largest weight of its threads that ran, or of all if none did; 1 is nice 0.
     pub weight: f64,
+    /// Whether one of its threads ran.
+    pub ran: bool,
     /// CPUs that it used.
     pub cpus: f64,
     /// What the scheduler charged it (bytes per second); 0 if nothing is measured.
@@ -45,6 +47,18 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Takes in the weight of a thread. One that sleeps has the weight of when it last ran, and
+    /// threads that began since may have most of that now.
+    fn weigh(&mut self, weight: f64, ran: bool) {
+        if ran && !self.ran {
+            self.ran = true;
+            self.weight = 0.0;
+        }
+        if ran == self.ran {
+            self.weight = self.weight.max(weight);
+        }
+    }
+
     /// Whether the entity moves or computes enough to matter. `traffic`: of all entities.
     pub fn matters(&self, traffic: f64) -> bool {
         /// Less than this many CPUs is too little to matter.
@@ -174,7 +188,7 @@ pub fn usages(
         usage.cpus += per_s(|task| task.cpu_ns) / 1e9;
         usage.bytes_per_s += per_s(|task| task.bytes);
         let weight = f64::from(task.weight) / f64::from(WEIGHT_ONE);
-        usage.weight = usage.weight.max(weight);
+        usage.weigh(weight, task.rise(before.copied(), |task| task.cpu_ns) > 0);
     }
     usages
 }
@@ -291,6 +305,30 @@ mod tests {
         let usage = &usages[&Key::Process(1)];
         assert!((usage.cpus - 0.6).abs() < 1e-9);
         assert!((usage.bytes_per_s - 5000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_gives_its_process_no_weight_while_others_run() {
+        let fake = Fake(vec![], vec![]);
+        let weighed = |quarters: u32, task: TaskSample| TaskSample {
+            weight: quarters * WEIGHT_ONE / 4,
+            ..task
+        };
+        // The first one had all of its cgroup's weight before the others began.
+        let at = |ms: u64| -> Vec<TaskSample> {
+            let workers = (2..=5).map(|pid| weighed(1, task(pid, 1, ms, 0)));
+            let main = weighed(4, task(1, 1, 70, 0));
+            [main].into_iter().chain(workers).collect()
+        };
+        let weight = |prev: &[TaskSample], cur: &[TaskSample]| {
+            let usages = usages(Entity::Process, prev, cur, 0.5, &fake);
+            usages[&Key::Process(1)].weight
+        };
+        assert!((weight(&at(100), &at(200)) - 0.25).abs() < 1e-6);
+        let mut reversed = at(200);
+        reversed.reverse();
+        assert!((weight(&at(100), &reversed) - 0.25).abs() < 1e-6);
+        assert!((weight(&at(200), &at(200)) - 1.0).abs() < 1e-6);
     }
 
     #[test]
