@@ -44,6 +44,8 @@ pub struct Usage {
     pub cpus: f64,
     /// What the scheduler charged it (bytes per second); 0 if nothing is measured.
     pub bytes_per_s: f64,
+    /// The same without traffic of devices; 0 if no event counts that of CPUs.
+    pub cpu_bytes_per_s: f64,
 }
 
 impl Usage {
@@ -187,6 +189,7 @@ pub fn usages(
         usage.tids.push(task.pid);
         usage.cpus += per_s(|task| task.cpu_ns) / 1e9;
         usage.bytes_per_s += per_s(|task| task.bytes);
+        usage.cpu_bytes_per_s += per_s(|task| task.bytes.saturating_sub(task.dma_bytes));
         let weight = f64::from(task.weight) / f64::from(WEIGHT_ONE);
         usage.weigh(weight, task.rise(before.copied(), |task| task.cpu_ns) > 0);
     }
@@ -200,18 +203,21 @@ fn cgroup_key(pid: u32, hierarchy: &impl Hierarchy) -> Option<Key> {
     })
 }
 
-/// Chooses what to monitor: at most `limit`, by memory traffic where it is measured,
-/// else by CPU time. A monitored entity stays until another uses twice as much. A reader of a
-/// disk uses little CPU time.
+/// Chooses what to monitor: at most `limit`, by memory traffic. Where only that of devices is
+/// charged, an entity's part of all CPU time counts if it is larger. A monitored entity stays until
+/// another uses twice as much. A reader of a disk uses little CPU time.
 pub fn choose(usages: &BTreeMap<Key, Usage>, now: &BTreeSet<Key>, limit: usize) -> BTreeSet<Key> {
     let traffic = traffic(usages);
-    let measured = traffic > 0.0;
+    let cpus: f64 = usages.values().map(|usage| usage.cpus).sum();
+    let counted = usages.values().any(|usage| usage.cpu_bytes_per_s > 0.0);
     let matters = |usage: &Usage| usage.matters(traffic);
+    let part = |of: f64, all: f64| if all > 0.0 { of / all } else { 0.0 };
     let size = |usage: &Usage| {
-        if measured {
-            usage.bytes_per_s
+        let moved = part(usage.bytes_per_s, traffic);
+        if counted {
+            moved
         } else {
-            usage.cpus
+            moved.max(part(usage.cpus, cpus))
         }
     };
     let mut ranked: Vec<(f64, &Key)> = usages
@@ -366,6 +372,7 @@ mod tests {
     fn the_heaviest_are_monitored_and_stay_until_another_is_twice_as_heavy() {
         let usage = |bytes_per_s, cpus| Usage {
             bytes_per_s,
+            cpu_bytes_per_s: bytes_per_s,
             cpus,
             ..Usage::default()
         };
@@ -388,5 +395,31 @@ mod tests {
         ]
         .into();
         assert_eq!(names(choose(&by_cpu, &BTreeSet::new(), 1)), "p1");
+    }
+
+    #[test]
+    fn devices_traffic_alone_does_not_hide_who_computes() {
+        let fake = Fake(vec![], vec![]);
+        let hogs = (1..=2).map(|pid| task(pid, pid, 1000, 0));
+        let writers = (3..=6).map(|pid| TaskSample {
+            dma_bytes: 1_000_000,
+            ..task(pid, pid, 30, 1_000_000)
+        });
+        let tasks: Vec<_> = hogs.chain(writers).collect();
+        let all = usages(Entity::Process, &[], &tasks, 1.0, &fake);
+        assert_eq!(names(choose(&all, &BTreeSet::new(), 2)), "p1 p2");
+        // An event counts that the writers' CPUs move more.
+        let counted = tasks.into_iter().map(|task| TaskSample {
+            bytes: task.bytes + 1000 * u64::from(task.pid),
+            ..task
+        });
+        let all = usages(
+            Entity::Process,
+            &[],
+            &counted.collect::<Vec<_>>(),
+            1.0,
+            &fake,
+        );
+        assert_eq!(names(choose(&all, &BTreeSet::new(), 2)), "p5 p6");
     }
 }
