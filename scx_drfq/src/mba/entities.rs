@@ -18,6 +18,10 @@ use crate::{
 /// cpu.weight of a cgroup that has no such file.
 pub const WEIGHT_DEFAULT: f64 = 100.0;
 
+/// That of a cgroup with cpu.idle, of which cpu.weight tells nothing: as for CPU time
+/// (bpf/cgroup_ops.bpf.h).
+const WEIGHT_IDLE: f64 = WEIGHT_DEFAULT * 3.0 / 1024.0;
+
 /// The name of an entity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
@@ -111,7 +115,11 @@ impl Hierarchy for Kernel {
 
     fn weight_of(&self, cgroup: &str) -> Option<f64> {
         let directory = self.cgroups.join(cgroup.trim_start_matches('/'));
-        let text = fs::read_to_string(directory.join("cpu.weight")).ok()?;
+        let read = |file| fs::read_to_string(directory.join(file));
+        if read("cpu.idle").is_ok_and(|idle| idle.trim() == "1") {
+            return Some(WEIGHT_IDLE);
+        }
+        let text = read("cpu.weight").ok()?;
         text.trim()
             .parse()
             .ok()
@@ -299,6 +307,24 @@ mod tests {
         }
         let usages = usages(Entity::Cgroup, &[], &tasks, 1.0, &fake);
         assert_eq!(usages[&Key::Cgroup("/a/b".into())].tids, [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_cgroup_with_cpu_idle_weighs_as_little_as_for_cpus() {
+        let root = tempfile::tempdir().unwrap();
+        for (cgroup, weight, idle) in [("a", "300", "0"), ("b", "0", "1"), ("c", "100", "1")] {
+            let directory = root.path().join("sys/fs/cgroup").join(cgroup);
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("cpu.weight"), format!("{weight}\n")).unwrap();
+            fs::write(directory.join("cpu.idle"), format!("{idle}\n")).unwrap();
+        }
+        let old = root.path().join("sys/fs/cgroup/old");
+        fs::create_dir_all(&old).unwrap();
+        fs::write(old.join("cpu.weight"), "200\n").unwrap();
+        let kernel = Kernel::new(root.path());
+        let weights = ["/a", "/b", "/c", "/old", "/gone"].map(|path| kernel.weight_of(path));
+        let idle = Some(300.0 / 1024.0);
+        assert_eq!(weights, [Some(300.0), idle, idle, Some(200.0), None]);
     }
 
     #[test]
