@@ -167,14 +167,12 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
         let saturation = &mut next.domains[index];
         *saturation = saturation.observe(domain, period_s);
         let acts = saturation.is_saturated() && uncontended;
+        let known = domain.capacity.map(usable).filter(|&known| known > 0.0);
+        let capacity = known.unwrap_or_else(|| saturation.best_bytes_per_s());
         plan.domains.push(DomainReport {
             saturated: saturation.is_saturated(),
             acts,
-            capacity: domain
-                .capacity
-                .map(usable)
-                .filter(|&known| known > 0.0)
-                .unwrap_or_else(|| saturation.best_bytes_per_s()),
+            capacity,
         });
         let inputs = inputs(snapshot, index, curve.floor());
         let ids = snapshot.groups.iter().map(|group| group.id);
@@ -184,6 +182,7 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
         let memory = Memory {
             acts,
             full: (saturation.best_bytes_per_s() - others).max(0.0),
+            capacity: (capacity - others).max(0.0),
             withheld: usable(domain.withheld),
             period_s,
         };

@@ -389,6 +389,42 @@ fn a_steady_load_causes_no_cycle() {
     }
 }
 
+/// A run of the policy in a memory whose latency grows with its use: how often the policy began or
+/// ceased to act, and the total.
+fn beside_latency(weights: [f64; 4], noise: f64) -> (usize, f64) {
+    struct Watch<'a>(&'a mut Drf, Vec<bool>);
+    impl Law for Watch<'_> {
+        fn next(&mut self, moved: &[f64]) -> [Vec<u32>; 2] {
+            let slots = self.0.next(moved);
+            self.1.push(self.0.plan.domains[0].acts);
+            slots
+        }
+    }
+    let plant = Plant {
+        sharing: Sharing::Latency,
+        noise,
+        ..Plant::new(&weights.map(|weight| steady(weight, 0.6)))
+    };
+    let mut law = Drf::plain(&plant);
+    let mut watch = Watch(&mut law, Vec::new());
+    let figures = run(&plant, &mut watch);
+    let changes = watch.1.windows(2).filter(|pair| pair[0] != pair[1]);
+    (changes.count(), figures.total)
+}
+
+#[test]
+fn throttles_do_not_end_the_saturation_that_they_are_there_for() {
+    // The heavy group cannot take what the others give up.
+    for weights in [[1.0, 1.0, 1.0, 16.0], [1.0, 1.0, 1.0, 8.0]] {
+        for noise in [0.0, 0.02, 0.05] {
+            let (changes, total) = beside_latency(weights, noise);
+            println!("{weights:?}, noise {noise}: {changes} changes, total {total:.3}");
+            assert!(changes <= 2, "{weights:?}, noise {noise}: {changes}");
+            assert!(total > 0.73, "{weights:?}, noise {noise}: {total}");
+        }
+    }
+}
+
 /// How often the detector errs: memory is saturated where demand exceeds it.
 #[test]
 fn the_detector_agrees_with_demand_except_near_the_capacity() {

@@ -113,7 +113,7 @@ fn groups_that_are_all_throttled_rise_into_the_room_that_they_leave() {
     };
     let mut fraction = 1.0;
     for _ in 0..3 {
-        fraction = next(&[0.4 * fraction, 0.4 * fraction, 0.2], 0.0);
+        fraction = next(&[0.4 * fraction, 0.4 * fraction, 1.0 - 0.8 * fraction], 0.0);
     }
     assert!(fraction < 0.5, "{fraction}");
     // The third group ends. What the others want fills memory, and what they move does not.

@@ -74,6 +74,10 @@ const RISE: f64 = 1.25;
 /// Memory is full at this part of the best traffic.
 const FULL: f64 = 0.92;
 
+/// Throttles leave this part of the capacity in use. It is between the bounds where saturation
+/// begins and ends, so that throttles do not end it. A claim needs what is between it and `FULL`.
+const IN_USE: f64 = 0.75;
+
 /// A group below this part of all traffic claims nothing; its changes are noise.
 const SMALL: f64 = 0.005;
 
@@ -240,6 +244,8 @@ pub struct Memory {
     pub acts: bool,
     /// Traffic of all groups at which memory is full (bytes per second).
     pub full: f64,
+    /// The capacity, less what others move (bytes per second).
+    pub capacity: f64,
     /// What throttled groups would move besides (bytes per second).
     pub withheld: f64,
     /// Length of the period (s).
@@ -287,12 +293,21 @@ pub fn step(
     let parts = fill(&bounds, total);
     test_claims(&parts, records, total, state.wanted);
     let lacking = lacking(&parts, records, total);
+    let before: Vec<f64> = records.iter().map(|record| record.fraction).collect();
+    let held: Vec<bool> = inputs
+        .iter()
+        .zip(&parts)
+        .map(|(input, &part)| part >= input.max)
+        .collect();
     for ((input, record), &part) in inputs.iter().zip(&mut *records).zip(&parts) {
         let moves_little = input.bytes_per_s < (SMALL * total).min(input.max);
         if record.is_throttled() || !moves_little {
             let lacking = lacking / total.max(f64::MIN_POSITIVE);
             correct(input, record, response, part, lacking);
         }
+    }
+    if total + memory.withheld < FULL * memory.capacity {
+        keep_in_use(inputs, records, &before, &held, memory);
     }
     if lacking < SMALL * total {
         // What throttles withhold leaves room, too, which a rise of all alike may fill.
@@ -302,11 +317,6 @@ pub fn step(
         } else {
             RISE
         };
-        let held: Vec<bool> = inputs
-            .iter()
-            .zip(&parts)
-            .map(|(input, &part)| part >= input.max)
-            .collect();
         rise_together(records, &held, total, most);
     }
     parts
@@ -386,6 +396,36 @@ fn lacking(parts: &[f64], records: &[Record], total: f64) -> f64 {
     all.filter(|&(&part, record)| lack(record, part, total) > DEPRIVED)
         .map(|(&part, record)| part - record.mean())
         .sum()
+}
+
+/// While memory is not full, nobody takes what throttles give up. So raises all of them alike where
+/// less than `IN_USE` of the capacity would be left, which changes no share among them. `before`:
+/// the fractions in the last period. `held`: as in [`rise_together`].
+fn keep_in_use(
+    inputs: &[Input],
+    records: &mut [Record],
+    before: &[f64],
+    held: &[bool],
+    memory: &Memory,
+) {
+    let (mut fixed, mut raised) = (memory.withheld, 0.0);
+    for (((input, record), before), held) in inputs.iter().zip(&*records).zip(before).zip(held) {
+        let moves = input.bytes_per_s * record.fraction / before;
+        match record.is_throttled() && !held {
+            true => raised += moves,
+            false => fixed += moves,
+        }
+    }
+    let needed = IN_USE * memory.capacity - fixed;
+    if raised <= 0.0 || needed <= raised {
+        return;
+    }
+    let rise = (needed / raised).min(STEP);
+    for (record, held) in records.iter_mut().zip(held) {
+        if record.is_throttled() && !held {
+            record.fraction = (record.fraction * rise).min(1.0);
+        }
+    }
 }
 
 /// If every group that wants more is throttled, raises all fractions alike until one

@@ -61,6 +61,9 @@ pub enum Sharing {
     /// A throttle is a bound on the rate, without effect while contention is the
     /// closer bound.
     RateBound,
+    /// Each request waits for the last one, and longer in a busy memory. A throttle adds to that
+    /// wait. What a group wants is what it moves of 0.6 m alone.
+    Latency,
 }
 
 /// How much memory a group wants.
@@ -158,6 +161,10 @@ impl Plant {
                 });
                 fill(&bounds.collect::<Vec<_>>(), 1.0)
             }
+            Sharing::Latency => {
+                let kept = settings.iter().map(|&s| self.throttle.fraction(s));
+                latency_bound(&wants, &kept.collect::<Vec<_>>())
+            }
         }
     }
 
@@ -209,6 +216,31 @@ impl Plant {
         }
         out
     }
+}
+
+/// What groups move whose requests wait for each other. `kept`: what their throttles leave.
+fn latency_bound(wants: &[f64], kept: &[f64]) -> Vec<f64> {
+    /// What a busy memory adds to a wait, and the usage that no load reaches.
+    const SLOWER: f64 = 0.135;
+    const MOST: f64 = 1.1;
+    let at = |usage: f64| -> Vec<f64> {
+        let wait = 1.0 + SLOWER * usage / (MOST - usage);
+        let groups = wants.iter().zip(kept);
+        groups
+            .map(|(want, kept)| want / (wait + 1.0 / kept - 1.0))
+            .collect()
+    };
+    // The more memory is in use, the less is moved: both are equal at one usage.
+    let (mut low, mut high) = (0.0, MOST);
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        if at(middle).iter().sum::<f64>() > middle {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    at(low)
 }
 
 /// A control law: from the traffic of a period to the settings of the next slots.
