@@ -2,6 +2,8 @@
 //! What the loop does to resctrl: a MON group for each monitored entity, and classes
 //! into which the throttled ones move.
 
+mod audit;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     mem,
@@ -37,10 +39,6 @@ const ROOM_MAX: usize = 128;
 /// The most counters that are read in a period: one for each entity and domain.
 const READS_MAX: usize = 512;
 
-/// So many threads of other programs' groups are asked for again at each audit, of each entity. A
-/// question takes the kernel's lock of resctrl.
-const ASKED_AGAIN: usize = 256;
-
 /// An entity's MON group.
 struct Monitored {
     mon: Mon,
@@ -59,9 +57,6 @@ struct Rung {
     /// Audits since it held a group.
     unused: u32,
 }
-
-/// A class that held no group at so many audits is removed: other programs may want it.
-const UNUSED_AUDITS: u32 = 5;
 
 /// The groups and classes of the loop. Dropping it removes all of them.
 pub struct Actuator<F: ResctrlFs> {
@@ -214,88 +209,6 @@ impl<F: ResctrlFs> Actuator<F> {
             }
             let removed = self.groups.remove_ctrl(rung.ctrl);
             self.check(removed);
-        }
-    }
-
-    /// Other programs may have given ids back, or have taken some.
-    fn audit_ids(&mut self) {
-        let (classes, room) = limits(self.groups.fs(), &self.info, self.classes_most);
-        self.room = room.min(self.room.saturating_add(1));
-        if self.classes.len() < classes {
-            self.classes.push(None);
-        }
-    }
-
-    /// Removes a class that has held no group for long.
-    fn audit_use(&mut self, number: usize) {
-        let Some(rung) = self.classes[number].as_mut() else {
-            return;
-        };
-        let mut groups = self.monitored.values();
-        if groups.any(|monitored| *monitored.mon.parent() == rung.ctrl) {
-            rung.unused = 0;
-            return;
-        }
-        rung.unused += 1;
-        if rung.unused >= UNUSED_AUDITS
-            && let Some(rung) = self.classes[number].take()
-        {
-            let removed = self.groups.remove_ctrl(rung.ctrl);
-            self.check(removed);
-        }
-    }
-
-    /// The levels that the kernel has for a class may be those of another program, or the class
-    /// may have gone with all that it held.
-    fn audit_class(&mut self, number: usize) {
-        let Some(rung) = self.classes[number].as_mut() else {
-            return;
-        };
-        let schemata = match self.groups.schemata(&rung.ctrl) {
-            Ok(schemata) => schemata,
-            Err(error) => {
-                if vanished(&error) {
-                    self.failure = Some(format!("another program removed {}", rung.ctrl.name()));
-                    self.classes[number] = None;
-                }
-                return;
-            }
-        };
-        let setting = |&domain| schemata.get(Resource::Mb, domain);
-        let Some(now) = self.domains.iter().map(setting).collect::<Option<Vec<_>>>() else {
-            return;
-        };
-        if now != rung.settings {
-            rung.settings = now;
-            self.failure = Some(format!(
-                "another program changed the levels of {}",
-                rung.ctrl.name()
-            ));
-        }
-    }
-
-    /// Forgets the threads that another program took out of a group, so that they are put back, and
-    /// those that were in its groups, so that they are asked for again. Notes who came by itself.
-    fn audit_tasks(&mut self, id: GroupId) {
-        let Some(monitored) = self.monitored.get_mut(&id) else {
-            return;
-        };
-        match self.groups.tasks(&monitored.mon) {
-            Ok(tasks) => {
-                let there: HashSet<u32> = tasks.into_iter().collect();
-                let foreign = monitored.placed.values().filter(|&&ours| !ours).count();
-                let turns = (foreign / ASKED_AGAIN + 1) as u32;
-                let turn = self.audits % turns;
-                monitored.placed.retain(|tid, ours| match ours {
-                    true => there.contains(tid),
-                    false => tid % turns != turn,
-                });
-                let unknown = there
-                    .iter()
-                    .filter(|tid| !monitored.placed.contains_key(tid));
-                self.strays.extend(unknown);
-            }
-            Err(error) => monitored.gone |= vanished(&error),
         }
     }
 
