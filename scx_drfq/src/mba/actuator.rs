@@ -14,7 +14,7 @@ use drfq_policy::drf::{Class, GroupId, curve::Curve};
 use drfq_resctrl::{
     error::{Error, Kind, Result},
     fs::ResctrlFs,
-    groups::{Ctrl, Groups, Mon, Placed},
+    groups::{Ctrl, Group, Groups, Mon, Placed},
     info::{Assignable, Info, Unit},
     reading::{Event, Reading},
     schemata::{Domain, Resource},
@@ -159,6 +159,7 @@ impl<F: ResctrlFs> Actuator<F> {
         if rung.is_none() {
             match self.groups.create_ctrl(&format!("c{number}")) {
                 Ok(ctrl) => {
+                    self.release_counters(&ctrl, &[Event::MbmTotal, Event::MbmLocal]);
                     let settings = vec![self.unthrottled; self.domains.len()];
                     self.classes[number] = Some(Rung {
                         ctrl,
@@ -246,6 +247,18 @@ impl<F: ResctrlFs> Actuator<F> {
         !self.domains.iter().map(reading).any(unassigned)
     }
 
+    /// Gives counters back that the kernel assigned to a new group, and that nobody reads: entities
+    /// need them.
+    fn release_counters(&self, group: &impl Group, events: &[Event]) {
+        let monitoring = self.info.monitoring.as_ref();
+        if monitoring.is_some_and(|found| found.assignable.is_some()) {
+            for &event in events {
+                // Without this, fewer entities are monitored.
+                let _ = self.groups.release_counters(group, event);
+            }
+        }
+    }
+
     /// Counts that a group could not be made. Ids in limbo become usable by themselves.
     fn check_made(&mut self, error: Error) {
         if error.kind != Kind::Limbo {
@@ -281,6 +294,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
                     let assigned = self.groups.assign_counter(&mon, Event::MbmTotal);
                     self.check(assigned);
                 }
+                self.release_counters(&mon, &[Event::MbmLocal]);
                 if !self.is_counted(&mon) {
                     self.room = self.monitored.len();
                     self.failure = Some(format!(

@@ -17,6 +17,7 @@ use drfq_stats::sample::TaskState;
 use super::*;
 use crate::settings::rules::Target;
 
+mod counters;
 mod membership;
 mod memories;
 pub mod modelled;
@@ -323,20 +324,6 @@ fn hardware_with_many_monitoring_ids_monitors_as_many_entities() {
         machine.run(4);
         assert_eq!(monitored(&machine).len(), expected);
     }
-}
-
-#[test]
-fn entities_that_no_counter_is_left_for_are_not_monitored() {
-    // Each group takes two when it is made. The fourth gets one for all its traffic.
-    let kernel = FakeKernel::new(Shape {
-        counters: Some(7),
-        ..shape(8, 32)
-    });
-    let mut machine = Machine::new(&kernel, 8);
-    machine.run(4);
-    assert_eq!(monitored(&machine).len(), 4);
-    let state = machine.report.lock().unwrap().state.clone();
-    assert!(state.contains("counters"), "{state}");
 }
 
 #[test]

@@ -12,12 +12,18 @@ pub(crate) fn assign(event: Event) -> String {
     format!("{}:*=e\n", event.name())
 }
 
+/// The command that takes an event's counters away in all domains.
+pub(crate) fn release(event: Event) -> String {
+    format!("{}:*=_\n", event.name())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_command_names_all_domains() {
+    fn a_command_names_all_domains() {
         assert_eq!(assign(Event::MbmTotal), "mbm_total_bytes:*=e\n");
+        assert_eq!(release(Event::MbmLocal), "mbm_local_bytes:*=_\n");
     }
 }

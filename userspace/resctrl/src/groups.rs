@@ -330,6 +330,18 @@ impl<F: ResctrlFs> Groups<F> {
             .map_err(|source| self.error(format!("assign a counter in {path}"), source))
     }
 
+    /// Gives the group's counters for an event back, so that other groups can have them. The kernel
+    /// may have assigned them when the group was made.
+    ///
+    /// # Errors
+    /// Counters are not assignable, or the group is gone.
+    pub fn release_counters(&self, group: &impl Group, event: Event) -> Result<()> {
+        let path = join(&group.path(), assignment::FILE);
+        self.fs
+            .write(&path, &assignment::release(event))
+            .map_err(|source| self.error(format!("give counters back in {path}"), source))
+    }
+
     /// The values of a CTRL group.
     ///
     /// # Errors

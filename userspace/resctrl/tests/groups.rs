@@ -5,7 +5,7 @@ use drfq_resctrl::{
     error::Kind,
     fake::{FakeKernel, Shape},
     fs::ResctrlFs,
-    groups::{Ctrl, Groups, Placed},
+    groups::{Ctrl, Groups, Mon, Placed},
     info::{Info, Vendor},
     reading::{Event, Reading},
     schemata::Resource,
@@ -345,6 +345,25 @@ fn counters_are_assigned_until_there_are_none() {
         groups.reading(&b, 0, Event::MbmLocal).unwrap(),
         Reading::Bytes(0)
     );
+}
+
+#[test]
+fn a_group_gives_its_counters_to_others() {
+    let kernel = FakeKernel::new(Shape {
+        counters: Some(2),
+        ..Shape::default()
+    });
+    let groups = open(&kernel);
+    let a = groups.create_ctrl("a").unwrap();
+    groups.release_counters(&a, Event::MbmLocal).unwrap();
+    let b = groups.create_mon(&a, "b").unwrap();
+    let reading = |group: &Mon| groups.reading(group, 0, Event::MbmTotal).unwrap();
+    assert_eq!(reading(&b), Reading::Bytes(0));
+    groups.release_counters(&b, Event::MbmTotal).unwrap();
+    assert_eq!(reading(&b), Reading::Unassigned);
+    groups.remove_ctrl(a).unwrap();
+    let gone = groups.release_counters(&b, Event::MbmTotal).unwrap_err();
+    assert_eq!(gone.kind, Kind::Gone);
 }
 
 #[test]
