@@ -398,7 +398,10 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
             Err(error) => return Some(format!("the classes in resctrl cannot be listed: {error}")),
         }
         // A task that we move to a class would escape them.
-        let schemata = self.groups.schemata(&Ctrl::DEFAULT).ok()?;
+        let schemata = match self.groups.schemata(&Ctrl::DEFAULT) {
+            Ok(schemata) => schemata,
+            Err(error) => return Some(error.to_string()),
+        };
         let limits = self.info.limits(&schemata)?;
         Some(format!("the default group of resctrl has limits: {limits}"))
     }

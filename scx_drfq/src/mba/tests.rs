@@ -22,6 +22,7 @@ mod membership;
 mod memories;
 pub mod modelled;
 mod rest;
+mod vanished;
 
 use modelled::{level_in, place, shape};
 
@@ -438,21 +439,6 @@ fn an_entity_that_ends_gives_its_group_back() {
         .lines()
         .filter(|line| line.split(' ').next().unwrap().contains("drfq_g"));
     assert_eq!(ours.count(), 2, "{groups}");
-}
-
-#[test]
-fn a_vanished_or_unmounted_resctrl_is_no_panic() {
-    let kernel = FakeKernel::new(shape(8, 32));
-    let mut machine = Machine::new(&kernel, 3);
-    machine.run(6);
-    kernel.make_read_only();
-    machine.running.periods = 0;
-    machine.look(Instant::now() + Duration::from_secs(60));
-    let plan = machine.running.step(PERIOD, &machine.report);
-    machine.running.setup.throttle.apply(&plan.classes, 0);
-    kernel.unmount();
-    let plan = machine.running.step(PERIOD, &machine.report);
-    machine.running.setup.throttle.apply(&plan.classes, 1);
 }
 
 /// Three hogs that are throttled by their weights, after what `act` does; the audit comes once.

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A resctrl that can no longer be written, or has gone.
+
+use super::*;
+
+/// The state after what `act` does to the resctrl of a loop that throttles.
+fn state_after(act: impl FnOnce(&FakeKernel)) -> Mba {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    assert_eq!(machine.report.lock().unwrap().state, "on");
+    act(&kernel);
+    machine.running.audit();
+    for half in 1..=2 {
+        machine.look(Instant::now() + Duration::from_secs(60 * half));
+        for slot in 0..2 {
+            let plan = machine.running.step(PERIOD, &machine.report);
+            machine.running.setup.throttle.apply(&plan.classes, slot);
+        }
+    }
+    machine.report.lock().unwrap().clone()
+}
+
+#[test]
+fn nothing_is_throttled_once_resctrl_is_unmounted() {
+    let report = state_after(FakeKernel::unmount);
+    assert!(report.state.starts_with("observe: "), "{}", report.state);
+    assert_eq!((report.acting, report.groups.len()), (0, 0));
+}
+
+#[test]
+fn nothing_is_throttled_while_the_default_groups_limits_cannot_be_read() {
+    let report = state_after(|kernel| kernel.fail("read", "schemata", libc::EIO));
+    assert!(report.state.starts_with("observe: "), "{}", report.state);
+    assert_eq!((report.acting, report.groups.len()), (0, 4));
+}
+
+#[test]
+fn a_read_only_resctrl_is_a_failure_that_is_told() {
+    let report = state_after(FakeKernel::make_read_only);
+    assert!(report.errors > 0, "{report:?}");
+    assert!(report.state.contains("Read-only"), "{}", report.state);
+    assert_eq!(report.groups.len(), 4);
+}
