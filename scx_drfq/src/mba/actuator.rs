@@ -463,6 +463,19 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         }
     }
 
+    fn unplaced(&self, classes: &[Class]) -> Vec<GroupId> {
+        let mut unplaced = Vec::new();
+        for (number, class) in classes.iter().enumerate() {
+            let rung = self.classes.get(number).and_then(Option::as_ref);
+            let is_in = |id: &&GroupId| {
+                let parent = self.monitored.get(id).map(|found| found.mon.parent());
+                parent.is_some() && parent == rung.map(|rung| &rung.ctrl)
+            };
+            unplaced.extend(class.groups.iter().filter(|id| !is_in(id)));
+        }
+        unplaced
+    }
+
     fn rest(&mut self) -> Vec<f64> {
         for (rest, &domain) in self.rest.iter_mut().zip(&self.domains) {
             let reading = self.groups.reading(&Ctrl::DEFAULT, domain, Event::MbmTotal);

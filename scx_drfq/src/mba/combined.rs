@@ -221,6 +221,10 @@ impl<M: Throttle, S: Scheduler> Throttle for Combined<M, S> {
         self.apply_paces(classes, slot);
     }
 
+    fn unplaced(&self, classes: &[Class]) -> Vec<GroupId> {
+        self.mba.unplaced(classes)
+    }
+
     fn counts(&self) -> Counts {
         let (mba, paces) = (self.mba.counts(), self.paces.counts());
         Counts {

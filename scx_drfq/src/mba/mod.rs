@@ -349,7 +349,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
                         (now + SLOT * slot as u32).saturating_duration_since(Instant::now()),
                     );
                 }
-                self.setup.throttle.apply(&plan.classes, slot);
+                self.apply(&plan, slot);
             }
             thread::sleep((now + PERIOD).saturating_duration_since(Instant::now()));
         }
@@ -507,6 +507,14 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         let new = self.report(&snapshot, &plan);
         *report.lock().unwrap_or_else(PoisonError::into_inner) = new;
         plan
+    }
+
+    /// Applies a slot of a plan.
+    fn apply(&mut self, plan: &Plan, slot: usize) {
+        self.setup.throttle.apply(&plan.classes, slot);
+        for id in self.setup.throttle.unplaced(&plan.classes) {
+            self.policy.unthrottled(id);
+        }
     }
 
     /// Adds the period to the trace. A trace that cannot be written ends.

@@ -181,7 +181,7 @@ impl<'a> Machine<'a> {
                 let plan = self.running.step(PERIOD, &self.report);
                 NOW.set(NOW.get() + PERIOD);
                 for slot in 0..2 {
-                    self.running.setup.throttle.apply(&plan.classes, slot);
+                    self.running.apply(&plan, slot);
                     for (sum, got) in sums.iter_mut().zip(self.serve()) {
                         *sum += got;
                     }
@@ -391,6 +391,17 @@ fn monitoring_ids_in_limbo_are_waited_for_without_errors() {
     machine.run(12);
     assert_eq!((monitored(&machine).len(), classes(&kernel)), (4, 0));
     kernel.drain_limbo();
+    let plan = machine.running.step(PERIOD, &machine.report);
+    machine.running.apply(&plan, 0);
+    assert!(classes(&kernel) > 0);
+    // What was planned while there were no classes throttles nobody to the floor.
+    let levels: Vec<f64> = (1..=4).map(|pid| level_in(&kernel, pid, 0)).collect();
+    let fair = [0.25, 0.5, 0.75, 1.0];
+    let enough = levels
+        .iter()
+        .zip(fair)
+        .all(|(level, fair)| *level >= fair / 2.0);
+    assert!(enough, "{levels:?}");
     machine.run(12);
     let got = machine.run(4);
     assert!(spread(&got) < 0.10, "{got:?}");

@@ -80,6 +80,11 @@ pub trait Throttle {
     /// Moves groups to their classes, and sets the levels of a slot.
     fn apply(&mut self, classes: &[Class], slot: usize);
 
+    /// Groups of `classes` that are not in their class after `apply`, because it could not be made.
+    fn unplaced(&self, _classes: &[Class]) -> Vec<GroupId> {
+        Vec::new()
+    }
+
     /// What was done.
     fn counts(&self) -> Counts;
 

@@ -99,6 +99,17 @@ pub struct State {
     classes: Classes,
 }
 
+impl State {
+    /// Notes that a group has not been throttled, whatever was planned, since its throttle is
+    /// missing. The next plan begins from there. Else its fraction would sink to the floor while
+    /// nothing follows it.
+    pub fn unthrottled(&mut self, id: GroupId) {
+        for record in self.groups.get_mut(&id).into_iter().flatten() {
+            record.fraction = 1.0;
+        }
+    }
+}
+
 /// What shall be done in the next period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {

@@ -116,7 +116,7 @@ impl<'a> Machine<'a> {
             self.periods += 1;
             let plan = self.running.step(PERIOD, &Default::default());
             for slot in 0..SLOTS {
-                self.running.setup.throttle.apply(&plan.classes, slot);
+                self.running.apply(&plan, slot);
                 for (mean, got) in means.iter_mut().zip(self.serve()) {
                     *mean += got / f64::from(periods) / SLOTS as f64;
                 }
