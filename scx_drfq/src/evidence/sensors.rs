@@ -11,8 +11,9 @@ use std::{
 use anyhow::Result;
 use drfq_policy::attribution::{Counts as Lines, Fit};
 use drfq_resctrl::{
-    fs::KernelFs,
-    groups::{Ctrl, Groups},
+    error,
+    fs::{KernelFs, ResctrlFs},
+    groups::{Ctrl, Groups, Mon},
     info::Info,
     reading::{Event, Reading},
     schemata::Domain,
@@ -245,7 +246,7 @@ fn row(load_bytes: u64, counted: &Span<Counts>, monitored: &Span<Monitored>) -> 
 /// [`Guard`] removes it.
 struct Monitor {
     groups: Groups<KernelFs>,
-    group: Ctrl,
+    group: Mon,
     domains: Vec<Domain>,
     // Dropped last: the cleaner then finds nothing to do.
     _guard: Guard,
@@ -263,14 +264,8 @@ impl Monitor {
             return Err("resctrl does not monitor bandwidth here (MBM)".into());
         };
         let groups = Groups::open(files).map_err(|error| error.to_string())?;
-        let group = groups
-            .create_ctrl("evidence")
-            .map_err(|error| error.to_string())?;
+        let group = make(&groups, total.assignable.is_some()).map_err(|error| error.to_string())?;
         can_join(&groups, &group)?;
-        if total.assignable.is_some() {
-            // Without a counter the readings say so.
-            let _ = groups.assign_counter(&group, Event::MbmTotal);
-        }
         Ok(Self {
             domains: total.domains.clone(),
             groups,
@@ -293,9 +288,37 @@ impl Monitor {
     }
 }
 
+/// Makes the group. It takes a monitoring id and no class, which may be missing. `assignable`:
+/// counters are assigned to groups.
+fn make(groups: &Groups<impl ResctrlFs>, assignable: bool) -> error::Result<Mon> {
+    let group = groups.create_mon(&Ctrl::DEFAULT, "evidence")?;
+    if assignable {
+        // Without a counter the readings say so.
+        let _ = groups.assign_counter(&group, Event::MbmTotal);
+    }
+    Ok(group)
+}
+
 #[cfg(test)]
 mod tests {
+    use drfq_resctrl::fake::{FakeKernel, Shape};
+
     use super::*;
+
+    #[test]
+    fn mbm_needs_no_class() {
+        for counters in [None, Some(1)] {
+            let kernel = FakeKernel::new(Shape {
+                closids: 0,
+                counters,
+                ..Shape::default()
+            });
+            let groups = Groups::open(&kernel).unwrap();
+            let group = make(&groups, counters.is_some()).unwrap();
+            let reading = groups.reading(&group, 0, Event::MbmTotal).unwrap();
+            assert_eq!(reading, Reading::Bytes(0));
+        }
+    }
 
     #[test]
     fn a_row_holds_differences_and_bytes() {
