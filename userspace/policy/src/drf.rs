@@ -37,6 +37,9 @@ const WAITING: f64 = 0.5;
 /// Weight of the newest reading in the mean number of runnable tasks.
 const NEWEST_RUNNABLE: f64 = 0.5;
 
+/// A group's reading of more than this multiple of what memory is known to move is wrong.
+const CREDIBLE: f64 = 4.0;
+
 /// Name of a group, chosen by the caller.
 pub type GroupId = u64;
 
@@ -155,7 +158,6 @@ pub struct GroupReport {
 /// The plan for the next period, and what to remember.
 pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
     let mut next = state.clone();
-    let period_s = usable(snapshot.period_s).min(10.0);
     let runnable = usable(snapshot.runnable);
     let before = state.runnable.unwrap_or(runnable);
     let mean = before + NEWEST_RUNNABLE * (runnable - before);
@@ -174,36 +176,15 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
         groups: snapshot.groups.iter().map(report).collect(),
         ..Plan::default()
     };
-    for (index, domain) in snapshot.domains.iter().enumerate() {
-        let saturation = &mut next.domains[index];
-        *saturation = saturation.observe(domain, period_s);
-        let acts = saturation.is_saturated() && uncontended;
-        let known = domain.capacity.map(usable).filter(|&known| known > 0.0);
-        let capacity = known.unwrap_or_else(|| saturation.best_bytes_per_s());
-        plan.domains.push(DomainReport {
-            saturated: saturation.is_saturated(),
-            acts,
-            capacity,
-        });
-        let inputs = inputs(snapshot, index, curve.floor());
-        let ids = snapshot.groups.iter().map(|group| group.id);
-        let mut records: Vec<Record> = ids.clone().map(|id| next.groups[&id][index]).collect();
-        let own: f64 = inputs.iter().map(|input| input.bytes_per_s).sum();
-        let others = (usable(domain.bytes_per_s) - own).max(0.0);
-        let memory = Memory {
-            acts,
-            full: (saturation.best_bytes_per_s() - others).max(0.0),
-            capacity: (capacity - others).max(0.0),
-            withheld: usable(domain.withheld),
-            period_s,
-        };
-        let parts = law::step(&inputs, &mut records, &mut next.responses[index], &memory);
-        for (((id, record), part), report) in ids.zip(records).zip(parts).zip(&mut plan.groups) {
-            if let Some(all) = next.groups.get_mut(&id) {
-                all[index] = record;
-            }
-            report.parts.push(part);
-        }
+    for index in 0..snapshot.domains.len() {
+        step(
+            snapshot,
+            index,
+            uncontended,
+            curve.floor(),
+            &mut next,
+            &mut plan,
+        );
     }
     let mut wanted = BTreeMap::new();
     for (group, report) in snapshot.groups.iter().zip(&mut plan.groups) {
@@ -215,6 +196,56 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
     }
     plan.classes = next.classes.assign(&wanted, snapshot.classes, curve);
     (plan, next)
+}
+
+/// One period of a domain. `uncontended`: no more tasks are runnable than there are CPUs. `floor`:
+/// of the curve.
+fn step(
+    snapshot: &Snapshot,
+    index: usize,
+    uncontended: bool,
+    floor: f64,
+    next: &mut State,
+    plan: &mut Plan,
+) {
+    let domain = &snapshot.domains[index];
+    let period_s = usable(snapshot.period_s).min(10.0);
+    let saturation = next.domains[index].observe(domain, period_s);
+    next.domains[index] = saturation;
+    let acts = saturation.is_saturated() && uncontended;
+    let known = domain.capacity.map(usable).filter(|&known| known > 0.0);
+    let best = saturation.best_bytes_per_s();
+    let capacity = known.unwrap_or(best);
+    plan.domains.push(DomainReport {
+        saturated: saturation.is_saturated(),
+        acts,
+        capacity,
+    });
+    let mut inputs = inputs(snapshot, index, floor);
+    let ids = snapshot.groups.iter().map(|group| group.id);
+    let mut records: Vec<Record> = ids.clone().map(|id| next.groups[&id][index]).collect();
+    let own: f64 = inputs.iter().map(|input| input.bytes_per_s).sum();
+    let others = (usable(domain.bytes_per_s) - own).max(0.0);
+    let most = CREDIBLE * capacity.max(best);
+    for (input, record) in inputs.iter_mut().zip(&records) {
+        if most > 0.0 && input.bytes_per_s > most {
+            input.bytes_per_s = record.mean();
+        }
+    }
+    let memory = Memory {
+        acts,
+        full: (best - others).max(0.0),
+        capacity: (capacity - others).max(0.0),
+        withheld: usable(domain.withheld),
+        period_s,
+    };
+    let parts = law::step(&inputs, &mut records, &mut next.responses[index], &memory);
+    for (((id, record), part), report) in ids.zip(records).zip(parts).zip(&mut plan.groups) {
+        if let Some(all) = next.groups.get_mut(&id) {
+            all[index] = record;
+        }
+        report.parts.push(part);
+    }
 }
 
 /// The records of the groups of `snapshot`, by group and domain.

@@ -151,6 +151,26 @@ fn a_group_keeps_its_class_while_others_come_and_go() {
 }
 
 #[test]
+fn one_wrong_reading_throttles_nobody_for_long() {
+    for capacity in [Some(1e9), None] {
+        let mut snapshot = hogs();
+        snapshot.domains[0].capacity = capacity;
+        snapshot.groups[0].weight = 3.0;
+        let mut state = State::default();
+        for period in 0..30 {
+            let wrong = if period == 10 { 5e12 } else { 0.0 };
+            snapshot.groups[0].bytes_per_s = vec![0.5e9 + wrong];
+            snapshot.domains[0].bytes_per_s = 1e9 + wrong;
+            let next;
+            (next, state) = plan(&snapshot, &state);
+            for group in &next.groups {
+                assert!(group.fractions[0] > 0.9, "period {period}: {group:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn domains_are_throttled_apart() {
     let mut snapshot = hogs();
     snapshot.domains.push(Domain {

@@ -158,7 +158,8 @@ impl Record {
         self.fraction < 1.0
     }
 
-    fn mean(&self) -> f64 {
+    /// Mean traffic over the last periods (bytes per second); 0 before the first one.
+    pub fn mean(&self) -> f64 {
         self.mean.unwrap_or(0.0)
     }
 
