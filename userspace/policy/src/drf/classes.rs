@@ -3,7 +3,8 @@
 //!
 //! While there are enough classes, each throttled group has one, and the levels of
 //! its class alternate. Otherwise the classes form a ladder of fixed levels, and
-//! the groups alternate between its rungs.
+//! the groups alternate between its rungs. A group may move in each period: the law
+//! corrects what it measures in one, and would swing if a group stayed for several.
 
 use std::{array::from_fn, collections::BTreeMap};
 
