@@ -13,8 +13,8 @@ Each line of JSON belongs to a line of the machine's ground truth, which tells w
 whose foreground process runs for a fixed amount of work has two lines, one at the begin of the measured part and one
 at its end. The others have one for each end of a window.
 
-The environment variable DRFQ_RULES has the rules of scx_drfq that are run (default: all). A process whose weight is 0
-does not run.
+The environment variable DRFQ_RULES has the rules of scx_drfq that are run (default: all); EEVDF runs in any case. A
+process whose weight is 0 does not run.
 """
 
 import itertools
@@ -193,7 +193,7 @@ def main():
     todo, rules = [], os.environ.get("DRFQ_RULES", "").split()
     for word in chosen:
         number, _, rate = word.partition("=")
-        found = [run for run in runs(plan, sets[number]) if not rules or run[0] in rules]
+        found = [run for run in runs(plan, sets[number]) if not rules or run[0] in ("", *rules)]
         todo += [(rule, number, weights, rate) for rule, weights in found]
     # One agent for all runs of a rule.
     for rule, number, weights, rate in sorted(todo, key=lambda run: run[0]):
