@@ -33,7 +33,7 @@ BOOTS = {
     "eevdf-1": "EEVDF, FR-FCFS, drain_min_reads 1",
     "limited": "EEVDF, FR-FCFS, fio limited to its fair share",
     "controller": "scx_drfq, controller",
-    "share": "scx_drfq, controller with shares, prepare and fill",
+    "share": "scx_drfq, controller with shares, prepare, fill and batch",
     "commodity": "scx_drfq, FR-FCFS",
 }
 RULES = {
