@@ -21,7 +21,9 @@ class Selection:
     @classmethod
     def parse(cls, names, options):
         """names: the series, joined by commas. options: FIELD=VALUES; takes out those that choose rows."""
-        filters = {key: options.pop(key).split("|") for key in (*COMPARED, "without") if key in options}
+        # Values may stand on several lines.
+        chosen = [key for key in (*COMPARED, "without") if key in options]
+        filters = {key: [value.strip() for value in options.pop(key).split("|")] for key in chosen}
         return cls(names.split(","), filters)
 
     def wants(self, row):

@@ -42,6 +42,7 @@ class FigureTests(unittest.TestCase):
         self.assertEqual(self.written('one s what="idle time"', *found), "1")
         self.assertEqual(self.written("one s variant=drfq without=share", *found), "1")
         self.assertEqual(self.written('range s without="c/idle time"', *found), "2 to 50")
+        self.assertEqual(self.written('range s what=share variant="drfq|\n  eevdf"', *found), "2 to 50")
 
     def test_within_rounds_the_largest_absolute_value_up(self):
         self.assertEqual(self.written("within s digits=1", row(value="0.39"), row("b", value="-0.51")), "0.6")
