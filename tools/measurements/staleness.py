@@ -85,6 +85,11 @@ class Judge:
             self.git("cat-file", "-e", commit + "^{commit}")
         except NoGit:
             raise NoGit(f"commit {commit} is not in this clone; run: git fetch --unshallow") from None
+        try:
+            self.git("merge-base", "--is-ancestor", commit, "HEAD")
+        except NoGit:
+            # Other clones have only what a branch leads to: amended and rebased commits stay behind here.
+            raise NoGit(f"commit {commit} is not in the history of HEAD; name the one that replaced it") from None
         fields = self.git("diff", "-M40%", "-l0", "--name-status", "-z", commit).split("\0")
         changed = []
         while fields and fields[0]:

@@ -148,6 +148,11 @@ class StalenessTests(unittest.TestCase):
         with self.assertRaisesRegex(staleness.NoGit, "unshallow"):
             staleness.Judge(self.root).changed("deadbeef", ("bpf",))
 
+    def test_an_amended_commit_is_refused(self):
+        self.git("commit", "-q", "--amend", "-m", "amended")
+        with self.assertRaisesRegex(staleness.NoGit, "history of HEAD"):
+            self.changed()
+
     def test_comment_signs_in_strings_stay(self):
         self.assertEqual(staleness.without_comments("a.rs", 'f("//x") // y'), 'f("//x")')
         self.assertEqual(staleness.without_comments("a.toml", 'a = "#x" # y'), 'a = "#x"')
