@@ -260,6 +260,10 @@ impl SchedulerView for Running<'_> {
         let _ = charge::set_hw_id(self.window.set_hw_id, pid, id.into());
     }
 
+    fn charges(&self) -> bool {
+        self.charges
+    }
+
     fn charge(&mut self, pid: u32, bytes: u64) {
         if self.charges {
             // The charge fails if the task or the scheduler has ended; then there

@@ -92,6 +92,8 @@ pub struct FakeScheduler {
     pub tasks: Vec<TaskUsage>,
     pub charged: HashMap<u32, u64>,
     pub assigned: Vec<(u32, HwId)>,
+    /// Another source charges the tasks.
+    pub has_pmu: bool,
 }
 
 impl FakeScheduler {
@@ -122,6 +124,10 @@ impl SchedulerView for FakeScheduler {
 
     fn assign(&mut self, pid: u32, id: HwId) {
         self.assigned.push((pid, id));
+    }
+
+    fn charges(&self) -> bool {
+        !self.has_pmu
     }
 
     fn charge(&mut self, pid: u32, bytes: u64) {

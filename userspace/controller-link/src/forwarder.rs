@@ -9,20 +9,21 @@
 //! counts a core's traffic for the task that ran before.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::Mutex,
     time::{Duration, Instant},
 };
 
 use crate::{
     driver::{Driver, lock},
-    id_table::{Assignment, IdTable, SHARED_ID},
+    id_table::{IdTable, SHARED_ID},
     link_stats::LinkStats,
     registers::{
         Access, Fault, HwId, Registers, Size, identify, pid_core, traffic, vtime_core, vtime_pid,
     },
     scheduler_view::{SchedulerView, TaskUsage, usage_since},
     session::Session,
+    sweep::{State, Sweep},
     traffic_accounting::traffic_read,
 };
 
@@ -36,17 +37,9 @@ const SCAN_SHARE: u32 = 50;
 /// Time over which loads are measured to give ids to the heaviest tasks.
 const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Ids that each poll reads although no core carries them, because devices move
-/// memory for tasks that do not run.
-const SWEPT_IDS: usize = 16;
-
-/// Ids for which each poll checks whether a task has them, to read those that tasks
-/// have, if there is a mailbox: several tasks may run on a core between two polls. Without
-/// one, labels wait for the reads, so polls read few.
-const CHECKED_IDS: u32 = 1024;
-
-/// Time between two reads of the registers while no task runs.
-const IDLE_INTERVAL: Duration = Duration::from_millis(100);
+/// How many intervals lie between two polls if there is a mailbox. Polls then give ids to
+/// new tasks and write the virtual times of devices, which rise by a unit in about a slice.
+const MAILBOX_INTERVALS: u32 = 4;
 
 /// Forwards the running tasks to the registers.
 pub struct Forwarder {
@@ -58,11 +51,7 @@ pub struct Forwarder {
     mailbox: bool,
     /// The id that pid_coreId holds for each core.
     core_ids: Vec<HwId>,
-    /// The last id that was read without a core that carries it.
-    cursor: u32,
-    /// The last id that was checked for a task that has it.
-    checked: u32,
-    last_batch: Instant,
+    sweep: Sweep,
     next_scan: Instant,
     /// The scan that loads are measured from, and its time.
     before: Option<(Instant, HashMap<u32, TaskUsage>)>,
@@ -81,9 +70,7 @@ impl Forwarder {
             session: Session::default(),
             mailbox: false,
             core_ids: Vec::new(),
-            cursor: 0,
-            checked: 0,
-            last_batch: now,
+            sweep: Sweep::new(),
             next_scan: now,
             before: None,
             uncharged: Vec::new(),
@@ -102,9 +89,7 @@ impl Forwarder {
         accesses: &mut [Access],
     ) -> Result<(), Fault> {
         self.session
-            .run_batch(registers, stats, &self.ids, accesses, &mut self.uncharged)?;
-        self.last_batch = Instant::now();
-        Ok(())
+            .run_batch(registers, stats, &self.ids, accesses, &mut self.uncharged)
     }
 
     fn charge(&mut self, scheduler: &mut dyn SchedulerView) {
@@ -199,31 +184,6 @@ impl Forwarder {
         }
     }
 
-    /// The ids whose traffic this poll reads. `unlabelled`: no core carries one, so polls
-    /// that read are rare, and read all that tasks have.
-    fn ids_to_read(&mut self, labels: &[HwId], unlabelled: bool) -> BTreeSet<HwId> {
-        let mut ids: BTreeSet<HwId> = [0, SHARED_ID].into();
-        ids.extend(&self.core_ids);
-        ids.extend(labels);
-        ids.extend(self.ids.draining());
-        for _ in 0..SWEPT_IDS {
-            self.cursor = (self.cursor + 1) % self.size.pids;
-            ids.insert(self.cursor as HwId);
-        }
-        let checked = match (unlabelled, self.mailbox) {
-            (true, _) => self.size.pids,
-            (false, true) => CHECKED_IDS,
-            (false, false) => 0,
-        };
-        for _ in 0..checked.min(self.size.pids) {
-            self.checked = (self.checked + 1) % self.size.pids;
-            if self.ids.assignment(self.checked as HwId) != Assignment::Free {
-                ids.insert(self.checked as HwId);
-            }
-        }
-        ids
-    }
-
     /// Frees the draining ids that were read and that no core carries.
     fn free_read(&mut self, accesses: &[Access], labels: &[HwId]) {
         for (id, _) in traffic_read(accesses) {
@@ -236,7 +196,11 @@ impl Forwarder {
 
 impl Driver for Forwarder {
     fn interval(&self) -> Duration {
-        self.interval
+        if self.mailbox {
+            self.interval * MAILBOX_INTERVALS
+        } else {
+            self.interval
+        }
     }
 
     fn use_mailbox(&mut self, active: bool) {
@@ -259,7 +223,9 @@ impl Driver for Forwarder {
         let mut reads: Vec<Access> = (0..size.pids)
             .map(|id| Access::read(traffic(id as HwId)))
             .collect();
-        self.run_batch(registers, stats, &mut reads)
+        self.run_batch(registers, stats, &mut reads)?;
+        self.sweep.read();
+        Ok(())
     }
 
     fn poll(
@@ -275,16 +241,27 @@ impl Driver for Forwarder {
         let labels = self.labels(scheduler, &mut wanted);
         let mut accesses = self.session.cache.changes(&wanted);
         let writes = accesses.len() as u64;
-        let unlabelled = labels.iter().chain(&self.core_ids).all(|&id| id == 0);
-        let idle = writes == 0 && self.ids.draining().is_empty() && unlabelled;
-        if !idle || self.last_batch.elapsed() >= IDLE_INTERVAL {
-            let ids = self.ids_to_read(&labels, unlabelled);
-            accesses.extend(ids.into_iter().map(|id| Access::read(traffic(id))));
+        let state = State {
+            table: &self.ids,
+            carried: &[&self.core_ids, &labels].map(Vec::as_slice).concat(),
+            labelled: self.mailbox,
+            charges: scheduler.charges(),
+            fresh: !self.session.ids_written,
+            writes,
+        };
+        let reads = self.sweep.due(&state);
+        if let Some(ids) = &reads {
+            accesses.extend(ids.iter().map(|&id| Access::read(traffic(id))));
             if !self.session.ids_written {
                 // The time since `connect` went into loading the scheduler.
                 self.session.clock.restart();
             }
+        }
+        if !accesses.is_empty() {
             self.run_batch(registers, stats, &mut accesses)?;
+        }
+        if reads.is_some() {
+            self.sweep.read();
             self.session.ids_written = true;
             self.free_read(&accesses, &labels);
             self.core_ids = labels;
@@ -296,7 +273,7 @@ impl Driver for Forwarder {
         stats.mailbox = self.mailbox;
         stats.ids = self.ids.len() as u64;
         drop(stats);
-        registers.advance(self.interval.as_nanos() as u64 * 1000)
+        registers.advance(self.interval().as_nanos() as u64 * 1000)
     }
 
     fn shutdown(
@@ -323,6 +300,7 @@ mod tests {
     use crate::{
         fake::{FakeController, FakeScheduler},
         scheduler_view::RunningTask,
+        sweep::{SELDOM, SWEPT_IDS},
     };
 
     /// A forwarder that is connected to a fake controller.
@@ -513,6 +491,34 @@ mod tests {
     }
 
     #[test]
+    fn with_a_mailbox_and_a_pmu_polls_are_rarer_and_read_all_ten_times_a_second() {
+        let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 1);
+        assert_eq!(forwarder.interval(), Duration::from_millis(1));
+        forwarder.use_mailbox(true);
+        assert_eq!(forwarder.interval(), Duration::from_millis(4));
+        scheduler.has_pmu = true;
+        let mut poll = |pid, vtime, controller: &mut FakeController, waits| {
+            let id = pid as HwId - 8;
+            scheduler.running = vec![RunningTask { pid, id, vtime }];
+            forwarder.sweep.wait(waits);
+            forwarder.poll(controller, &mut scheduler, &stats).unwrap();
+            (controller.batches, lock(&stats).traffic.by_pid.clone())
+        };
+        let none = HashMap::new();
+        let (batches, _) = poll(10, 1, &mut controller, Duration::ZERO);
+        let now = poll(10, 1, &mut controller, Duration::ZERO);
+        assert_eq!(now, (batches, none.clone()), "nothing to write");
+        let now = poll(11, 1, &mut controller, Duration::ZERO);
+        assert_eq!(now, (batches + 1, none.clone()), "a device's virtual time");
+        controller.count(2, 100);
+        controller.count(3, 10);
+        let now = poll(11, 1, &mut controller, Duration::ZERO);
+        assert_eq!(now, (batches + 1, none));
+        let now = poll(11, 1, &mut controller, SELDOM);
+        assert_eq!(now, (batches + 2, [(10, 100), (11, 10)].into()));
+    }
+
+    #[test]
     fn cores_beyond_the_controllers_get_no_id() {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 2);
         forwarder
@@ -530,7 +536,7 @@ mod tests {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 1);
         let mut poll = |running, controller: &mut FakeController, waits| {
             scheduler.running = vec![running];
-            forwarder.last_batch -= waits;
+            forwarder.sweep.wait(waits);
             forwarder.poll(controller, &mut scheduler, &stats).unwrap();
             (controller.batches, scheduler.charged.clone())
         };
@@ -538,7 +544,7 @@ mod tests {
         let (batches, _) = poll(core(0, 0), &mut controller, Duration::ZERO);
         controller.count(2, 4096);
         assert_eq!(poll(core(0, 0), &mut controller, Duration::ZERO).0, batches);
-        let (now, charged) = poll(core(0, 0), &mut controller, IDLE_INTERVAL);
+        let (now, charged) = poll(core(0, 0), &mut controller, SELDOM);
         assert_eq!((now, charged), (batches + 1, [(10, 4096)].into()));
     }
 

@@ -59,6 +59,11 @@ impl IdTable {
         }
     }
 
+    /// Number of ids, 0 and `SHARED_ID` included.
+    pub fn size(&self) -> u32 {
+        self.assignments.len() as u32
+    }
+
     /// The id of a task; `SHARED_ID` if it holds none.
     pub fn get(&self, pid: u32) -> HwId {
         self.by_pid.get(&pid).copied().unwrap_or(SHARED_ID)

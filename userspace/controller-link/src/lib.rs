@@ -10,6 +10,7 @@
 //! * [`id_table`], [`register_cache`] and [`traffic_accounting`] decide which
 //!   task has which hardware id, what must be written, and which task caused
 //!   which bytes. They do no I/O.
+//! * [`sweep`] decides which traffic is read, and when.
 //! * [`session`] holds what a driver knows about its controller.
 //! * [`forwarder`] (`--controller`) and [`shadow`] (`--shadow`) are the two
 //!   [`driver`]s. A [`reconnector`] runs a driver in a separate thread and
@@ -32,6 +33,7 @@ pub mod scheduler_view;
 pub mod session;
 pub mod shadow;
 pub mod socket;
+pub mod sweep;
 pub mod target;
 pub mod traffic_accounting;
 pub mod wire;

@@ -44,6 +44,9 @@ pub trait SchedulerView {
     /// switch on. A task that has ended is skipped.
     fn assign(&mut self, pid: u32, id: HwId);
 
+    /// Whether `charge` has an effect, so that traffic should be read soon.
+    fn charges(&self) -> bool;
+
     /// Charges memory traffic (bytes) to a task. A task that has ended is skipped.
     fn charge(&mut self, pid: u32, bytes: u64);
 

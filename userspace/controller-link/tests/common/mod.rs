@@ -284,6 +284,10 @@ impl SchedulerView for FakeScheduler {
         Ok(self.tasks.clone())
     }
 
+    fn charges(&self) -> bool {
+        true
+    }
+
     fn charge(&mut self, pid: u32, bytes: u64) {
         *self.charged.entry(pid).or_default() += bytes;
     }
