@@ -70,7 +70,7 @@ impl Forwarder {
             session: Session::default(),
             mailbox: false,
             core_ids: Vec::new(),
-            sweep: Sweep::new(),
+            sweep: Sweep::begin(),
             next_scan: now,
             before: None,
             uncharged: Vec::new(),

@@ -51,8 +51,8 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Has read just now.
-    pub fn new() -> Self {
+    /// As if all was read just now.
+    pub fn begin() -> Self {
         Self {
             cursor: 0,
             checked: 0,
