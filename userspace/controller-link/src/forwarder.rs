@@ -38,8 +38,9 @@ const SCAN_SHARE: u32 = 50;
 const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many intervals lie between two polls if there is a mailbox. Polls then give ids to
-/// new tasks and write the virtual times of devices, which rise by a unit in about a slice.
-const MAILBOX_INTERVALS: u32 = 4;
+/// new tasks and write the virtual times of running tasks' devices. Those of blocked tasks'
+/// devices are written by scans, ten times as late.
+const MAILBOX_INTERVALS: u32 = 10;
 
 /// Forwards the running tasks to the registers.
 pub struct Forwarder {
@@ -495,7 +496,7 @@ mod tests {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 1);
         assert_eq!(forwarder.interval(), Duration::from_millis(1));
         forwarder.use_mailbox(true);
-        assert_eq!(forwarder.interval(), Duration::from_millis(4));
+        assert_eq!(forwarder.interval(), Duration::from_millis(10));
         scheduler.has_pmu = true;
         let mut poll = |pid, vtime, controller: &mut FakeController, waits| {
             let id = pid as HwId - 8;
