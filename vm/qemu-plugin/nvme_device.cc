@@ -54,7 +54,10 @@ class NvmeDevice::Port final : public nvme::Controller::Port {
     // The hardware model learns of it at the turn.
     vcpu_.request_turn();
   }
-  void cancel() override { device_.hardware_.cancel_transfers(); }
+  void cancel() override {
+    device_.hardware_.cancel_transfers();
+    device_.pending_.clear();
+  }
 
  private:
   NvmeDevice &device_;
@@ -92,7 +95,7 @@ void NvmeDevice::stored(Vcpu &vcpu, std::uint64_t physical, unsigned bytes, std:
   const std::uint64_t in_entry = offset % kMessageBytes;
   if (in_entry > kMessageControl || in_entry + bytes <= kMessageControl) return;
   const auto vector = static_cast<unsigned>((offset - kMsixTable) / kMessageBytes);
-  if (pending_.erase(vector) != 0) interrupt(vcpu, vector);
+  if (pending_.erase(vector) != 0) interrupt(vcpu, vector, hardware_.now(vcpu.index, insns));
 }
 
 void NvmeDevice::finish(Vcpu &vcpu, const hardware::FinishedTransfer &t, Ps now) {
@@ -100,7 +103,7 @@ void NvmeDevice::finish(Vcpu &vcpu, const hardware::FinishedTransfer &t, Ps now)
   Port port(*this, vcpu, vcpu.retired().total());
   const nvme::Controller::Finished done = controller_.finished(t.id, port);
   if (done.record.has_value() && log_ != nullptr) write_log(*done.record, t, now);
-  if (done.vector.has_value()) interrupt(vcpu, *done.vector);
+  if (done.vector.has_value()) interrupt(vcpu, *done.vector, now);
 }
 
 bool NvmeDevice::read_message(Vcpu &vcpu, unsigned vector, Message *m) const {
@@ -109,13 +112,15 @@ bool NvmeDevice::read_message(Vcpu &vcpu, unsigned vector, Message *m) const {
 }
 
 /// Raises an interrupt, or keeps it until the guest unmasks its vector.
-void NvmeDevice::interrupt(Vcpu &vcpu, unsigned vector) {
+void NvmeDevice::interrupt(Vcpu &vcpu, unsigned vector, Ps now) {
   Message m;
   if (!read_message(vcpu, vector, &m)) return;
-  if ((m.control & kMasked) != 0)
+  if ((m.control & kMasked) != 0) {
     pending_.insert(vector);
-  else
-    write_physical(vcpu, m.address, &m.data, sizeof m.data);
+    return;
+  }
+  scheduler_.interrupts(m.address, now);
+  write_physical(vcpu, m.address, &m.data, sizeof m.data);
 }
 
 void NvmeDevice::write_log(const nvme::Controller::Record &r, const hardware::FinishedTransfer &t,

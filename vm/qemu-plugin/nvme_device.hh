@@ -46,7 +46,7 @@ class NvmeDevice : public VcpuScheduler::Device {
   static constexpr std::uint32_t kMasked = 1;
 
   bool read_message(Vcpu &, unsigned vector, Message *) const;
-  void interrupt(Vcpu &, unsigned vector);
+  void interrupt(Vcpu &, unsigned vector, Ps now);
   void write_log(const nvme::Controller::Record &, const hardware::FinishedTransfer &, Ps now);
 
   hardware::HardwareModel &hardware_;

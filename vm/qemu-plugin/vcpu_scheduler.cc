@@ -183,7 +183,6 @@ void VcpuScheduler::finish_transfers(Vcpu &vcpu, unsigned target, Ps now) {
       if (s.finished.empty() || s.finished.begin()->first > now) return;
       t = s.finished.begin()->second;
       s.finished.erase(s.finished.begin());
-      begin_wake(target, now);
     }
     device_->finish(vcpu, t, now);
   }
@@ -201,6 +200,12 @@ unsigned VcpuScheduler::target(std::uint64_t address) {
   for (unsigned c = 0; c < states_.size(); c++)
     if (states_[c].owns_timer && apic::is_addressed(address, states_[c].apic)) return c;
   return 0;
+}
+
+void VcpuScheduler::interrupts(std::uint64_t address, Ps now) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (unsigned c = 0; c < states_.size(); c++)
+    if (states_[c].owns_timer && apic::is_addressed(address, states_[c].apic)) begin_wake(c, now);
 }
 
 void VcpuScheduler::write_ground_truth_until(Ps now) {

@@ -46,14 +46,17 @@ class VcpuScheduler {
   class Device {
    public:
     virtual ~Device() = default;
-    /// A transfer is complete: move its data and interrupt its target. Called on the thread of the
-    /// target, or on that of another vCPU while the target is halted. now: when it comes to pass.
+    /// A transfer is complete: move its data and interrupt its target; see interrupts(). Called on
+    /// the thread of the target, or on that of another vCPU while the target is halted. now: when
+    /// it comes to pass.
     virtual void finish(Vcpu &, const hardware::FinishedTransfer &, Ps now) = 0;
   };
   /// Call it before start().
   void attach(Device *device) { device_ = device; }
   /// The vCPU that a message-signalled interrupt to this address is for; 0 if there is none.
   unsigned target(std::uint64_t address);
+  /// A message-signalled interrupt to this address follows: it wakes the vCPU that it is for.
+  void interrupts(std::uint64_t address, Ps now);
 
   /// Starts all clocks at the given time. ground_truth: gets a line after each interval of
   /// simulated time, or one for several that pass at once; may be null. interval: above 0 if it is
