@@ -258,7 +258,7 @@ std::vector<FinishedTransfer> HardwareModel::take_finished() {
 bool HardwareModel::device_is_busy() const {
   if (state_->d.storage.queues == 0) return false;
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  return state_->hierarchy.device().busy();
+  return state_->hierarchy.device_is_busy();
 }
 
 /// Private caches drop lines that the device has stored to memory. A core does so on its own

@@ -123,7 +123,7 @@ class HardwareModel {
   void cancel_transfers();
   /// Transfers that have finished since the last call, and when to signal them.
   std::vector<FinishedTransfer> take_finished();
-  /// Whether a transfer that started is unfinished.
+  /// Whether a transfer that the device was told to start is unfinished.
   bool device_is_busy() const;
 
   // ---- What software can read.

@@ -50,6 +50,8 @@ class MemoryHierarchy : private MemoryPort::Client {
   void expect(Transfer);
   void cancel_transfers();
   const DmaEngine &device() const { return dma_; }
+  /// Whether a transfer that was expected is unfinished.
+  bool device_is_busy() const { return dma_.busy() || !expected_.empty(); }
   std::vector<FinishedTransfer> take_finished();
   /// Lines that the device has stored to memory: one number each, and how many there were.
   std::uint64_t lines_stored() const { return lines_stored_; }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "fake_qemu.hh"
+#include "hardware/dma_engine.hh"
 #include "hardware/tests/program_runner.hh"
 
 namespace drfq::plugin {
@@ -36,7 +37,8 @@ class Recorder final : public VcpuScheduler::Device {
 
 class DeviceTimeTest : public testing::Test {
  protected:
-  DeviceTimeTest() : hardware_(with_storage()), scheduler_(hardware_, 4, std::chrono::hours(1)) {
+  explicit DeviceTimeTest(const hardware::MachineDescription &d = with_storage())
+      : hardware_(d), scheduler_(hardware_, 4, std::chrono::hours(1)) {
     fake = FakeQemu{};
     for (unsigned c = 0; c < 4; c++) vcpus_.push_back(fake_vcpu(c, &counters_[c]));
     scheduler_.attach(&recorder_);
@@ -53,6 +55,17 @@ class DeviceTimeTest : public testing::Test {
   Recorder recorder_;
   InlineCounters counters_[4] = {};
   std::vector<Vcpu> vcpus_;
+};
+
+/// Its completions are due as soon as a description may say.
+class FastDeviceTest : public DeviceTimeTest {
+ protected:
+  FastDeviceTest() : DeviceTimeTest(fast()) {}
+  static hardware::MachineDescription fast() {
+    hardware::MachineDescription d = with_storage();
+    d.storage.latency = hardware::DmaEngine::lookahead(d);
+    return d;
+  }
 };
 
 TEST_F(DeviceTimeTest, IdleTimeJumpsToTheCompletion) {
@@ -112,6 +125,24 @@ TEST_F(DeviceTimeTest, AnotherVcpuCompletesForATargetThatIsHalted) {
     turn(0);
   }
   EXPECT_EQ(recorder_.calls[0].vcpu, 0u);
+  for (unsigned quantum = 0; quantum < 3; quantum++) {
+    counters_[0].insns[0] += kTurnThreshold - counters_[0].turn_counter;
+    EXPECT_TRUE(turn(0)) << "no interrupt was sent, so nobody waits for the target";
+  }
+}
+
+TEST_F(FastDeviceTest, IdleTimeJumpsToACompletionThatAnotherVcpuAskedForLater) {
+  turn(0);
+  turn(1);
+  // vCPU 1 leads. Its doorbell is not played back before vCPU 0 gets there.
+  counters_[1].insns[0] += 3000;
+  hardware_.start_transfer(1, 3000, {1, Dir::write, {{1 << 20, 64}}, 1});
+  ASSERT_EQ(scheduler_.halt(vcpus_[1], vcpus_[1].retired()), VcpuScheduler::Halt::sleep);
+  EXPECT_TRUE(hardware_.device_is_busy());
+  for (unsigned halts = 0; recorder_.calls.empty() && halts < 100; halts++)
+    ASSERT_EQ(scheduler_.halt(vcpus_[0], vcpus_[0].retired()), VcpuScheduler::Halt::skip);
+  ASSERT_EQ(recorder_.calls.size(), 1u);
+  EXPECT_EQ(recorder_.calls[0].now, recorder_.calls[0].due);
 }
 
 /// A client of the PCI function, as QEMU is.
