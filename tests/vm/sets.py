@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 import resctrl
 from max_min import fill
 from measurements.json_lines import json_lines
-from measurements.rows import COLUMNS, Row, median_row, write_rows
+from measurements.rows import median_row, write_rows
 
 # m of the machine `disk` (bytes/ns), and its CPUs.
 M, CPUS = 4 / 15, 4
@@ -76,18 +76,15 @@ def moved(truth):
 
 
 def runs(directory, boot):
-    """Each run of a boot: what it is, and its looks, each with its line of ground truth."""
+    """What ran in a boot, and of each run of it the looks, each with its line of ground truth."""
     files = directory / f"{boot}.json", directory / f"{boot}.truth"
     looks, truth = (json_lines(path) if path.exists() else [] for path in files)
     assert len(truth) >= len(looks), f"{boot}: {len(looks)} looks, {len(truth)} lines of ground truth"
-    found = []
+    found = {}
     for look, line in zip(looks, truth):
         key = (look["set"], look["rule"], tuple(look["weights"]))
-        # Sets have one run for each rule and pair of weights.
-        if not found or found[-1][0] != key:
-            found.append((key, []))
-        found[-1][1].append((look, line))
-    return found
+        found.setdefault(key, {}).setdefault(look["turn"], []).append((look, line))
+    return [(key, list(turns.values())) for key, turns in found.items()]
 
 
 def lacking(directory, wanted):
@@ -100,14 +97,17 @@ def lacking(directory, wanted):
     return out
 
 
-def timed(looks):
-    """Time of a fixed amount of work (ns), and bytes/ns of the CPUs and of the disk meanwhile."""
-    (_, _), (end, truth) = looks
-    late = truth["interval_ns"] / end["measured_ns"] - 1
-    # The looks take some ms themselves. Only the rates of the CPUs and of the disk have that error.
-    assert abs(late) < 0.05, f"set {end['set']}: the interval is {100 * late:.1f} % longer than what it covers"
-    cores, disk = moved(truth)
-    return end["measured_ns"], cores / truth["interval_ns"], disk / truth["interval_ns"]
+def timed(turns):
+    """Times of a fixed amount of work (ns), and bytes/ns of the CPUs and of the disk meanwhile; each a list."""
+    out = [], [], []
+    for (_, _), (end, truth) in turns:
+        late = truth["interval_ns"] / end["measured_ns"] - 1
+        # The looks take some ms themselves. Only the rates of the CPUs and of the disk have that error.
+        assert abs(late) < 0.05, f"set {end['set']}: the interval is {100 * late:.1f} % longer than what it covers"
+        cores, disk = moved(truth)
+        for values, value in zip(out, (end["measured_ns"], cores / truth["interval_ns"], disk / truth["interval_ns"])):
+            values.append(value)
+    return out
 
 
 def dominant(load, rule, cpu_share, truth):
@@ -124,20 +124,25 @@ def dominant(load, rule, cpu_share, truth):
     return max(cpu_share, memory_share)
 
 
-def alone(rule, looks):
+def windows(turns):
+    """(look at its begin, look at its end, ground truth) of each window."""
+    return [(before, look, truth) for looks in turns for (before, _), (look, truth) in zip(looks, looks[1:])]
+
+
+def alone(rule, turns):
     """The dominant share of the only process, in each window."""
     out = []
-    for (before, _), (look, truth) in zip(looks, looks[1:]):
+    for before, look, truth in windows(turns):
         (now,), (then,) = look["loads"], before["loads"]
         cpu_share = (now["cpu_ns"] - then["cpu_ns"]) / (look["ns"] - before["ns"]) / CPUS
         out.append(dominant(now, rule, cpu_share, truth))
     return out
 
 
-def errors(rule, weights, looks):
+def errors(rule, weights, turns):
     """Error of the ratio of dominant shares, foreground to background, in each window (%)."""
     out = []
-    for (before, _), (look, truth) in zip(looks, looks[1:]):
+    for before, look, truth in windows(turns):
         ns = look["ns"] - before["ns"]
         shares = [
             dominant(now, rule, (now["cpu_ns"] - then["cpu_ns"]) / ns / CPUS, truth)
@@ -150,7 +155,11 @@ def errors(rule, weights, looks):
 
 def limits(sets, directory, boot):
     """What fio's fair part of the memory is beside each foreground process: the rest, or half of what both moved."""
-    by_set = {key[0]: timed(looks) for key, looks in runs(directory, boot) if sets[key[0]]["foreground"] in TIMED}
+    by_set = {
+        key[0]: [statistics.median(values) for values in timed(turns)]
+        for key, turns in runs(directory, boot)
+        if sets[key[0]]["foreground"] in TIMED
+    }
     for number, (_, cores, disk) in by_set.items():
         alone = sets[number].get("alone")
         if alone:
@@ -161,16 +170,17 @@ def limits(sets, directory, boot):
 def timed_rows(sets, directory, provenance, missed):
     base, allowed, out = {}, {}, []
     for boot, title in BOOTS.items():
-        for (number, rule, weights), looks in runs(directory, boot):
+        for (number, rule, weights), turns in runs(directory, boot):
             if sets[number]["foreground"] not in TIMED:
                 continue
-            ns, cores, disk = timed(looks)
+            times, cores, disk = timed(turns)
             # Each controller's FR-FCFS has its own figures alone; all others are held against the first.
             own = boot if boot == "eevdf-1" else ""
             if boot in ("eevdf", "eevdf-1"):
-                base[own, number] = ns
+                base[own, number] = statistics.median(times)
             alone = base[own, sets[number].get("alone", number)]
-            slowdown = ns / alone
+            slowdowns = [ns / alone for ns in times]
+            slowdown = statistics.median(slowdowns)
             if boot == "limited":
                 allowed[number] = slowdown
             name = f"{title}{RULES[rule]}, weight {weights[0]}"
@@ -182,17 +192,17 @@ def timed_rows(sets, directory, provenance, missed):
                     missed.append(f"set {number}, {name}: {slowdown:.3f}, not {ALLOWED * allowed[number]:.3f}")
             elif judged and rule in JUDGED:
                 missed.append(f"set {number}, {name}: not judged, for lack of an fio that is limited to its fair share")
-            rates = f"CPUs {cores:.4f}, disk {disk:.4f} bytes/ns"
-            print(f"set {number}, {name}: {slowdown:.3f} x alone; {rates} {verdict}")
+            rates = f"CPUs {statistics.median(cores):.4f}, disk {statistics.median(disk):.4f} bytes/ns"
+            spread = f"(n = {len(slowdowns)}, {min(slowdowns):.3f} to {max(slowdowns):.3f})"
+            print(f"set {number}, {name}: {slowdown:.3f} x alone {spread}; {rates} {verdict}")
             about = {"case": f"{number}: {sets[number]['title']}", "variant": name, **provenance}
             limit = f"{ALLOWED * allowed[number]:.3f}" if verdict else ""
             time = "slowdown" if "alone" in sets[number] else "time alone"
-            figures = {time: (f"{slowdown:.3f}", "x", limit), "disk": (f"{disk:.4f}", "bytes/ns", "")}
-            figures["CPUs"] = (f"{cores:.4f}", "bytes/ns", "")
-            for what, (value, unit, at_most) in figures.items():
-                columns = dict.fromkeys(COLUMNS, "") | about | {"what": what, "value": value, "unit": unit}
-                columns |= {"statistic": "single", "n": "1", "at_most": at_most}
-                out.append(Row(**columns | {"verdict": verdict if what == "slowdown" else ""}))
+            out.append(median_row(slowdowns, 3, **about, what=time, unit="x", at_most=limit, verdict=verdict))
+            out += [
+                median_row(values, 4, **about, what=what, unit="bytes/ns")
+                for what, values in (("disk", disk), ("CPUs", cores))
+            ]
     return out
 
 
@@ -200,11 +210,11 @@ def rated_rows(sets, directory, provenance, missed):
     """What readers of the disk keep of their rate alone under EEVDF."""
     alone, out = {}, []
     for boot, title in BOOTS.items():
-        for (number, rule, weights), looks in runs(directory, boot):
+        for (number, rule, weights), turns in runs(directory, boot):
             description = sets[number]
             if "least_pct" not in description:
                 continue
-            rates = [1e3 * moved(truth)[1] / truth["interval_ns"] for _, truth in looks[1:]]
+            rates = [1e3 * moved(truth)[1] / truth["interval_ns"] for _, _, truth in windows(turns)]
             name = f"{title}{RULES[rule]}" + ("" if weights[1] else ", alone")
             if boot == "eevdf" and not weights[1]:
                 alone[number] = statistics.median(rates)
@@ -236,20 +246,20 @@ def judge_error(key, weights, error, description):
 def share_rows(sets, directory, provenance, missed):
     out, demands = [], {}
     for boot, title in BOOTS.items():
-        for (number, rule, weights), looks in runs(directory, boot):
+        for (number, rule, weights), turns in runs(directory, boot):
             description = sets[number]
             if description["foreground"] in TIMED or "least_pct" in description:
                 continue
             about = {"case": f"{number}: {description['title']}", "variant": f"{title}{RULES[rule]}", **provenance}
             if 0 in weights:
-                name = looks[0][0]["loads"][0]["name"]
-                share = alone(rule, looks)
+                name = turns[0][0][0]["loads"][0]["name"]
+                share = alone(rule, turns)
                 demands[boot, number, weights[1]] = statistics.median(share)
                 print(f"set {number}, {about['variant']}: {name} alone takes {statistics.median(share):.3f} of m")
                 percent = [100 * one for one in share]
                 out.append(median_row(percent, **about, what=f"{name} alone", unit="% of m"))
                 continue
-            found = errors(rule, weights, looks)
+            found = errors(rule, weights, turns)
             error = [one[0] for one in found]
             shares = [statistics.median(one[i] for one in found) for i in (1, 2)]
             name = f"{title}{RULES[rule]}"

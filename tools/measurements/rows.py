@@ -56,11 +56,11 @@ class Row:
 COLUMNS = [field.name for field in fields(Row)]
 
 
-def median_row(values, **columns):
+def median_row(values, digits=2, **columns):
     """The row of some values: their median, least, greatest and number. columns: the others that are not empty."""
     row = dict.fromkeys(COLUMNS, "") | columns
-    row |= {"value": f"{statistics.median(values):.2f}", "statistic": "median", "n": str(len(values))}
-    return Row(**row | {"least": f"{min(values):.2f}", "greatest": f"{max(values):.2f}"})
+    row |= {"value": f"{statistics.median(values):.{digits}f}", "statistic": "median", "n": str(len(values))}
+    return Row(**row | {"least": f"{min(values):.{digits}f}", "greatest": f"{max(values):.{digits}f}"})
 
 
 NUMBERS = (

@@ -13,8 +13,9 @@ Each line of JSON belongs to a line of the machine's ground truth, which tells w
 whose foreground process runs for a fixed amount of work has two lines, one at the begin of the measured part and one
 at its end. The others have one for each end of a window.
 
-The environment variable DRFQ_RULES has the rules of scx_drfq that are run (default: all); EEVDF runs in any case. A
-process whose weight is 0 does not run.
+Of the environment: DRFQ_RULES has the rules of scx_drfq that are run (default: all); EEVDF runs in any case.
+DRFQ_WEIGHTS has the weights of foreground processes that are run (default: all). DRFQ_RUNS says how often all that is
+run (default: once). A process whose weight is 0 does not run.
 """
 
 import itertools
@@ -191,12 +192,14 @@ def main():
     mount()
     agent, agent_rule = None, ""
     todo, rules = [], os.environ.get("DRFQ_RULES", "").split()
-    for word in chosen:
+    fronts = [int(weight) for weight in os.environ.get("DRFQ_WEIGHTS", "").split()]
+    for turn, word in itertools.product(range(int(os.environ.get("DRFQ_RUNS") or 1)), chosen):
         number, _, rate = word.partition("=")
         found = [run for run in runs(plan, sets[number]) if not rules or run[0] in ("", *rules)]
-        todo += [(rule, number, weights, rate) for rule, weights in found]
+        found = [run for run in found if not fronts or run[1][0] in fronts]
+        todo += [(rule, number, weights, rate, turn) for rule, weights in found]
     # One agent for all runs of a rule.
-    for rule, number, weights, rate in sorted(todo, key=lambda run: run[0]):
+    for rule, number, weights, rate, turn in sorted(todo, key=lambda run: run[0]):
         if rule != agent_rule:
             if agent:
                 agent.send_signal(signal.SIGINT)
@@ -204,7 +207,7 @@ def main():
             options = ["--weights", "thesis", "--memory-bandwidth", str(M_BYTES_PER_S), *RULES[rule]]
             options += ["--controller", "mmio:auto"] if plan == "controller" else []
             agent, agent_rule = start(scx_drfq, *options, event="auto"), rule
-        row = {"set": number, "plan": plan, "rule": rule, "weights": weights}
+        row = {"set": number, "plan": plan, "rule": rule, "weights": weights, "turn": turn}
         run_set(row, sets[number], weights, [f"--rate={rate}"] if rate else [])
     if agent:
         agent.send_signal(signal.SIGINT)

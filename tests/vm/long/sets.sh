@@ -3,6 +3,7 @@
 # with fio limited to its fair share, and under scx_drfq with and without a controller that it drives. The controller
 # has the thesis' rules in the boot "controller", and those that docs/results/controller-design.md recommends in the
 # boot "share". $DRFQ_SETS has the sets (default: all), $DRFQ_BOOTS the boots, and $DRFQ_RULES the rules of scx_drfq.
+# $DRFQ_RUNS says how often each set runs (default: once), and $DRFQ_WEIGHTS which weights the foreground process has.
 # With --resume, boots that have run are not repeated.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
@@ -24,7 +25,8 @@ boot() {
 	[[ ! -e $out/$name.done ]] || return 0
 	say "$name: sets $*"
 	vm --kernel newest --machine "$machine" --machine-stats "$out/$name.truth" --machine-interval 1000000000 -- \
-		env "PATH=$cache/machine/guest:$PATH" "DRFQ_RULES=${DRFQ_RULES-}" python3 -B tests/vm/guest/sets.py \
+		env "PATH=$cache/machine/guest:$PATH" "DRFQ_RULES=${DRFQ_RULES-}" \
+		"DRFQ_RUNS=${DRFQ_RUNS-}" "DRFQ_WEIGHTS=${DRFQ_WEIGHTS-}" python3 -B tests/vm/guest/sets.py \
 		tools/sets.toml "$plan" "$bin/scx_drfq" "$bin/drfq-load" "$@" > "$out/$name.json"
 	touch "$out/$name.done"
 }
