@@ -116,10 +116,10 @@ impl<M: Throttle, S: Scheduler> Throttle for Combined<M, S> {
                 self.paces.dismiss(id);
             }
         }
-        // To look at all tasks costs too much for nothing.
+        // MBA measures all else, and a look at all tasks would cost most of the period.
         match self.paces.ids().is_empty() {
             true => self.paces.pause(),
-            false => self.paces.begin(),
+            false => self.paces.begin_groups(),
         }
     }
 

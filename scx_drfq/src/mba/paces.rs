@@ -216,6 +216,38 @@ impl<S: Scheduler> Paces<S> {
         }
     }
 
+    /// A period begins, without a look at all tasks. The rest stays unknown, and so does what a
+    /// group moved in the period in which it was made.
+    pub fn begin_groups(&mut self) {
+        let read = self.scheduler.read_paces();
+        if read.is_ok() && self.before.is_none() {
+            for group in self.groups.values_mut() {
+                group.last = Some(counts(&self.scheduler, group.index));
+            }
+        }
+        self.turn(read.map(|()| Vec::new()));
+    }
+
+    /// The last period ends, and one begins with these tasks.
+    fn turn(&mut self, read: Result<Vec<TaskSample>, String>) {
+        let tasks = match read {
+            Ok(tasks) => tasks,
+            Err(reason) => {
+                self.miss();
+                return self.fail(reason);
+            }
+        };
+        self.unknown = 0;
+        let now = (self.clock)();
+        let before = self.before.take();
+        if let Some((then, before)) = before {
+            let seconds = (now - then).max(INTERVAL_MIN).as_secs_f64();
+            self.measure(&tasks, &before, seconds);
+        }
+        let tasks = tasks.into_iter().map(|task| (task.pid, task));
+        self.before = Some((now, tasks.collect()));
+    }
+
     /// No period goes on: the next one begins anew.
     pub fn pause(&mut self) {
         self.before = None;
@@ -231,12 +263,10 @@ impl<S: Scheduler> Paces<S> {
         };
         self.rest = sum(&|task| task.pace == 0) as f64 / seconds;
         for group in self.groups.values_mut() {
-            let now = (
-                self.scheduler.paid(group.index),
-                self.scheduler.bytes(group.index),
-            );
+            let now = counts(&self.scheduler, group.index);
             let (paid, charged) = match group.last.replace(now) {
                 Some(then) => (now.0.saturating_sub(then.0), now.1.saturating_sub(then.1)),
+                None if tasks.is_empty() => continue,
                 // A group that is new has no count of its own of the last period.
                 None => [sum(&|task| group.tids.contains(&task.pid)); 2].into(),
             };
@@ -277,6 +307,11 @@ impl<S: Scheduler> Paces<S> {
     }
 }
 
+/// What a group of the scheduler has paid for and been charged (bytes).
+fn counts(scheduler: &impl Scheduler, index: u32) -> (u64, u64) {
+    (scheduler.paid(index), scheduler.bytes(index))
+}
+
 /// The pace `setting` (%) of a group that moves `free` without one (bytes per second); 0: none.
 fn ns_per_byte_q32(free: f64, setting: u32) -> u64 {
     let rate = free * f64::from(setting) / f64::from(WHOLE);
@@ -290,22 +325,8 @@ fn ns_per_byte_q32(free: f64, setting: u32) -> u64 {
 impl<S: Scheduler> Throttle for Paces<S> {
     fn begin(&mut self) {
         let read = self.scheduler.tasks();
-        let tasks = match read.and_then(|tasks| self.scheduler.read_paces().map(|()| tasks)) {
-            Ok(tasks) => tasks,
-            Err(reason) => {
-                self.miss();
-                return self.fail(reason);
-            }
-        };
-        self.unknown = 0;
-        let now = (self.clock)();
-        let before = self.before.take();
-        if let Some((then, before)) = before {
-            let seconds = (now - then).max(INTERVAL_MIN).as_secs_f64();
-            self.measure(&tasks, &before, seconds);
-        }
-        let tasks = tasks.into_iter().map(|task| (task.pid, task));
-        self.before = Some((now, tasks.collect()));
+        let read = read.and_then(|tasks| self.scheduler.read_paces().map(|()| tasks));
+        self.turn(read);
     }
 
     fn nr_classes(&self) -> usize {

@@ -157,6 +157,19 @@ fn a_share_below_the_lowest_level_is_kept_and_all_is_given_back() {
 }
 
 #[test]
+fn paces_below_the_lowest_level_need_no_look_at_all_tasks() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, &[1, 24, 24, 24]);
+    machine.run(80);
+    let reads = |machine: &Machine| machine.fake.0.lock().unwrap().task_reads;
+    let before = reads(&machine);
+    machine.run(40);
+    assert_eq!(machine.fake.paces(), 1);
+    // Those of the loop, each fifth period.
+    assert_eq!(reads(&machine) - before, 8);
+}
+
+#[test]
 fn levels_that_suffice_need_no_group_of_the_scheduler() {
     let kernel = FakeKernel::new(shape(8, 32));
     let mut machine = Machine::new(&kernel, &[1, 2, 3, 4]);

@@ -123,6 +123,8 @@ pub struct Fake(pub Arc<Mutex<Inner>>);
 #[derive(Default)]
 pub struct Inner {
     pub tasks: Vec<Task>,
+    /// How often all tasks were read.
+    pub task_reads: u32,
     pub groups: HashMap<u32, u32>,
     pub group_bytes: HashMap<u32, f64>,
     /// What groups had paid for when it was last asked for.
@@ -257,10 +259,11 @@ impl Fake {
 
 impl Scheduler for Fake {
     fn tasks(&self) -> Result<Vec<TaskSample>, String> {
-        let inner = self.0.lock().unwrap();
+        let mut inner = self.0.lock().unwrap();
         if inner.broken {
             return Err("broken".into());
         }
+        inner.task_reads += 1;
         let sample = |(pid, task): (u32, &Task)| TaskSample {
             pid,
             tgid: pid,
