@@ -250,6 +250,7 @@ impl SchedulerView for Running<'_> {
                 pid: task.pid,
                 cpu_ns: task.charged_ns,
                 bytes: task.bytes,
+                device_bytes: task.dma_bytes,
                 vtime: task.register_vtime,
             })
             .collect())

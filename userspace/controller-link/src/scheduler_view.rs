@@ -25,6 +25,8 @@ pub struct TaskUsage {
     pub cpu_ns: u64,
     /// Memory traffic since then (bytes), from whichever source.
     pub bytes: u64,
+    /// What devices moved for it since then, as the scheduler counts it (bytes).
+    pub device_bytes: u64,
     /// Virtual time of its traffic (in the unit of the registers).
     pub vtime: u64,
 }
@@ -81,6 +83,7 @@ mod tests {
             pid,
             cpu_ns,
             bytes,
+            device_bytes: 0,
             vtime: 0,
         };
         let before = [(1, task(1, 10, 100)), (2, task(2, 50, 500))].into();

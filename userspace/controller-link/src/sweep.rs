@@ -107,3 +107,34 @@ impl Sweep {
         self.last -= time;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_cores_label_and_a_pmu_charges_all_ids_are_read_ten_times_a_second() {
+        let mut table = IdTable::new(8192);
+        assert_eq!([10, 11].map(|pid| table.claim(pid)), [2, 3]);
+        let mut state = State {
+            table: &table,
+            carried: &[2],
+            labelled: true,
+            charges: false,
+            fresh: true,
+            writes: 0,
+        };
+        let mut sweep = Sweep::begin();
+        assert!(sweep.due(&state).is_some(), "what was counted before");
+        state.fresh = false;
+        state.writes = 1;
+        assert_eq!(sweep.due(&state), None);
+        sweep.wait(SELDOM);
+        let ids = sweep.due(&state).unwrap();
+        assert!([0, SHARED_ID, 2, 3].iter().all(|id| ids.contains(id)));
+        sweep.read();
+        assert_eq!(sweep.due(&state), None);
+        state.charges = true;
+        assert!(sweep.due(&state).is_some());
+    }
+}
