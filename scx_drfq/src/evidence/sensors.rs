@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// What was compared.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Sensors {
     /// The events, or why there are none.
     pub events: String,

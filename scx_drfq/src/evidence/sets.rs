@@ -140,31 +140,14 @@ pub fn measure(
     out: &mut impl Write,
 ) -> Result<Sets> {
     let cpus = topology.online.len();
-    let copiers = cpus.max(2);
-    let sets = [
-        Set {
-            name: "set 1, a copier for each CPU, of equal weight",
-            copiers: vec![0; copiers],
-            spinners: Vec::new(),
-        },
-        Set {
-            name: "set 1, a copier for each CPU, of nice 0 and 5",
-            copiers: (0..copiers).map(|at| 5 * (at as i32 % 2)).collect(),
-            spinners: Vec::new(),
-        },
-        Set {
-            name: "set 4, a copier and a spinner for each CPU",
-            copiers: vec![0],
-            spinners: vec![0; cpus],
-        },
-    ];
+    let sets = sets(cpus);
     let mut schedulers = vec![Scheduler::Kernel];
     if plan.can_run {
         schedulers.push(Scheduler::Ours);
         schedulers.extend(plan.throttles.then_some(Scheduler::OursThrottling));
     }
     let time = plan.time / (sets.len() * schedulers.len()) as u32;
-    let beyond = beyond_cache(topology.online[0], root);
+    let caches = Caches::of(topology, root);
     let mut found = Sets::default();
     if !plan.can_run {
         let reason = "it cannot be loaded here, see doctor";
@@ -184,7 +167,7 @@ pub fn measure(
         };
         for set in &sets {
             writeln!(out, "{}: under {scheduler}", set.name)?;
-            let loads = set.loads(beyond);
+            let loads = set.loads(caches);
             let (done, counted) = loads::race(&loads, time, || Ok(()), |_| ())
                 .with_context(|| format!("cannot run {}", set.name))?;
             let machine = (plan.bytes_per_s as f64, cpus as f64);
@@ -201,6 +184,53 @@ pub fn measure(
     Ok(found)
 }
 
+/// The sets on a machine of so many CPUs.
+fn sets(cpus: usize) -> [Set; 3] {
+    let copiers = cpus.max(2);
+    [
+        Set {
+            name: "set 1, a copier for each CPU, of equal weight",
+            copiers: vec![0; copiers],
+            spinners: Vec::new(),
+        },
+        Set {
+            name: "set 1, a copier for each CPU, of nice 0 and 5",
+            copiers: (0..copiers).map(|at| 5 * (at as i32 % 2)).collect(),
+            spinners: Vec::new(),
+        },
+        Set {
+            name: "set 4, a copier and a spinner for each CPU",
+            copiers: vec![0],
+            spinners: vec![0; cpus],
+        },
+    ]
+}
+
+/// The last-level caches of a machine.
+#[derive(Clone, Copy, Debug)]
+struct Caches {
+    /// Memory that does not stay in the largest one (bytes).
+    beyond: usize,
+    /// Their number.
+    count: usize,
+}
+
+impl Caches {
+    fn of(topology: &Topology, root: &Path) -> Self {
+        let each = topology.online.iter().map(|&cpu| beyond_cache(cpu, root));
+        Self {
+            beyond: each.max().unwrap_or(LEAST),
+            count: topology.nr_llcs as usize,
+        }
+    }
+
+    /// Memory of each of so many copiers. The scheduler may place any of them before any cache, so
+    /// all of them together go beyond all the caches that they can fill.
+    fn bytes_each(self, copiers: usize) -> usize {
+        (self.beyond * self.count.min(copiers) / copiers).max(LEAST)
+    }
+}
+
 impl Sets {
     /// Notes that a scheduler was not measured, and drops what there is of it.
     fn miss(&mut self, scheduler: String, reason: String) {
@@ -210,9 +240,8 @@ impl Sets {
 }
 
 impl Set {
-    /// `beyond`: memory that does not stay in the caches (bytes).
-    fn loads(&self, beyond: usize) -> Vec<Load> {
-        let bytes = (beyond / self.copiers.len()).max(LEAST);
+    fn loads(&self, caches: Caches) -> Vec<Load> {
+        let bytes = caches.bytes_each(self.copiers.len());
         let load = |work| {
             move |&nice: &i32| Load {
                 work,
@@ -357,6 +386,10 @@ impl Drop for Running {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use drfq_sense::queues::Queues;
+
     use super::*;
 
     fn done(bytes: u64, cpu_ms: u64) -> Done {
@@ -373,7 +406,10 @@ mod tests {
             copiers: vec![0, 5],
             spinners: vec![0],
         };
-        let loads = set.loads(4096);
+        let loads = set.loads(Caches {
+            beyond: 4096,
+            count: 1,
+        });
         // A second on two CPUs with m = 1000 bytes per second.
         let work = [done(600, 500), done(100, 300), done(0, 800)];
         let found = row(
@@ -390,6 +426,32 @@ mod tests {
         // 0.6 of weight 1 against 0.4 of weight 1; 0.15 of weight 0.328 is between them.
         assert!((found.spread - 0.5).abs() < 1e-9, "{found:?}");
         assert_eq!((found.total_bytes_per_s, found.part_of_m), (700.0, 0.7));
+    }
+
+    #[test]
+    fn copiers_of_a_machine_with_many_caches_go_beyond_all_of_them() {
+        let root = tempfile::tempdir().unwrap();
+        let mib = |count: usize| count << 20;
+        let dir = |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/cache/index3");
+        for cpu in 0..128 {
+            let dir = root.path().join(dir(cpu));
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("size"), "32768K\n").unwrap();
+        }
+        let topology = Topology {
+            online: (0..128).collect(),
+            cpu_llc: (0..128).map(|cpu| cpu / 8).collect(),
+            nr_llcs: 16,
+            queues: Queues::single(128),
+        };
+        let caches = Caches::of(&topology, root.path());
+        let bytes = |set: &Set| match set.loads(caches)[0].work {
+            Work::Memory(_, bytes) => bytes,
+            Work::Spin => 0,
+        };
+        // 8 copiers at each cache of 32 MiB, and one that has any of them for itself.
+        let found: Vec<usize> = sets(128).iter().map(bytes).collect();
+        assert_eq!(found, [mib(16), mib(16), mib(128)]);
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::{
 /// A sensor that is off by more than this part is named.
 const ACCURATE: f64 = 0.05;
 
+/// Loads that move more than this part of m had help from the caches.
+const CACHED: f64 = 1.1;
+
 /// What a reader should know first, a sentence each.
 pub fn summary(sensors: &Sensors, calibration: &Calibration, sets: &Sets) -> Vec<String> {
     let mut lines = events(sensors);
@@ -25,8 +28,12 @@ pub fn summary(sensors: &Sensors, calibration: &Calibration, sets: &Sets) -> Vec
         format_bytes_per_s(calibration.bytes_per_s as f64)
     ));
     lines.extend(sets.rows.iter().map(|row| {
+        let cached = match row.part_of_m > CACHED {
+            true => " Caches served a part of it, so it tells little of memory.",
+            false => "",
+        };
         format!(
-            "{}, under {}: dominant shares are {:.1} % apart, {} in all ({:.0} % of m).",
+            "{}, under {}: dominant shares are {:.1} % apart, {} in all ({:.0} % of m).{cached}",
             capital(row.set),
             row.scheduler,
             100.0 * row.spread,
@@ -171,6 +178,28 @@ mod tests {
                 "scx_drfq --mba on --entity task was not measured: it ended: no MBA.",
             ]
         );
+    }
+
+    #[test]
+    fn a_set_that_moves_more_than_memory_can_tells_of_the_caches() {
+        let line = |part_of_m| {
+            let row = Row {
+                set: "set 1",
+                scheduler: "scx_drfq".into(),
+                seconds: 1.0,
+                loads: Vec::new(),
+                spread: 0.023,
+                total_bytes_per_s: 1e9,
+                part_of_m,
+            };
+            let sets = Sets {
+                missing: Vec::new(),
+                rows: vec![row],
+            };
+            summary(&Sensors::default(), &calibration(), &sets).pop()
+        };
+        assert!(line(9.0).is_some_and(|line| line.contains("Caches served a part")));
+        assert!(line(1.05).is_some_and(|line| line.ends_with("m).")));
     }
 
     #[test]
