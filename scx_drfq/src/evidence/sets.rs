@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use crate::{
     calibrate::{LEAST, beyond_cache},
+    client::Client,
     loads::{self, Done, Load, Op, Work},
     preflight,
 };
@@ -303,7 +304,18 @@ fn row(
 }
 
 /// Our scheduler in a process of its own, which ends with this one.
-struct Running(Child);
+struct Running {
+    child: Child,
+    /// It was asked to throttle.
+    throttles: bool,
+}
+
+/// Why a loop in this state does not throttle; none: it does.
+fn unthrottled(state: &str) -> Option<&str> {
+    // A failure that it has overcome follows.
+    let (word, _) = state.split_once(';').unwrap_or((state, ""));
+    (word != "on").then_some(state)
+}
 
 impl Running {
     fn start(scheduler: Scheduler, bytes_per_s: u64, root: &Path) -> Result<Self> {
@@ -326,9 +338,52 @@ impl Running {
             });
         }
         let child = command.spawn().context("cannot start scx_drfq")?;
-        let mut running = Self(child);
+        let mut running = Self {
+            child,
+            throttles: scheduler == Scheduler::OursThrottling,
+        };
         running.wait_until_loaded(root)?;
+        running.check_throttling()?;
         Ok(running)
+    }
+
+    /// Checks that it throttles if it should. The agent runs without a throttle, too, with a warning.
+    ///
+    /// # Errors
+    /// Why it does not throttle. It may have ended then.
+    fn check_throttling(&mut self) -> Result<()> {
+        if !self.throttles {
+            return Ok(());
+        }
+        let state = self.state()?;
+        let Some(state) = unthrottled(&state) else {
+            return Ok(());
+        };
+        // Why there is no loop stands in its messages alone, which end with it.
+        self.end();
+        self.child.wait().context("cannot wait for scx_drfq")?;
+        let messages = self.messages();
+        let reasons = ["is not shared: ", "resctrl cannot be used"];
+        let is_reason = |line: &&str| reasons.iter().any(|reason| line.contains(reason));
+        let told = messages.lines().find(is_reason);
+        bail!("it did not throttle: {}", told.unwrap_or(state))
+    }
+
+    /// The state of its loop for memory bandwidth.
+    fn state(&mut self) -> Result<String> {
+        let began = Instant::now();
+        loop {
+            // Its statistics begin a little after it is loaded.
+            match Client::connect().and_then(|mut client| client.system()) {
+                Ok(system) => return Ok(system.mba.state),
+                Err(error) if self.has_ended() || began.elapsed() > PATIENCE => return Err(error),
+                Err(_) => thread::sleep(POLL),
+            }
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|status| status.is_some())
     }
 
     fn wait_until_loaded(&mut self, root: &Path) -> Result<()> {
@@ -339,7 +394,7 @@ impl Running {
             {
                 return Ok(());
             }
-            if self.0.try_wait().is_ok_and(|status| status.is_some()) {
+            if self.has_ended() {
                 bail!("it ended: {}", self.said());
             }
             if began.elapsed() > PATIENCE {
@@ -349,38 +404,47 @@ impl Running {
         }
     }
 
-    /// The last line of its messages, once it has ended.
-    fn said(&mut self) -> String {
+    /// Its messages, once it has ended.
+    fn messages(&mut self) -> String {
         let mut text = String::new();
-        if let Some(messages) = &mut self.0.stderr {
+        if let Some(messages) = &mut self.child.stderr {
             // What cannot be read is not told.
             let _ = messages.read_to_string(&mut text);
         }
+        text
+    }
+
+    /// The last line of its messages, once it has ended.
+    fn said(&mut self) -> String {
+        let text = self.messages();
         text.lines().last().unwrap_or("without a word").to_owned()
     }
 
     /// Ends it as Ctrl-C does.
     fn stop(mut self) -> Result<()> {
-        self.signal(libc::SIGINT);
-        let status = self.0.wait().context("cannot wait for scx_drfq")?;
+        // Another program may have come to resctrl meanwhile.
+        let throttled = self.check_throttling();
+        self.end();
+        let status = self.child.wait().context("cannot wait for scx_drfq")?;
         if !status.success() {
             bail!("scx_drfq failed: {}", self.said());
         }
-        Ok(())
+        throttled
     }
 
-    fn signal(&self, number: libc::c_int) {
-        // SAFETY: the child is ours, and nobody has waited for it.
-        unsafe { libc::kill(self.0.id() as libc::pid_t, number) };
+    /// Tells it to end, if it runs.
+    fn end(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            // SAFETY: the child is ours, and nobody has waited for it.
+            unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGINT) };
+        }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Ok(None) = self.0.try_wait() {
-            self.signal(libc::SIGTERM);
-            let _ = self.0.wait();
-        }
+        self.end();
+        let _ = self.child.wait();
     }
 }
 
@@ -452,6 +516,35 @@ mod tests {
         // 8 copiers at each cache of 32 MiB, and one that has any of them for itself.
         let found: Vec<usize> = sets(128).iter().map(bytes).collect();
         assert_eq!(found, [mib(16), mib(16), mib(128)]);
+    }
+
+    #[test]
+    fn only_a_loop_that_is_on_throttles() {
+        assert_eq!(unthrottled("on"), None);
+        assert_eq!(unthrottled("on; last failure: no more ids"), None);
+        for state in [
+            "observe: another program has classes in resctrl: 1",
+            "off",
+            "",
+        ] {
+            assert_eq!(unthrottled(state), Some(state));
+        }
+    }
+
+    #[test]
+    fn a_scheduler_that_was_not_measured_keeps_no_row() {
+        let mut found = Sets::default();
+        for scheduler in [Scheduler::Ours, Scheduler::OursThrottling] {
+            let second = Duration::from_secs(1);
+            found
+                .rows
+                .push(row("one", scheduler, &[], &[], second, (1.0, 1.0)));
+        }
+        let throttling = Scheduler::OursThrottling.to_string();
+        found.miss(throttling.clone(), "it did not throttle: off".into());
+        assert_eq!(found.rows.len(), 1);
+        assert_eq!(found.rows[0].scheduler, Scheduler::Ours.to_string());
+        assert_eq!(found.missing[0].scheduler, throttling);
     }
 
     #[test]
