@@ -14,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+use drfq_resctrl::detection::{Detection, State};
 use drfq_sense::{root, sched_ext, topology::Topology};
 use drfq_version::VERSION;
 use serde::Serialize;
@@ -125,15 +126,11 @@ fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result
     )
     .context("cannot compare the sensors")?;
     let calibration = calibrate::measure(seconds * CALIBRATION, root, out)?;
-    let throttles = calibration
-        .domains
-        .iter()
-        .any(|domain| !domain.levels.is_empty());
     let plan = sets::Plan {
         time: Duration::from_secs_f64(seconds * (1.0 - SENSORS - CALIBRATION)),
         bytes_per_s: calibration.bytes_per_s,
         can_run,
-        throttles,
+        no_throttle: no_throttle(&Detection::new(root)),
     };
     let sets = sets::measure(&plan, &topology, root, out)?;
     let summary = words::summary(&sensors, &calibration, &sets);
@@ -155,6 +152,17 @@ fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result
         sets,
         summary,
     })
+}
+
+/// Why the scheduler cannot throttle on this machine, as far as that can be told without it.
+fn no_throttle(found: &Detection) -> Option<String> {
+    let resctrl = match found.state {
+        // Evidence has mounted it, and the scheduler does.
+        State::NotMounted => None,
+        _ => found.missing().or_else(|| found.missing_mba()),
+    };
+    let reason = found.cannot_throttle().or(resctrl)?;
+    Some(format!("no throttle (MBA), {reason}"))
 }
 
 /// The microcode of the first CPU; empty if it is not known.
@@ -197,6 +205,24 @@ mod tests {
         );
         let error = create(&dir.path().join("none/evidence.json")).unwrap_err();
         assert!(format!("{error:#}").contains("cannot write"), "{error:#}");
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_machine_throttles_by_its_cpu_whatever_the_unit_of_its_levels() {
+        let machine = |vendor: &str, flags: &str| {
+            let dir = tempfile::tempdir().unwrap();
+            fs::create_dir_all(dir.path().join("proc")).unwrap();
+            let cpu = format!("vendor_id\t: {vendor}\nflags\t\t: {flags}\n");
+            fs::write(dir.path().join("proc/cpuinfo"), cpu).unwrap();
+            fs::write(dir.path().join("proc/filesystems"), "nodev\tresctrl\n").unwrap();
+            no_throttle(&Detection::new(dir.path()))
+        };
+        for vendor in ["GenuineIntel", "AuthenticAMD"] {
+            assert_eq!(machine(vendor, "cqm_mbm_total mba"), None, "{vendor}");
+            let reason = machine(vendor, "cqm_mbm_total").expect("no flag");
+            assert!(reason.contains("no flag mba"), "{reason}");
+        }
     }
 
     #[test]

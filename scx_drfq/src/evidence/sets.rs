@@ -39,8 +39,8 @@ pub struct Plan {
     pub bytes_per_s: u64,
     /// The scheduler can be loaded here.
     pub can_run: bool,
-    /// resctrl throttles (MBA).
-    pub throttles: bool,
+    /// Why this machine does not throttle (MBA); none: as far as it tells, it does.
+    pub no_throttle: Option<String>,
 }
 
 /// What was measured.
@@ -142,18 +142,10 @@ pub fn measure(
 ) -> Result<Sets> {
     let cpus = topology.online.len();
     let sets = sets(cpus);
-    let mut schedulers = vec![Scheduler::Kernel];
-    if plan.can_run {
-        schedulers.push(Scheduler::Ours);
-        schedulers.extend(plan.throttles.then_some(Scheduler::OursThrottling));
-    }
+    let mut found = Sets::default();
+    let schedulers = schedulers(plan, &mut found);
     let time = plan.time / (sets.len() * schedulers.len()) as u32;
     let caches = Caches::of(topology, root);
-    let mut found = Sets::default();
-    if !plan.can_run {
-        let reason = "it cannot be loaded here, see doctor";
-        found.miss("scx_drfq".into(), reason.into());
-    }
     for scheduler in schedulers {
         let running = match scheduler {
             Scheduler::Kernel => None,
@@ -183,6 +175,26 @@ pub fn measure(
         }
     }
     Ok(found)
+}
+
+/// The schedulers that can be measured. Notes why others cannot. Where a machine should throttle, the
+/// scheduler itself tells whether it does: the levels of MBA need not be known, as they are not
+/// where they are absolute.
+fn schedulers(plan: &Plan, found: &mut Sets) -> Vec<Scheduler> {
+    if !plan.can_run {
+        let reason = "it cannot be loaded here, see doctor";
+        found.miss("scx_drfq".into(), reason.into());
+        return vec![Scheduler::Kernel];
+    }
+    if let Some(reason) = &plan.no_throttle {
+        found.miss(Scheduler::OursThrottling.to_string(), reason.clone());
+        return vec![Scheduler::Kernel, Scheduler::Ours];
+    }
+    vec![
+        Scheduler::Kernel,
+        Scheduler::Ours,
+        Scheduler::OursThrottling,
+    ]
 }
 
 /// The sets on a machine of so many CPUs.
@@ -545,6 +557,27 @@ mod tests {
         assert_eq!(found.rows.len(), 1);
         assert_eq!(found.rows[0].scheduler, Scheduler::Ours.to_string());
         assert_eq!(found.missing[0].scheduler, throttling);
+    }
+
+    #[test]
+    fn each_scheduler_is_measured_or_missed() {
+        let schedulers_of = |can_run, no_throttle: Option<&str>| {
+            let plan = Plan {
+                time: Duration::ZERO,
+                bytes_per_s: 1,
+                can_run,
+                no_throttle: no_throttle.map(str::to_owned),
+            };
+            let mut found = Sets::default();
+            let measured = schedulers(&plan, &mut found).len();
+            let missing = found.missing.into_iter().map(|missing| missing.reason);
+            (measured, missing.collect::<Vec<_>>())
+        };
+        assert_eq!(schedulers_of(true, None), (3, Vec::new()));
+        let (measured, missing) = schedulers_of(true, Some("no MBA"));
+        assert_eq!((measured, &missing[..]), (2, &["no MBA".to_owned()][..]));
+        let (measured, missing) = schedulers_of(false, None);
+        assert_eq!((measured, missing.len()), (1, 1));
     }
 
     #[test]
