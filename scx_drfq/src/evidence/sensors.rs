@@ -94,7 +94,7 @@ pub fn measure(
         event_bytes: None,
     };
     let mut counters = TrafficCounters::open(&source, topology, root)?;
-    let cpu = *topology.online.last().unwrap_or(&0);
+    let cpu = measured_cpu(&topology.online, |cpu| !counters.counts(cpu).is_empty());
     let (mut rows, mut fitting) = (Vec::new(), Fitting::default());
     for (load, op) in [("read", Op::Read), ("write", Op::Write), ("copy", Op::Copy)] {
         writeln!(out, "sensors: a load of kind {load} on CPU {cpu}")?;
@@ -121,11 +121,23 @@ pub fn measure(
         });
     }
     Ok(Sensors {
-        events: counters.source.clone(),
+        events: events(&counters),
         no_mbm: monitor.err(),
         factors: fitting.factors(),
         rows,
     })
+}
+
+/// The last CPU with counters: kinds of cores differ in their events. Without any, the last one.
+fn measured_cpu(online: &[u32], mut counts: impl FnMut(u32) -> bool) -> u32 {
+    let counted = online.iter().rev().find(|&&cpu| counts(cpu));
+    *counted.or(online.last()).unwrap_or(&0)
+}
+
+/// The events, or the reason without them, which is more than their source tells.
+fn events(counters: &TrafficCounters) -> String {
+    let reason = counters.degraded.clone().filter(|_| counters.is_empty());
+    reason.unwrap_or_else(|| counters.source.clone())
 }
 
 /// A value at the begin and at the end of what is counted.
@@ -302,6 +314,7 @@ fn make(groups: &Groups<impl ResctrlFs>, assignable: bool) -> error::Result<Mon>
 #[cfg(test)]
 mod tests {
     use drfq_resctrl::fake::{FakeKernel, Shape};
+    use drfq_sense::queues::Queues;
 
     use super::*;
 
@@ -318,6 +331,35 @@ mod tests {
             let reading = groups.reading(&group, 0, Event::MbmTotal).unwrap();
             assert_eq!(reading, Reading::Bytes(0));
         }
+    }
+
+    #[test]
+    fn the_load_runs_on_a_cpu_that_has_counters() {
+        assert_eq!(measured_cpu(&[0, 1, 4, 5], |cpu| cpu < 4), 1);
+        assert_eq!(measured_cpu(&[0, 1, 4, 5], |_| true), 5);
+        assert_eq!(measured_cpu(&[0, 1, 4, 5], |_| false), 5);
+    }
+
+    #[test]
+    fn without_events_the_reason_is_told() {
+        let none = |reason: Option<&str>| {
+            let topology = Topology {
+                online: vec![0],
+                cpu_llc: vec![0],
+                nr_llcs: 1,
+                queues: Queues::single(1),
+            };
+            let source = TrafficSource {
+                event: EventChoice::None,
+                event_bytes: None,
+            };
+            let mut counters =
+                TrafficCounters::open(&source, &topology, Path::new("/")).expect("opens nothing");
+            counters.degraded = reason.map(str::to_owned);
+            events(&counters)
+        };
+        assert_eq!(none(Some("the kernel is too old")), "the kernel is too old");
+        assert_eq!(none(None), "switched off (--perf-event none)");
     }
 
     #[test]
