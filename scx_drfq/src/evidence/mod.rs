@@ -2,6 +2,7 @@
 //! `scx_drfq evidence`: what sensors, memory and schedulers do on a machine, by loads that it
 //! carries, in one file that a user can attach to a report.
 
+mod running;
 mod sensors;
 mod sets;
 mod words;
