@@ -78,7 +78,8 @@ def rows(evidence: dict, errors: dict, m: float) -> list[tuple]:
     found = [(f"error of {what}: {load}", "", "% of what it moved", value, 0) for (load, what), value in errors.items()]
     found.append(("error of m", "", "%", m, 0))
     for row in evidence["sets"]["rows"]:
-        found.append((f"{row['set']}: dominant shares", row["scheduler"], "% apart", 100 * row["spread"], 0))
+        if row["spread"] is not None:
+            found.append((f"{row['set']}: dominant shares", row["scheduler"], "% apart", 100 * row["spread"], 0))
         found.append((f"{row['set']}: total", row["scheduler"], "% of m", 100 * row["part_of_m"], ""))
     return found
 

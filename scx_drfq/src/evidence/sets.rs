@@ -60,7 +60,8 @@ pub struct Row {
     /// What each load got.
     pub loads: Vec<Got>,
     /// How far the dominant shares for each weight are apart: the largest over the smallest, less 1.
-    pub spread: f64,
+    /// None: a load got nothing.
+    pub spread: Option<f64>,
     /// Traffic of all loads (bytes per second), and its part of m.
     pub total_bytes_per_s: f64,
     /// 1 if the memory is saturated.
@@ -298,7 +299,7 @@ fn row(
         total_bytes_per_s,
         part_of_m: total_bytes_per_s / machine.0,
         loads: got,
-        spread: most / least - 1.0,
+        spread: (least > 0.0).then(|| most / least - 1.0),
     }
 }
 
@@ -342,7 +343,8 @@ mod tests {
         assert_eq!(shares, [0.6, 0.15, 0.4]);
         assert!((found.loads[1].weight - 0.328).abs() < 0.001, "{found:?}");
         // 0.6 of weight 1 against 0.4 of weight 1; 0.15 of weight 0.328 is between them.
-        assert!((found.spread - 0.5).abs() < 1e-9, "{found:?}");
+        let spread = found.spread.expect("each load got something");
+        assert!((spread - 0.5).abs() < 1e-9, "{found:?}");
         assert_eq!((found.total_bytes_per_s, found.part_of_m), (700.0, 0.7));
     }
 
@@ -370,6 +372,22 @@ mod tests {
         // 8 copiers at each cache of 32 MiB, and one that has any of them for itself.
         let found: Vec<usize> = sets(128).iter().map(bytes).collect();
         assert_eq!(found, [mib(16), mib(16), mib(128)]);
+    }
+
+    #[test]
+    fn a_load_that_got_nothing_leaves_no_spread() {
+        let loads = sets(1)[2].loads(Caches {
+            beyond: 4096,
+            count: 1,
+        });
+        for work in [
+            [done(600, 500), Done::default()],
+            [Done::default(), Done::default()],
+        ] {
+            let second = Duration::from_secs(1);
+            let found = row("one", Scheduler::Ours, &loads, &work, second, (1000.0, 1.0));
+            assert_eq!(found.spread, None, "{work:?}");
+        }
     }
 
     #[test]

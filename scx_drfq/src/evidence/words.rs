@@ -16,7 +16,7 @@ const CACHED: f64 = 1.1;
 /// What a reader should know first, a sentence each.
 pub fn summary(sensors: &Sensors, calibration: &Calibration, sets: &Sets) -> Vec<String> {
     let mut lines = events(sensors);
-    lines.push(monitoring(sensors));
+    lines.extend(monitoring(sensors));
     lines.extend(sensors.factors.iter().map(|factor| {
         format!(
             "By MBM, an event {} stands for {:.1} bytes, give or take {:.1}.",
@@ -32,11 +32,14 @@ pub fn summary(sensors: &Sensors, calibration: &Calibration, sets: &Sets) -> Vec
             true => " Caches served a part of it, so it tells little of memory.",
             false => "",
         };
+        let shares = row.spread.map_or_else(
+            || "a load got nothing".to_owned(),
+            |spread| format!("dominant shares are {:.1} % apart", 100.0 * spread),
+        );
         format!(
-            "{}, under {}: dominant shares are {:.1} % apart, {} in all ({:.0} % of m).{cached}",
+            "{}, under {}: {shares}, {} in all ({:.0} % of m).{cached}",
             capital(row.set),
             row.scheduler,
-            100.0 * row.spread,
             format_bytes_per_s(row.total_bytes_per_s),
             100.0 * row.part_of_m
         )
@@ -66,9 +69,9 @@ fn events(sensors: &Sensors) -> Vec<String> {
     }
 }
 
-fn monitoring(sensors: &Sensors) -> String {
+fn monitoring(sensors: &Sensors) -> Vec<String> {
     if let Some(reason) = &sensors.no_mbm {
-        return format!("Bandwidth is not monitored (MBM): {reason}.");
+        return vec![format!("Bandwidth is not monitored (MBM): {reason}.")];
     }
     let read = sensors
         .rows
@@ -78,10 +81,13 @@ fn monitoring(sensors: &Sensors) -> String {
         let off = |bytes: u64, load: u64| (bytes as f64 / load as f64 - 1.0).abs();
         off(*of_a, a.load_bytes).total_cmp(&off(*of_b, b.load_bytes))
     });
-    worst.map_or_else(
-        || "MBM gave no reading.".to_owned(),
-        |(row, bytes)| sentence("At worst, MBM shows", row.load, bytes, row.load_bytes),
-    )
+    let Some((row, bytes)) = worst else {
+        return vec!["MBM gave no reading.".to_owned()];
+    };
+    let worst = sentence("At worst, MBM shows", row.load, bytes, row.load_bytes);
+    let unread = sensors.rows.iter().filter(|row| row.mbm_bytes.is_none());
+    let unread = unread.map(|row| format!("MBM gave no reading for the {} load.", row.load));
+    std::iter::once(worst).chain(unread).collect()
 }
 
 fn sentence(who: &str, load: &str, bytes: u64, true_bytes: u64) -> String {
@@ -159,7 +165,7 @@ mod tests {
                 scheduler: "scx_drfq".into(),
                 seconds: 1.0,
                 loads: Vec::<Got>::new(),
-                spread: 0.023,
+                spread: Some(0.023),
                 total_bytes_per_s: 18e9,
                 part_of_m: 0.9,
             }],
@@ -172,6 +178,7 @@ mod tests {
                 "The events count 120.0 % of what a write load moves: too much, or other \
                  programs moved memory, too.",
                 "At worst, MBM shows 101.0 % of what a copy load moves.",
+                "MBM gave no reading for the write load.",
                 "By MBM, an event reads stands for 96.0 bytes, give or take 0.4.",
                 "The memory moves 20 GB/s at most (m).",
                 "Set 1, under scx_drfq: dominant shares are 2.3 % apart, 18 GB/s in all (90 % of m).",
@@ -188,7 +195,7 @@ mod tests {
                 scheduler: "scx_drfq".into(),
                 seconds: 1.0,
                 loads: Vec::new(),
-                spread: 0.023,
+                spread: Some(0.023),
                 total_bytes_per_s: 1e9,
                 part_of_m,
             };
@@ -200,6 +207,26 @@ mod tests {
         };
         assert!(line(9.0).is_some_and(|line| line.contains("Caches served a part")));
         assert!(line(1.05).is_some_and(|line| line.ends_with("m).")));
+    }
+
+    #[test]
+    fn a_load_that_got_nothing_is_told_in_place_of_a_spread() {
+        let row = Row {
+            set: "set 4",
+            scheduler: "scx_drfq".into(),
+            seconds: 1.0,
+            loads: Vec::new(),
+            spread: None,
+            total_bytes_per_s: 2e9,
+            part_of_m: 0.1,
+        };
+        let sets = Sets {
+            missing: Vec::new(),
+            rows: vec![row],
+        };
+        let line = summary(&Sensors::default(), &calibration(), &sets).pop();
+        let expected = "Set 4, under scx_drfq: a load got nothing, 2 GB/s in all (10 % of m).";
+        assert_eq!(line.as_deref(), Some(expected));
     }
 
     #[test]
