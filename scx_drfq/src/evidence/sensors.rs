@@ -21,7 +21,7 @@ use drfq_resctrl::{
 use drfq_sense::{
     perf_event::{EventChoice, TrafficSource},
     topology::Topology,
-    traffic_counters::TrafficCounters,
+    traffic_counters::{EventCount, TrafficCounters},
 };
 use serde::Serialize;
 
@@ -165,8 +165,31 @@ impl<T> Span<T> {
     }
 }
 
-/// Counts of a CPU's events: name, bytes of an event, count.
-type Counts = Vec<(String, u32, u64)>;
+/// Counts of a CPU's events.
+type Counts = Vec<EventCount>;
+
+/// Events that came between two looks.
+#[derive(Clone, Debug, PartialEq)]
+struct Came {
+    event: String,
+    /// Bytes that one event stands for.
+    bytes: u32,
+    count: u64,
+}
+
+/// What came of each event that was counted between two looks. A counter that cannot be read is in
+/// neither list, so its event is found by name.
+fn came(begin: &Counts, end: &Counts) -> Vec<Came> {
+    let one = |is: &EventCount| {
+        let was = begin.iter().find(|was| was.event == is.event)?;
+        Some(Came {
+            event: is.event.clone(),
+            bytes: is.bytes,
+            count: is.since(was)?,
+        })
+    };
+    end.iter().filter_map(one).collect()
+}
 
 /// Bytes by domain; none where they cannot be read.
 type Monitored = Vec<Option<u64>>;
@@ -189,30 +212,36 @@ fn moved(was: &Monitored, is: &Monitored) -> Option<u64> {
 struct Fitting {
     fit: Fit,
     events: Vec<String>,
-    last: Option<(Vec<u64>, Monitored)>,
+    last: Option<(Counts, Monitored)>,
 }
 
 impl Fitting {
     /// Observes what has come since the last moment of the same load.
     fn look(&mut self, at: Moment, counts: &Counts, bytes: Option<Monitored>) {
-        let numbers = || counts.iter().map(|(.., count)| *count).collect::<Vec<_>>();
-        let now = bytes.map(|bytes| (numbers(), bytes));
+        let now = bytes.map(|bytes| (counts.clone(), bytes));
         let last = self.last.take().filter(|_| at != Moment::Begin);
         if let (Some((were, was)), Some((are, is))) = (last, &now)
             && let Some(bytes) = moved(&was, is)
         {
-            let since = |event: usize| {
-                let found = are.get(event).zip(were.get(event));
-                found.map_or(0, |(is, was)| is.saturating_sub(*was)) as f64
-            };
-            let lines = Lines {
-                reads: since(0),
-                writes: since(1),
-            };
-            self.fit = self.fit.observe(lines, bytes as f64);
-            self.events = counts.iter().map(|(name, ..)| name.clone()).collect();
+            self.observe(&came(&were, are), bytes);
         }
         self.last = now;
+    }
+
+    /// Only looks at the same events can be fitted together.
+    fn observe(&mut self, came: &[Came], bytes: u64) {
+        let events: Vec<String> = came.iter().map(|one| one.event.clone()).collect();
+        if events.len() > self.events.len() {
+            (self.fit, self.events) = (Fit::default(), events);
+        } else if events != self.events {
+            return;
+        }
+        let count = |event: usize| came.get(event).map_or(0.0, |one| one.count as f64);
+        let lines = Lines {
+            reads: count(0),
+            writes: count(1),
+        };
+        self.fit = self.fit.observe(lines, bytes as f64);
     }
 
     fn factors(&self) -> Vec<Factor> {
@@ -233,21 +262,16 @@ impl Fitting {
 }
 
 fn row(load_bytes: u64, counted: &Span<Counts>, monitored: &Span<Monitored>) -> Row {
-    let (begin, end) = (counted.begin.iter().flatten(), counted.end.iter().flatten());
-    let found: Counts = begin
-        .zip(end)
-        .map(|((name, bytes, was), (_, _, is))| (name.clone(), *bytes, is.saturating_sub(*was)))
-        .collect();
-    let bytes = found
-        .iter()
-        .map(|(_, bytes, count)| u64::from(*bytes) * count);
+    let looks = counted.begin.as_ref().zip(counted.end.as_ref());
+    let found = looks.map_or_else(Vec::new, |(begin, end)| came(begin, end));
+    let bytes = found.iter().map(|one| u64::from(one.bytes) * one.count);
     let mbm = monitored.begin.as_ref().zip(monitored.end.as_ref());
     Row {
         load_bytes,
         event_bytes: (!found.is_empty()).then(|| bytes.sum()),
         counts: found
             .into_iter()
-            .map(|(name, _, count)| (name, count))
+            .map(|one| (one.event, one.count))
             .collect(),
         mbm_bytes: mbm.and_then(|(was, is)| moved(was, is)),
         ..Row::default()
@@ -362,9 +386,31 @@ mod tests {
         assert_eq!(none(None), "switched off (--perf-event none)");
     }
 
+    fn counted(event: &str, count: u64) -> EventCount {
+        EventCount {
+            event: event.into(),
+            bytes: 64,
+            count,
+            ..EventCount::default()
+        }
+    }
+
+    #[test]
+    fn an_event_that_was_not_read_at_both_looks_is_left_out() {
+        let (mut looks, monitored) = (Span::default(), Span::default());
+        looks.set(Moment::Begin, Some(vec![counted("w", 20)]));
+        looks.set(
+            Moment::End,
+            Some(vec![counted("r", 9000), counted("w", 70)]),
+        );
+        let found = row(9600, &looks, &monitored);
+        assert_eq!(found.counts, [("w".to_owned(), 50)]);
+        assert_eq!(found.event_bytes, Some(64 * 50));
+    }
+
     #[test]
     fn a_row_holds_differences_and_bytes() {
-        let count = |reads, writes| vec![("r".to_owned(), 64, reads), ("w".to_owned(), 64, writes)];
+        let count = |reads, writes| vec![counted("r", reads), counted("w", writes)];
         let (mut counted, mut monitored) = (Span::default(), Span::default());
         counted.set(Moment::Begin, Some(count(10, 20)));
         counted.set(Moment::End, Some(count(110, 70)));
@@ -385,7 +431,7 @@ mod tests {
                     0 => Moment::Begin,
                     _ => Moment::Between,
                 };
-                let count = |name: &str, each| (name.to_owned(), 64, each * moment);
+                let count = |name: &str, each| counted(name, each * moment);
                 let bytes = moment * (read * reads + write * writes);
                 fitting.look(
                     at,
@@ -425,7 +471,7 @@ mod tests {
     fn without_mbm_there_are_no_factors() {
         let mut fitting = Fitting::default();
         for at in [Moment::Begin, Moment::Between, Moment::End] {
-            fitting.look(at, &vec![("r".to_owned(), 64, 10)], None);
+            fitting.look(at, &vec![counted("r", 10)], None);
         }
         assert_eq!(fitting.factors(), []);
     }

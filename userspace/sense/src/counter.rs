@@ -46,6 +46,36 @@ pub fn open_one(event: &PerfEvent, cpu: u32, pmu: Option<u32>) -> io::Result<Cou
     }
 }
 
+/// What a counter has counted so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventCount {
+    /// The event's name.
+    pub event: String,
+    /// Bytes that one event stands for.
+    pub bytes: u32,
+    /// Events.
+    pub count: u64,
+    /// How long it should have counted (ns).
+    pub enabled_ns: u64,
+    /// How long it did (ns). It is less where the PMU multiplexes it.
+    pub running_ns: u64,
+}
+
+impl EventCount {
+    /// Events since `before`, an earlier count of the same counter. A multiplexed counter is taken to
+    /// have gone on alike while it did not count. None: it has not counted at all.
+    pub fn since(&self, before: &Self) -> Option<u64> {
+        let enabled_ns = self.enabled_ns.checked_sub(before.enabled_ns)?;
+        let running_ns = self.running_ns.checked_sub(before.running_ns)?;
+        let counted = self.count.checked_sub(before.count)?;
+        if running_ns == enabled_ns {
+            return Some(counted);
+        }
+        let scaled = u128::from(counted) * u128::from(enabled_ns);
+        u64::try_from(scaled.checked_div(u128::from(running_ns))?).ok()
+    }
+}
+
 /// The name and the type number of the PMU of `cpu` on a hybrid machine.
 pub fn hybrid_pmu(cpu: u32, root: &Path) -> Option<(&'static str, u32)> {
     let devices = root.join("sys/bus/event_source/devices");
@@ -90,6 +120,27 @@ mod tests {
         let mut attr = perf_event_attr::default();
         Encoded { kind, pmu }.update_attrs(&mut attr);
         (attr.type_, attr.config)
+    }
+
+    #[test]
+    fn a_multiplexed_count_is_scaled_to_the_time_that_it_was_enabled() {
+        let reading = |(count, enabled_ns, running_ns)| EventCount {
+            count,
+            enabled_ns,
+            running_ns,
+            ..EventCount::default()
+        };
+        for (begin, end, moved) in [
+            ((100, 1000, 1000), (150, 2000, 2000), Some(50)),
+            ((100, 1000, 400), (145, 2000, 850), Some(100)),
+            ((100, 1000, 400), (100, 2000, 400), None),
+            ((100, 1000, 1000), (100, 1000, 1000), Some(0)),
+            // It was opened anew.
+            ((100, 1000, 1000), (50, 500, 500), None),
+        ] {
+            let found = reading(end).since(&reading(begin));
+            assert_eq!(found, moved, "{begin:?} to {end:?}");
+        }
     }
 
     #[test]

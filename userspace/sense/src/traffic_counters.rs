@@ -12,6 +12,8 @@ use std::{
 use anyhow::{Result, bail};
 use perf_event::Counter;
 
+pub use crate::counter::EventCount;
+
 use crate::{
     counter::{hybrid_pmu, open_one},
     cpu_model::{CpuModel, cache_line_bytes},
@@ -143,17 +145,22 @@ impl TrafficCounters {
         })
     }
 
-    /// Name of the event, bytes that one event stands for, and count of each counter of `cpu`. A
-    /// counter that cannot be read is left out.
-    pub fn counts(&mut self, cpu: u32) -> Vec<(String, u32, u64)> {
+    /// What each counter of `cpu` has counted. A counter that cannot be read is left out.
+    pub fn counts(&mut self, cpu: u32) -> Vec<EventCount> {
         let own = self.cpus.iter_mut().filter(|one| one.cpu == cpu);
         let counters = own.flat_map(|one| {
             let bytes = one.bytes;
             one.counters.iter_mut().map(move |counter| (bytes, counter))
         });
         let read = counters.filter_map(|(bytes, (event, counter))| {
-            let count = counter.read().ok()?;
-            Some((event.name.clone(), bytes, count))
+            let read = counter.read_count_and_time().ok()?;
+            Some(EventCount {
+                event: event.name.clone(),
+                bytes,
+                count: read.count,
+                enabled_ns: read.time_enabled,
+                running_ns: read.time_running,
+            })
         });
         read.collect()
     }
