@@ -332,7 +332,9 @@ mod tests {
         let fake = Fake(vec![], vec![]);
         let prev = [task(1, 1, 100, 1000), task(2, 1, 900, 9000)];
         // Thread 2 is another one than before.
-        let cur = [task(1, 1, 300, 3000), task(2, 1, 100, 500)];
+        let mut new = task(2, 1, 100, 500);
+        new.started_ns = 1;
+        let cur = [task(1, 1, 300, 3000), new];
         let usages = usages(Entity::Process, &prev, &cur, 0.5, &fake);
         let usage = &usages[&Key::Process(1)];
         assert!((usage.cpus - 0.6).abs() < 1e-9);

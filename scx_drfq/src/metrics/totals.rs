@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use drfq_stats::report::Task;
+use drfq_stats::{report::Task, sample::most_ran_ns};
 use drfq_view::snapshot::Snapshot;
 
 /// Cgroups that are told apart. A task of any other counts as `OTHER`.
@@ -52,6 +52,8 @@ pub struct Totals {
     pub cgroups: BTreeMap<String, Used>,
     /// The counts of each task at the last scrape, by thread id.
     before: HashMap<u32, [u64; 5]>,
+    /// When that was, CLOCK_MONOTONIC (ns); 0: not known.
+    at_ns: u64,
     scraped: bool,
 }
 
@@ -68,17 +70,20 @@ impl Totals {
             .map(|task| cgroup(snapshot, task))
             .collect();
         let mut before = HashMap::with_capacity(snapshot.report.tasks.len());
+        let at_ns = snapshot.report.system.at_ns;
+        let since_ns = at_ns.checked_sub(self.at_ns).filter(|_| self.at_ns > 0);
         for task in &snapshot.report.tasks {
-            let used = self.since_last(task);
+            let used = self.since_last(task, since_ns);
             before.insert(task.pid, counts(task));
             let name = self.slot(cgroup(snapshot, task), &present);
             self.cgroups.entry(name).or_default().add(&used);
         }
-        self.before = before;
+        (self.before, self.at_ns) = (before, at_ns);
         self.scraped = true;
     }
 
-    fn since_last(&self, task: &Task) -> Used {
+    /// What a task used. `since_ns`: the time since the last scrape, if it is known.
+    fn since_last(&self, task: &Task, since_ns: Option<u64>) -> Used {
         let now = counts(task);
         let known = self.before.get(&task.pid);
         // Counts that went back belong to another task with the same thread id, or to a
@@ -94,6 +99,12 @@ impl Totals {
             before = now;
         } else if let (None, Some(known)) = (same, known.filter(|known| known[1] <= now[1])) {
             before[1] = known[1];
+        }
+        // A thread that takes the place of its process's main thread by execve(2) has that one's id and
+        // its own counts, which were told already.
+        let ran_ns = now[0].saturating_sub(before[0]);
+        if since_ns.is_some_and(|since_ns| ran_ns > most_ran_ns(since_ns)) {
+            before = now;
         }
         let since = |at: usize| now[at].saturating_sub(before[at]);
         Used {
@@ -208,6 +219,26 @@ pub mod tests {
             let used = &totals.cgroups["/a"];
             assert_eq!((used.cpu_ns, used.wait_ns), added, "{what}");
         }
+    }
+
+    #[test]
+    fn a_thread_that_takes_the_main_threads_place_does_not_count_twice() {
+        let second = 1_000_000_000;
+        let at = |at_s: u64, charged_s: u64| {
+            let mut found = snapshot(&[(1, "/a", charged_s * second)]);
+            found.report.system.at_ns = at_s * second;
+            found.report.tasks[0].bytes = charged_s;
+            found
+        };
+        let mut totals = Totals::default();
+        totals.add(&at(5000, 10));
+        // An hour old.
+        totals.add(&at(5015, 3600));
+        assert_eq!(totals.cgroups["/a"].cpu_ns, 0);
+        assert_eq!(totals.cgroups["/a"].bytes, 0);
+        totals.add(&at(5030, 3615));
+        assert_eq!(totals.cgroups["/a"].cpu_ns, 15 * second);
+        assert_eq!(totals.cgroups["/a"].bytes, 15);
     }
 
     #[test]

@@ -56,14 +56,34 @@ impl TaskSample {
     }
 
     /// How far a count has risen since `before`, an earlier sample with this thread id: all of it if
-    /// that was of another task. So it is where a thread takes its process's main thread's place by
-    /// execve(2): the id and the start are those of the main thread, and the counts are its own. The
-    /// kernel's waits may go back by microseconds, for they are read while they change.
+    /// that was of another task. A thread that takes the place of its process's main thread by
+    /// execve(2) has the id and the start of the main one, and its own counts. How far those have
+    /// risen is not known, so nothing counts. The kernel's waits may go back by microseconds, for
+    /// they are read while they change.
     pub fn rise(&self, before: Option<&Self>, count: fn(&Self) -> u64) -> u64 {
-        let went_on = |before: &&Self| before.cpu_ns <= self.cpu_ns && before.runs <= self.runs;
-        let before = before.filter(|before| before.is_of(self)).filter(went_on);
-        count(self).saturating_sub(before.map_or(0, count))
+        match before.filter(|before| before.is_of(self)) {
+            None => count(self),
+            Some(before) if self.goes_on_from(before) => count(self).saturating_sub(count(before)),
+            Some(_) => 0,
+        }
     }
+
+    /// Whether its counts are those of the same thread as `before`, a sample of the same task.
+    fn goes_on_from(&self, before: &Self) -> bool {
+        let known = before.at_ns > 0 && self.at_ns >= before.at_ns;
+        let credible = |ran_ns| !known || ran_ns <= most_ran_ns(self.at_ns - before.at_ns);
+        let ran = self.cpu_ns.checked_sub(before.cpu_ns);
+        ran.is_some_and(credible) && before.runs <= self.runs
+    }
+}
+
+/// The most CPU time that a thread has within an interval, as the kernel counts it (ns). On a CPU
+/// without ticks it adds the time up once a second.
+pub const fn most_ran_ns(interval_ns: u64) -> u64 {
+    let late_ns = 2_000_000_000;
+    interval_ns
+        .saturating_add(interval_ns / 10)
+        .saturating_add(late_ns)
 }
 
 /// State of a task.
@@ -187,7 +207,29 @@ mod tests {
         assert_eq!(rise(task(5, 110, 90)), 20);
         assert_eq!(rise(task(5, 110, 69)), 0, "the kernel's reading went back");
         assert_eq!(rise(task(6, 150, 90)), 90, "the id was used again");
-        assert_eq!(rise(task(5, 30, 20)), 20, "another thread took the place");
         assert_eq!(task(5, 30, 20).rise(None, |task| task.wait_ns), 20);
+    }
+
+    #[test]
+    fn a_thread_that_takes_the_main_threads_place_adds_nothing() {
+        let second = 1_000_000_000;
+        let task = |cpu_ns, at_ns| TaskSample {
+            started_ns: 5,
+            cpu_ns,
+            at_ns,
+            bytes: cpu_ns,
+            ..TaskSample::default()
+        };
+        let before = task(100 * second, 1000 * second);
+        for (what, cpu_ns, rise) in [
+            ("the same thread", 101 * second, second),
+            ("one of whose ticks were late", 102 * second, 2 * second),
+            ("another one, an hour old", 3700 * second, 0),
+            ("another one, which ran less", 30 * second, 0),
+        ] {
+            let now = task(cpu_ns, 1001 * second);
+            assert_eq!(now.rise(Some(&before), |task| task.cpu_ns), rise, "{what}");
+            assert_eq!(now.rise(Some(&before), |task| task.bytes), rise, "{what}");
+        }
     }
 }

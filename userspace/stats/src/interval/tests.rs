@@ -174,7 +174,9 @@ fn waits_holds_and_cpus_cover_the_interval() {
 #[test]
 fn a_reused_pid_counts_from_zero() {
     let prev = sample(0, vec![task(1, 1, 9 * SECOND, 900)]);
-    let cur = sample(SECOND, vec![task(1, 1, SECOND / 2, 100)]);
+    let mut new = task(1, 1, SECOND / 2, 100);
+    new.started_ns = SECOND / 4;
+    let cur = sample(SECOND, vec![new]);
     let tasks = tasks(&facts(), &prev, &cur, 10);
     assert_eq!(
         (tasks.tasks[0].cpu_pct, tasks.tasks[0].mem_bytes_per_s),
