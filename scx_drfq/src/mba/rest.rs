@@ -12,6 +12,11 @@ use drfq_resctrl::reading::Reading;
 
 use super::gauge::{GAP_PERIODS, INTERVAL_MIN, MEMORY_MAX_BYTES_PER_S};
 
+/// So many periods with a [`Rest::restart`] do not age the rate. Hardware with few counters gives
+/// them to one group after the other, and a restart for each must not look like the end of the
+/// traffic. Without any two periods to compare for so long, nothing is known of it.
+const RESTARTS_MAX: u32 = 20;
+
 /// The rest of a domain.
 #[derive(Default)]
 pub struct Rest {
@@ -20,6 +25,10 @@ pub struct Rest {
     bytes_per_s: f64,
     /// How many periods the rate is old.
     unknown: u32,
+    /// The next period follows a restart.
+    restarted: bool,
+    /// Periods that followed one since a rate was measured.
+    restarts: u32,
 }
 
 /// Our groups in a domain.
@@ -44,12 +53,17 @@ impl Rest {
     /// The next count cannot be compared with the last one.
     pub const fn restart(&mut self) {
         self.last = None;
+        self.restarted = true;
     }
 
     /// Takes the kernel's count of the default group. `now`: when it was read, and the moment of the
     /// counts in `ours`.
     pub fn take(&mut self, reading: Reading, ours: Ours, now: Instant) {
-        self.unknown = self.unknown.saturating_add(1);
+        if std::mem::take(&mut self.restarted) && self.restarts < RESTARTS_MAX {
+            self.restarts += 1;
+        } else {
+            self.unknown = self.unknown.saturating_add(1);
+        }
         let own = reading.bytes().map(|all| all as f64 - ours.in_default);
         let before = std::mem::replace(&mut self.last, own.map(|own| (own, now)));
         let (Some(own), Some((own_before, then))) = (own, before) else {
@@ -62,7 +76,7 @@ impl Rest {
         let possible = -ours.bytes_per_s..=MEMORY_MAX_BYTES_PER_S as f64;
         if possible.contains(&bytes_per_s) {
             self.bytes_per_s = bytes_per_s.max(0.0);
-            self.unknown = 0;
+            (self.unknown, self.restarts) = (0, 0);
         }
     }
 }
@@ -123,6 +137,28 @@ mod tests {
         let readings = [&known[..], &[gone; 4]].concat();
         let expected = [0.0, 1000.0, 1000.0, 1000.0, 1000.0, 0.0];
         assert_eq!(rates(&readings, 0.0), expected);
+    }
+
+    #[test]
+    fn restarts_keep_the_last_rate_for_a_while() {
+        let mut rest = Rest::default();
+        let start = Instant::now();
+        let mut take = |period: u64, restart: bool| {
+            if restart {
+                rest.restart();
+            }
+            let now = start + Duration::from_millis(100 * period);
+            rest.take(Reading::Bytes(100 * period), Ours::default(), now);
+            rest.rate().round()
+        };
+        take(0, false);
+        assert_eq!(take(1, false), 1000.0);
+        for period in 2..2 + u64::from(RESTARTS_MAX + GAP_PERIODS) {
+            assert_eq!(take(period, true), 1000.0, "{period}");
+        }
+        assert_eq!(take(30, true), 0.0);
+        assert_eq!(take(31, false), 1000.0);
+        assert_eq!(take(32, true), 1000.0);
     }
 
     #[test]

@@ -10,6 +10,8 @@ struct Traffic<'a> {
     /// What each id moves (bytes per second); 0 is the default group's own.
     rates: BTreeMap<u32, f64>,
     moved: BTreeMap<u32, f64>,
+    /// The id that the hardware does not count.
+    uncounted: Option<u32>,
 }
 
 impl<'a> Traffic<'a> {
@@ -21,6 +23,7 @@ impl<'a> Traffic<'a> {
             actuator: Actuator::open(kernel, &info, 2, clock).unwrap(),
             rates: BTreeMap::new(),
             moved: BTreeMap::new(),
+            uncounted: None,
         }
     }
 
@@ -42,7 +45,10 @@ impl<'a> Traffic<'a> {
         for (&rmid, rate) in &self.rates {
             let moved = self.moved.entry(rmid).or_default();
             *moved += rate * PERIOD.as_secs_f64();
-            let reading = Reading::Bytes(*moved as u64);
+            let reading = match self.uncounted == Some(rmid) {
+                true => Reading::Unavailable,
+                false => Reading::Bytes(*moved as u64),
+            };
             self.kernel.set_reading(rmid, 0, Event::MbmTotal, reading);
         }
         for &id in all {
@@ -84,5 +90,21 @@ fn the_rest_is_measured_while_groups_come_and_go() {
         traffic.actuator.forget(id);
         traffic.rates.remove(&rmid);
         traffic.moved.remove(&rmid);
+    }
+}
+
+#[test]
+fn the_rest_is_measured_while_the_hardware_counts_now_one_group_now_another() {
+    let kernel = FakeKernel::new(shape(3, 32));
+    let mut traffic = Traffic::new(&kernel);
+    traffic.monitor(7, 0.3e9);
+    traffic.monitor(8, 0.3e9);
+    traffic.rates.insert(0, 0.1e9);
+    (0..3).for_each(|_| _ = traffic.period(&[], &[7, 8]));
+    let rmid = kernel.rmid("mon_groups/drfq_g8");
+    for period in 0..20 {
+        traffic.uncounted = rmid.filter(|_| period % 2 == 0);
+        let rest = traffic.period(&[], &[7, 8]);
+        assert!((rest - 0.1e9).abs() < 0.01e9, "{rest} in period {period}");
     }
 }
