@@ -23,6 +23,8 @@ pub struct Rest {
     /// The default group's own count (bytes), and when it was read.
     last: Option<(f64, Instant)>,
     bytes_per_s: f64,
+    /// What two measured rates agree on, the newest one among them (bytes per second).
+    confirmed_bytes_per_s: Option<f64>,
     /// How many periods the rate is old.
     unknown: u32,
     /// The next period follows a restart.
@@ -41,12 +43,14 @@ pub struct Ours {
 }
 
 impl Rest {
-    /// The last rate that is known (bytes per second); 0 when it is too old.
-    pub const fn rate(&self) -> f64 {
-        if self.unknown > GAP_PERIODS {
-            0.0
-        } else {
-            self.bytes_per_s
+    /// The last rate that is known (bytes per second); 0 when it is too old. An old one stands only as
+    /// far as the one before it confirms it: saturation takes what two periods agree on for what the
+    /// memory can move, and a wrong rate must not agree with itself.
+    pub fn rate(&self) -> f64 {
+        match self.unknown {
+            0 if self.restarts == 0 => self.bytes_per_s,
+            0..=GAP_PERIODS => self.confirmed_bytes_per_s.unwrap_or(0.0),
+            _ => 0.0,
         }
     }
 
@@ -75,7 +79,10 @@ impl Rest {
         // one is that of a counter that was cleared.
         let possible = -ours.bytes_per_s..=MEMORY_MAX_BYTES_PER_S as f64;
         if possible.contains(&bytes_per_s) {
-            self.bytes_per_s = bytes_per_s.max(0.0);
+            let bytes_per_s = bytes_per_s.max(0.0);
+            let before = self.confirmed_bytes_per_s.map(|_| self.bytes_per_s);
+            self.confirmed_bytes_per_s = Some(bytes_per_s.min(before.unwrap_or(bytes_per_s)));
+            self.bytes_per_s = bytes_per_s;
             (self.unknown, self.restarts) = (0, 0);
         }
     }
@@ -136,6 +143,19 @@ mod tests {
         let known = [(Reading::Bytes(0), 0.0), (Reading::Bytes(100), 0.0)];
         let readings = [&known[..], &[gone; 4]].concat();
         let expected = [0.0, 1000.0, 1000.0, 1000.0, 1000.0, 0.0];
+        assert_eq!(rates(&readings, 0.0), expected);
+    }
+
+    #[test]
+    fn a_wrong_rate_is_not_repeated_in_a_gap() {
+        let readings = [
+            (Reading::Bytes(0), 0.0),
+            (Reading::Bytes(100), 0.0),
+            (Reading::Bytes(500_100), 0.0),
+            (Reading::Unavailable, 0.0),
+            (Reading::Unavailable, 0.0),
+        ];
+        let expected = [0.0, 1000.0, 5e6, 1000.0, 1000.0];
         assert_eq!(rates(&readings, 0.0), expected);
     }
 

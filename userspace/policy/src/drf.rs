@@ -37,7 +37,7 @@ const WAITING: f64 = 0.5;
 /// Weight of the newest reading in the mean number of runnable tasks.
 const NEWEST_RUNNABLE: f64 = 0.5;
 
-/// A group's reading of more than this multiple of what memory is known to move is wrong.
+/// A reading of more than this multiple of what memory is known to move is wrong.
 const CREDIBLE: f64 = 4.0;
 
 /// Name of a group, chosen by the caller.
@@ -208,9 +208,15 @@ fn step(
     next: &mut State,
     plan: &mut Plan,
 ) {
-    let domain = &snapshot.domains[index];
+    let mut inputs = inputs(snapshot, index, floor);
+    let own: f64 = inputs.iter().map(|input| input.bytes_per_s).sum();
+    let domain = credible(
+        &snapshot.domains[index],
+        own,
+        next.domains[index].best_bytes_per_s(),
+    );
     let period_s = usable(snapshot.period_s).min(10.0);
-    let saturation = next.domains[index].observe(domain, period_s);
+    let saturation = next.domains[index].observe(&domain, period_s);
     next.domains[index] = saturation;
     let acts = saturation.is_saturated() && uncontended;
     let known = domain.capacity.map(usable).filter(|&known| known > 0.0);
@@ -221,10 +227,8 @@ fn step(
         acts,
         capacity,
     });
-    let mut inputs = inputs(snapshot, index, floor);
     let ids = snapshot.groups.iter().map(|group| group.id);
     let mut records: Vec<Record> = ids.clone().map(|id| next.groups[&id][index]).collect();
-    let own: f64 = inputs.iter().map(|input| input.bytes_per_s).sum();
     let others = (usable(domain.bytes_per_s) - own).max(0.0);
     let most = CREDIBLE * capacity.max(best);
     for (input, record) in inputs.iter_mut().zip(&records) {
@@ -245,6 +249,20 @@ fn step(
             all[index] = record;
         }
         report.parts.push(part);
+    }
+}
+
+/// A domain in which the traffic without a group is at most what memory can move as far as it is
+/// known. `own`: the groups' traffic. `best`: the best traffic so far (bytes per second).
+fn credible(domain: &Domain, own: f64, best: f64) -> Domain {
+    let most = CREDIBLE * domain.capacity.map_or(0.0, usable).max(best);
+    let bytes_per_s = usable(domain.bytes_per_s);
+    Domain {
+        bytes_per_s: match most > 0.0 {
+            true => bytes_per_s.min(own + most),
+            false => bytes_per_s,
+        },
+        ..domain.clone()
     }
 }
 

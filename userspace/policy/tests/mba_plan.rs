@@ -171,6 +171,21 @@ fn one_wrong_reading_throttles_nobody_for_long() {
 }
 
 #[test]
+fn wrong_traffic_without_a_group_is_no_capacity() {
+    let mut snapshot = hogs();
+    snapshot.domains[0].capacity = None;
+    let mut state = State::default();
+    for period in 0..30 {
+        let wrong = (10..12).contains(&period);
+        snapshot.domains[0].bytes_per_s = if wrong { 5e12 } else { 1.1e9 };
+        let next;
+        (next, state) = plan(&snapshot, &state);
+        let capacity = next.domains[0].capacity;
+        assert!(capacity < 1e10, "period {period}: {capacity}");
+    }
+}
+
+#[test]
 fn domains_are_throttled_apart() {
     let mut snapshot = hogs();
     snapshot.domains.push(Domain {
