@@ -199,7 +199,9 @@ pub fn line(prev: &System, cur: &System) -> String {
     for link in link_summaries(cur) {
         text += &format!("  {link}");
     }
-    for event in EVENTS {
+    // A scheduler that was loaded again counts from 0.
+    let events = EVENTS.iter().filter(|_| !cur.is_of_new_load(prev));
+    for event in events {
         let count = |system: &System| system.events.get(event.name).copied().unwrap_or(0);
         let happened = count(cur).saturating_sub(count(prev));
         if happened > 0 {
@@ -271,5 +273,9 @@ mod tests {
             line(&prev, &cur),
             "V 1.500 s (+0.500 in 2.0 s)  busy 3/4  switches 50.0/s"
         );
+        // The scheduler was loaded again, and has run for longer than at `prev`.
+        (prev.at_ns, prev.uptime_ns) = (1_000_000_000, 500_000_000);
+        (cur.at_ns, cur.uptime_ns) = (12_000_000_000, 2_000_000_000);
+        assert_eq!(line(&prev, &cur), "V 1.500 s (+0.500 in 2.0 s)  busy 3/4");
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Result;
 use drfq_recording::reader::Reader;
-use drfq_stats::report::Task;
+use drfq_stats::report::{System, Task};
 use drfq_view::snapshot::Snapshot;
 use serde_json::{Value, json};
 
@@ -109,7 +109,7 @@ fn cell(text: &str) -> String {
 struct Trace {
     written: bool,
     named: BTreeSet<u32>,
-    uptime_ns: u64,
+    system: System,
 }
 
 impl Trace {
@@ -129,13 +129,13 @@ impl Trace {
         if self.named.insert(MACHINE) {
             events.push(process_name(MACHINE, "machine"));
         }
-        if system.uptime_ns < self.uptime_ns {
+        if system.is_of_new_load(&self.system) {
             let name = "scx_drfq was loaded";
             events.push(
                 json!({"ph": "i", "ts": us, "pid": MACHINE, "tid": 0, "s": "g", "name": name}),
             );
         }
-        self.uptime_ns = system.uptime_ns;
+        self.system = system.clone();
         events.push(counter(
             MACHINE,
             "busy CPUs",

@@ -90,12 +90,13 @@ impl History {
         let point = self.point(snapshot.at_unix_ns);
         let (prev, cur) = (&self.system, &snapshot.report.system);
         self.counts[point] += 1;
-        let loaded = self.snapshots > 0 && cur.uptime_ns < prev.uptime_ns;
+        let loaded = self.snapshots > 0 && cur.is_of_new_load(prev);
         if loaded {
             self.loads
                 .push(snapshot.at_unix_ns.saturating_sub(cur.uptime_ns));
         } else if self.snapshots > 0 {
-            let seconds = (cur.uptime_ns - prev.uptime_ns).max(1) as f64 / 1e9;
+            let since_ns = cur.uptime_ns.saturating_sub(prev.uptime_ns).max(1);
+            let seconds = since_ns as f64 / 1e9;
             for event in EVENTS {
                 let count = |system: &System| system.events.get(event.name).copied().unwrap_or(0);
                 let happened = count(cur).saturating_sub(count(prev));
@@ -263,6 +264,24 @@ pub mod tests {
         let series = history.series(&history.entities["hog"], Metric::Cpu);
         assert_eq!(series.iter().flatten().count(), 120);
         assert!((series.iter().flatten().sum::<f64>() - 55.0 * 50.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_new_load_is_found_by_its_time_however_long_it_runs_already() {
+        let mut history = History::new((SECOND, 10 * SECOND));
+        for (at, uptime, count) in [(100, 60, 900), (9000, 3600, 5000), (9001, 3601, 5005)] {
+            let mut snapshot = Snapshot {
+                at_unix_ns: at * SECOND,
+                ..Snapshot::default()
+            };
+            let system = &mut snapshot.report.system;
+            (system.at_ns, system.uptime_ns) = (at * SECOND, uptime * SECOND);
+            system.events.insert("switches".into(), count);
+            history.add(&snapshot);
+        }
+        assert_eq!(history.loads, [5400 * SECOND]);
+        let (_, switches) = history.events().next().unwrap();
+        assert_eq!(switches.iter().sum::<f64>(), 5.0);
     }
 
     #[test]

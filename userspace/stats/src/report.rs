@@ -60,6 +60,19 @@ pub struct System {
 }
 
 impl System {
+    /// Whether the scheduler was loaded between `before`, earlier statistics, and these. The time of
+    /// the load tells it, which does not change. Statistics of old recordings lack the time, and there
+    /// only an uptime that fell does.
+    pub fn is_of_new_load(&self, before: &Self) -> bool {
+        let loaded_at = |of: &Self| (of.at_ns > 0).then(|| of.at_ns.wrapping_sub(of.uptime_ns));
+        match (loaded_at(before), loaded_at(self)) {
+            (Some(then), Some(now)) => then != now,
+            _ => self.uptime_ns < before.uptime_ns,
+        }
+    }
+}
+
+impl System {
     /// The description of the fields, with one for each event.
     pub fn described() -> StatsMeta {
         let mut meta = Self::meta();
