@@ -17,6 +17,7 @@ use crate::{
     bpf_intf::drfq_task_flags_DRFQ_TASK_RULED as RULED,
     charge,
     loader::Window,
+    mba::entities::{WEIGHT_DEFAULT, weight_in},
     settings::rules::{self, Rule},
     tasks,
 };
@@ -162,11 +163,9 @@ fn find(
     }
 }
 
-/// cpu.weight of a cgroup in the unit of the scheduler; none if it is gone.
+/// The kernel's weight of a cgroup in the unit of the scheduler; none if it is gone.
 fn kernel_weight(directory: &Path) -> Option<u32> {
-    let text = fs::read_to_string(directory.join("cpu.weight")).ok()?;
-    let weight: f64 = text.trim().parse().ok()?;
-    Some(rules::fixed(weight / 100.0))
+    weight_in(directory).map(|weight| rules::fixed(weight / WEIGHT_DEFAULT))
 }
 
 #[cfg(test)]
@@ -219,5 +218,9 @@ mod tests {
         assert_eq!(found, [(directory.clone(), 3 * WEIGHT_ONE)]);
         assert_eq!(kernel_weight(&directory), Some(WEIGHT_ONE * 5 / 2));
         assert_eq!(kernel_weight(root.path()), None);
+        // That of bpf/cgroup_ops.bpf.h for a group with cpu.idle.
+        fs::write(directory.join("cpu.idle"), "1\n").unwrap();
+        fs::write(directory.join("cpu.weight"), "0\n").unwrap();
+        assert_eq!(kernel_weight(&directory), Some(WEIGHT_ONE * 3 / 1024));
     }
 }

@@ -114,17 +114,22 @@ impl Hierarchy for Kernel {
     }
 
     fn weight_of(&self, cgroup: &str) -> Option<f64> {
-        let directory = self.cgroups.join(cgroup.trim_start_matches('/'));
-        let read = |file| fs::read_to_string(directory.join(file));
-        if read("cpu.idle").is_ok_and(|idle| idle.trim() == "1") {
-            return Some(WEIGHT_IDLE);
-        }
-        let text = read("cpu.weight").ok()?;
-        text.trim()
-            .parse()
-            .ok()
-            .filter(|&weight: &f64| weight > 0.0)
+        weight_in(&self.cgroups.join(cgroup.trim_start_matches('/')))
     }
+}
+
+/// The weight that the kernel has for the cgroup with this directory, as its cpu.weight gives it; none
+/// if it is gone.
+pub fn weight_in(directory: &Path) -> Option<f64> {
+    let read = |file| fs::read_to_string(directory.join(file));
+    if read("cpu.idle").is_ok_and(|idle| idle.trim() == "1") {
+        return Some(WEIGHT_IDLE);
+    }
+    let text = read("cpu.weight").ok()?;
+    text.trim()
+        .parse()
+        .ok()
+        .filter(|&weight: &f64| weight > 0.0)
 }
 
 /// The cgroups of another hierarchy with the weights of rules.
