@@ -2,9 +2,11 @@
 //! Which tasks share memory bandwidth as one, and with what weight.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use drfq_stats::{interval::WEIGHT_ONE, sample::TaskSample};
@@ -85,6 +87,10 @@ pub fn traffic(usages: &BTreeMap<Key, Usage>) -> f64 {
 pub trait Hierarchy {
     /// The cgroup of a process; none if it has ended.
     fn cgroup_of(&self, pid: u32) -> Option<String>;
+    /// The same of one that has slept since the last look. It may be some seconds old.
+    fn cgroup_of_sleeper(&self, pid: u32) -> Option<String> {
+        self.cgroup_of(pid)
+    }
     /// The cpu.weight of a cgroup.
     fn weight_of(&self, cgroup: &str) -> Option<f64>;
 }
@@ -94,7 +100,18 @@ pub struct Kernel {
     /// Where the cgroup hierarchy (version 2) is mounted.
     cgroups: PathBuf,
     proc: PathBuf,
+    /// The cgroups of processes, and when each was read.
+    known: RefCell<HashMap<u32, (Instant, Option<String>)>>,
 }
+
+/// The cgroup of a process that sleeps is read again after this time.
+const SLEEPER_AGE: Duration = Duration::from_secs(5);
+
+/// Processes that were read at the same look are read again at several.
+const SLEEPER_SPREAD: Duration = Duration::from_millis(100);
+
+/// Fewer processes than this are remembered without a look for those that have ended.
+const KNOWN_MIN: usize = 1024;
 
 impl Kernel {
     /// The kernel's, on the machine whose `/` is `root`.
@@ -102,15 +119,36 @@ impl Kernel {
         Self {
             cgroups: root.join("sys/fs/cgroup"),
             proc: root.join("proc"),
+            known: RefCell::default(),
         }
+    }
+
+    fn read_cgroup(&self, pid: u32) -> Option<String> {
+        let text = fs::read_to_string(self.proc.join(format!("{pid}/cgroup"))).ok()?;
+        let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+        Some(path.to_owned())
     }
 }
 
 impl Hierarchy for Kernel {
     fn cgroup_of(&self, pid: u32) -> Option<String> {
-        let text = fs::read_to_string(self.proc.join(format!("{pid}/cgroup"))).ok()?;
-        let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
-        Some(path.to_owned())
+        let (path, now) = (self.read_cgroup(pid), Instant::now());
+        let mut known = self.known.borrow_mut();
+        if known.len() >= KNOWN_MIN && known.len() == known.capacity() {
+            // Each process that lives was read since.
+            known.retain(|_, (read, _)| now.duration_since(*read) < 2 * SLEEPER_AGE);
+        }
+        known.insert(pid, (now, path.clone()));
+        path
+    }
+
+    fn cgroup_of_sleeper(&self, pid: u32) -> Option<String> {
+        let age = SLEEPER_AGE - SLEEPER_SPREAD * (pid % 32);
+        match self.known.borrow().get(&pid) {
+            Some((read, path)) if read.elapsed() < age => return path.clone(),
+            _ => {}
+        }
+        self.cgroup_of(pid)
     }
 
     fn weight_of(&self, cgroup: &str) -> Option<f64> {
@@ -141,6 +179,10 @@ pub struct Ruled<'a, H> {
 impl<H: Hierarchy> Hierarchy for Ruled<'_, H> {
     fn cgroup_of(&self, pid: u32) -> Option<String> {
         self.hierarchy.cgroup_of(pid)
+    }
+
+    fn cgroup_of_sleeper(&self, pid: u32) -> Option<String> {
+        self.hierarchy.cgroup_of_sleeper(pid)
     }
 
     fn weight_of(&self, cgroup: &str) -> Option<f64> {
@@ -177,6 +219,12 @@ pub fn usages(
     hierarchy: &impl Hierarchy,
 ) -> BTreeMap<Key, Usage> {
     let before: HashMap<u32, &TaskSample> = prev.iter().map(|task| (task.pid, task)).collect();
+    // Most processes sleep, and to ask for the cgroup of each at each look costs more than all else.
+    let ran = |task: &&TaskSample| {
+        let before = before.get(&task.pid).copied();
+        entity == Entity::Cgroup && task.rise(before, |task| task.cpu_ns) > 0
+    };
+    let awake: HashSet<u32> = cur.iter().filter(ran).map(|task| task.tgid).collect();
     let mut cgroups = HashMap::new();
     let mut usages: BTreeMap<Key, Usage> = BTreeMap::new();
     for task in cur {
@@ -185,7 +233,7 @@ pub fn usages(
             Entity::Process => Some(Key::Process(task.tgid)),
             Entity::Cgroup => cgroups
                 .entry(task.tgid)
-                .or_insert_with(|| cgroup_key(task.tgid, hierarchy))
+                .or_insert_with(|| cgroup_key(task.tgid, awake.contains(&task.tgid), hierarchy))
                 .clone(),
         };
         let Some(key) = key else {
@@ -209,8 +257,12 @@ pub fn usages(
     usages
 }
 
-fn cgroup_key(pid: u32, hierarchy: &impl Hierarchy) -> Option<Key> {
-    Some(match hierarchy.cgroup_of(pid)?.as_str() {
+fn cgroup_key(pid: u32, awake: bool, hierarchy: &impl Hierarchy) -> Option<Key> {
+    let cgroup = match awake {
+        true => hierarchy.cgroup_of(pid),
+        false => hierarchy.cgroup_of_sleeper(pid),
+    };
+    Some(match cgroup?.as_str() {
         "/" => Key::Process(pid),
         path => Key::Cgroup(path.to_owned()),
     })
@@ -312,6 +364,29 @@ mod tests {
         }
         let usages = usages(Entity::Cgroup, &[], &tasks, 1.0, &fake);
         assert_eq!(usages[&Key::Cgroup("/a/b".into())].tids, [2, 3, 4]);
+    }
+
+    #[test]
+    fn the_cgroup_of_a_process_that_sleeps_is_not_read_at_each_look() {
+        let root = tempfile::tempdir().unwrap();
+        let moves = |pid: u32, to: &str| {
+            let dir = root.path().join(format!("proc/{pid}"));
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join("cgroup"), format!("0::{to}\n")).unwrap();
+        };
+        let kernel = Kernel::new(root.path());
+        let look = |prev: &[TaskSample], cur: &[TaskSample]| {
+            names(usages(Entity::Cgroup, prev, cur, 0.5, &kernel).into_keys())
+        };
+        (1..=2).for_each(|pid| moves(pid, "/a"));
+        let first = [task(1, 1, 5, 0), task(2, 2, 5, 0)];
+        assert_eq!(look(&[], &first), "/a");
+        moves(1, "/sleeper");
+        moves(2, "/worker");
+        let second = [task(1, 1, 5, 0), task(2, 2, 9, 0)];
+        assert_eq!(look(&first, &second), "/a /worker");
+        let third = [task(1, 1, 6, 0), task(2, 2, 9, 0)];
+        assert_eq!(look(&second, &third), "/sleeper /worker");
     }
 
     #[test]
