@@ -3,7 +3,7 @@
 //! programs forget nothing if the agent ends: the weights live in the scheduler alone.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -36,6 +36,8 @@ pub struct RuleWeights<'a> {
     next: Instant,
     /// The cgroups with a weight by a rule, and their directories.
     ruled: BTreeMap<u64, PathBuf>,
+    /// The tasks with a weight by a rule.
+    given: Given,
     /// Whether tasks may still have a weight by a rule that is gone.
     tasks_ruled: bool,
     /// The last problem, which is told once.
@@ -50,6 +52,7 @@ impl<'a> RuleWeights<'a> {
             cgroups: root.join("sys/fs/cgroup"),
             next: Instant::now(),
             ruled: BTreeMap::new(),
+            given: Given::new(),
             tasks_ruled: false,
             problem: String::new(),
         }
@@ -85,10 +88,14 @@ impl<'a> RuleWeights<'a> {
         if !wanted && !self.tasks_ruled {
             return Ok(());
         }
-        for (pid, weight) in changes(rules, &tasks::read(self.window.tasks)?) {
+        let tasks = tasks::read(self.window.tasks)?;
+        // After an error, all are set again.
+        let given = std::mem::take(&mut self.given);
+        for (pid, weight) in changes(rules, &tasks, &given) {
             // A task that has ended meanwhile is no problem.
             charge::set_task_weight(self.window.set_task_weight, pid, weight)?;
         }
+        self.given = wanted_weights(rules, &tasks).collect();
         self.tasks_ruled = wanted;
         Ok(())
     }
@@ -120,20 +127,54 @@ impl<'a> RuleWeights<'a> {
     }
 }
 
+/// Tasks by thread id: when each was started, and its weight by a rule (1/WEIGHT_ONE).
+type Given = HashMap<u32, (u64, u32)>;
+
+/// The weight of a task by the rules, which leave kernel threads alone.
+fn wanted_weight(rules: &[Rule], task: &TaskSample) -> Option<u32> {
+    let rule = rules::for_command(rules, &task.comm).filter(|_| !task.kthread);
+    rule.and_then(Rule::fixed_weight)
+}
+
+/// The tasks with a weight by the rules.
+fn wanted_weights<'a>(
+    rules: &'a [Rule],
+    tasks: &'a [TaskSample],
+) -> impl Iterator<Item = (u32, (u64, u32))> + 'a {
+    let wanted = |task: &TaskSample| {
+        let weight = wanted_weight(rules, task)?;
+        Some((task.pid, (task.started_ns, weight)))
+    };
+    tasks.iter().filter_map(wanted)
+}
+
 /// The tasks whose weights must change, and the weights (1/WEIGHT_ONE); 0: that of the
-/// nice value. Rules leave kernel threads alone.
-fn changes(rules: &[Rule], tasks: &[TaskSample]) -> Vec<(u32, u32)> {
-    let users = tasks.iter().filter(|task| !task.kthread);
-    users
-        .filter_map(|task| {
-            let rule = rules::for_command(rules, &task.comm);
-            match rule.and_then(Rule::fixed_weight) {
-                Some(weight) => Some((task.pid, weight)),
-                None if task.flags & RULED != 0 => Some((task.pid, 0)),
-                None => None,
-            }
-        })
-        .collect()
+/// nice value. `given`: what was set before. The scheduler tells only that a task has a weight by some
+/// rule.
+fn changes(rules: &[Rule], tasks: &[TaskSample], given: &Given) -> Vec<(u32, u32)> {
+    let change = |task: &TaskSample| {
+        let ruled = task.flags & RULED != 0;
+        let before = given.get(&task.pid).filter(|_| ruled);
+        match wanted_weight(rules, task) {
+            Some(weight) if before == Some(&(task.started_ns, weight)) => None,
+            Some(weight) => Some((task.pid, weight)),
+            None => (ruled && !task.kthread).then_some((task.pid, 0)),
+        }
+    };
+    tasks.iter().filter_map(change).collect()
+}
+
+/// Whether a rule may concern a cgroup below `path`.
+fn concerns_below(rules: &[Rule], path: &str) -> bool {
+    let below = format!("{path}/");
+    rules.iter().any(|rule| {
+        let rules::Target::Cgroup(pattern) = &rule.target else {
+            return false;
+        };
+        let literal = pattern.split(['*', '?']).next().unwrap_or_default();
+        let open = literal.len() < pattern.len();
+        literal.starts_with(&below) || (open && below.starts_with(literal))
+    })
 }
 
 /// Adds the cgroups at and below `path` that rules concern: id, directory, weight.
@@ -145,19 +186,22 @@ fn find(
     found: &mut BTreeMap<u64, (PathBuf, u32)>,
 ) {
     let directory = mount.join(path.trim_start_matches('/'));
+    if let Some(weight) = rules::for_cgroup(rules, path).and_then(Rule::fixed_weight)
+        && let Ok(metadata) = fs::metadata(&directory)
+    {
+        found.insert(metadata.ino(), (directory.clone(), weight));
+    }
+    if depth == 0 || !concerns_below(rules, path) {
+        return;
+    }
     // It may have been removed since its parent was read.
     let Ok(entries) = fs::read_dir(&directory) else {
         return;
     };
-    if let Some(weight) = rules::for_cgroup(rules, path).and_then(Rule::fixed_weight)
-        && let Ok(metadata) = fs::metadata(&directory)
-    {
-        found.insert(metadata.ino(), (directory, weight));
-    }
     for entry in entries.flatten() {
         let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let name = entry.file_name();
-        if let (true, Some(name), true) = (is_group, name.to_str(), depth > 0) {
+        if let (true, Some(name)) = (is_group, name.to_str()) {
             find(mount, &format!("{path}/{name}"), rules, depth - 1, found);
         }
     }
@@ -199,8 +243,54 @@ mod tests {
             task(4, "mbw", 0, true),
         ];
         let rules = [rule(false, "mb?", 2.0)];
-        assert_eq!(changes(&rules, &tasks), [(1, 2 * WEIGHT_ONE), (3, 0)]);
-        assert_eq!(changes(&[], &tasks), [(3, 0)]);
+        let none = Given::new();
+        assert_eq!(
+            changes(&rules, &tasks, &none),
+            [(1, 2 * WEIGHT_ONE), (3, 0)]
+        );
+        assert_eq!(changes(&[], &tasks, &none), [(3, 0)]);
+    }
+
+    #[test]
+    fn a_task_that_has_its_weight_is_left_alone() {
+        let task = |started_ns, flags| TaskSample {
+            pid: 1,
+            comm: "mbw".into(),
+            started_ns,
+            flags,
+            ..TaskSample::default()
+        };
+        let rules = [rule(false, "mbw", 2.0)];
+        let given: Given = wanted_weights(&rules, &[task(5, 0)]).collect();
+        let twice = [(1, 2 * WEIGHT_ONE)];
+        assert_eq!(changes(&rules, &[task(5, RULED)], &given), []);
+        // The weight was lost, the id was used again, or the rule has another weight.
+        assert_eq!(changes(&rules, &[task(5, 0)], &given), twice);
+        assert_eq!(changes(&rules, &[task(6, RULED)], &given), twice);
+        let other = [rule(false, "mbw", 3.0)];
+        assert_eq!(
+            changes(&other, &[task(5, RULED)], &given),
+            [(1, 3 * WEIGHT_ONE)]
+        );
+    }
+
+    #[test]
+    fn only_cgroups_that_a_pattern_may_match_are_looked_at() {
+        for (pattern, path, expected) in [
+            ("/a/b", "", true),
+            ("/a/b", "/a", true),
+            ("/a/b", "/a/b", false),
+            ("/a/b", "/ab", false),
+            ("/a/*.service", "/a", true),
+            ("/a/*.service", "/a/x", true),
+            ("/a/*.service", "/b", false),
+            ("/a*", "/ab/c", true),
+            ("/?/b", "/x", true),
+            ("/*", "/x/y", true),
+        ] {
+            let rules = [rule(true, pattern, 2.0)];
+            assert_eq!(concerns_below(&rules, path), expected, "{pattern} {path}");
+        }
     }
 
     #[test]
