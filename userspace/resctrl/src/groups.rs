@@ -314,8 +314,10 @@ impl<F: ResctrlFs> Groups<F> {
     /// [`Kind::Gone`] if the group is, or the domain's CPUs went offline.
     pub fn reading(&self, group: &impl Group, domain: Domain, event: Event) -> Result<Reading> {
         let file = format!("mon_data/{}/{}", domain_directory(domain), event.name());
-        self.read_file(&join(&group.path(), &file))
-            .map(|text| Reading::parse(&text))
+        let path = join(&group.path(), &file);
+        let line = self.fs.read_line(&path);
+        line.map(|text| Reading::parse(&text))
+            .map_err(|source| self.error(format!("read {path}"), source))
     }
 
     /// Gives the group a counter for an event in all domains, where counters are
