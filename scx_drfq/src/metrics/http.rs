@@ -2,7 +2,7 @@
 //! As much of HTTP/1.1 as a scrape needs: one request, one answer.
 
 use std::{
-    io::{Read, Write},
+    io::{self, ErrorKind, Read, Write},
     time::{Duration, Instant},
 };
 
@@ -10,31 +10,71 @@ use anyhow::Result;
 
 use super::Stream;
 
-/// The longest request (bytes), and the longest time that it may take.
+/// The longest request (bytes).
 const REQUEST_MAX: usize = 8192;
+
+/// The longest time that a request may take, and an answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A Unix socket waits anew for each part of a longer write (bytes).
+const CHUNK: usize = 16 << 10;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers one request. A client that is slow or wrong gets what is possible.
-pub fn answer(mut stream: Box<dyn Stream>, metrics: impl FnOnce() -> Result<String>) {
-    if stream.set_timeout(TIMEOUT).is_err() {
-        return;
-    }
-    let answer = match read_request(&mut stream) {
-        Some(request) => respond(&request, metrics),
-        None => return,
-    };
-    // The client may have gone.
-    let _ = stream.write_all(answer.as_bytes());
+/// A connection until an end, however slowly the client reads or writes.
+struct Limited {
+    stream: Box<dyn Stream>,
+    end: Instant,
 }
 
-/// The head of a request; none if it does not come in time or is too long.
+impl Limited {
+    fn prepare(&self) -> io::Result<()> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => self.stream.set_timeout(left),
+        }
+    }
+}
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.prepare()?;
+        self.stream.read(buffer)
+    }
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.prepare()?;
+        self.stream.write(&bytes[..bytes.len().min(CHUNK)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// Answers one request. A client that is slow or wrong gets what is possible.
+pub fn answer(stream: Box<dyn Stream>, metrics: impl FnOnce() -> Result<String>) {
+    let mut limited = Limited {
+        stream,
+        end: Instant::now() + TIMEOUT,
+    };
+    let Some(request) = read_request(&mut limited) else {
+        return;
+    };
+    let answer = respond(&request, metrics);
+    limited.end = Instant::now() + TIMEOUT;
+    // The client may have gone.
+    let _ = limited.write_all(answer.as_bytes());
+}
+
+/// The head of a request; none if it is too long, or the stream ends or fails before it does.
 fn read_request(stream: &mut impl Read) -> Option<Vec<u8>> {
-    let end = Instant::now() + TIMEOUT;
     let mut request = Vec::new();
     let mut chunk = [0; 1024];
-    while Instant::now() < end && request.len() <= REQUEST_MAX {
+    while request.len() <= REQUEST_MAX {
         match stream.read(&mut chunk) {
             Ok(0) | Err(_) => return None,
             Ok(count) => request.extend_from_slice(&chunk[..count]),
@@ -77,6 +117,8 @@ fn respond(request: &[u8], metrics: impl FnOnce() -> Result<String>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{os::unix::net::UnixStream, thread};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -95,6 +137,29 @@ mod tests {
         assert_eq!(status("\r\n\r\n"), "405");
         let head = respond(b"HEAD /metrics HTTP/1.1\r\n\r\n", || Ok("# EOF\n".into()));
         assert!(head.contains("Content-Length: 6") && head.ends_with("\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_client_that_reads_or_writes_slowly_is_given_up() {
+        let took = |client: fn(&mut UnixStream) -> bool| {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            thread::spawn(move || {
+                while client(&mut theirs) {
+                    thread::sleep(TIMEOUT / 4);
+                }
+            });
+            let began = Instant::now();
+            answer(Box::new(ours), || Ok("a".repeat(8 << 20)));
+            began.elapsed()
+        };
+        let reads = took(|stream| {
+            let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+            stream.read(&mut [0; 1 << 17]).is_ok_and(|count| count > 0)
+        });
+        let writes = took(|stream| stream.write_all(b"G").is_ok());
+        for took in [reads, writes] {
+            assert!(took < TIMEOUT + TIMEOUT / 2, "{took:?}");
+        }
     }
 
     #[test]

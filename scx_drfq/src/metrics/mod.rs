@@ -18,7 +18,7 @@ use std::{
     path::PathBuf,
     str::FromStr,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -160,14 +160,32 @@ fn accept(listener: &Listener) -> io::Result<Box<dyn Stream>> {
     })
 }
 
-/// Answers one client after the other.
+/// The most clients that are answered at the same time. A slow one must not keep the others waiting.
+const CLIENTS_MAX: usize = 4;
+
+/// How often the thread looks for the end of a client while there are [`CLIENTS_MAX`].
+const FULL_POLL: Duration = Duration::from_millis(20);
+
+/// Answers clients, each in a thread.
 fn serve(listener: &Listener, stop: &AtomicBool) {
-    let mut source = Source::default();
+    let source = Arc::new(Mutex::new(Source::default()));
     while !stop.load(Ordering::Relaxed) {
-        match accept(listener) {
-            Ok(stream) => http::answer(stream, || source.metrics()),
-            Err(_) => thread::sleep(POLL),
+        // Each thread holds the source.
+        if Arc::strong_count(&source) > CLIENTS_MAX {
+            thread::sleep(FULL_POLL);
+            continue;
         }
+        let Ok(stream) = accept(listener) else {
+            thread::sleep(POLL);
+            continue;
+        };
+        let source = Arc::clone(&source);
+        let answer = move || {
+            let locked = || source.lock().unwrap_or_else(PoisonError::into_inner);
+            http::answer(stream, || locked().metrics());
+        };
+        // Without a thread the client is turned away.
+        let _ = thread::Builder::new().spawn(answer);
     }
 }
 
@@ -266,11 +284,15 @@ mod tests {
         let thread = thread::spawn(move || serve(&Listener::Tcp(listener), &stopped));
         // A client that dies in the middle of its request does no harm.
         drop(TcpStream::connect(at).unwrap());
+        // Clients that say nothing do none, either.
+        let _silent: Vec<_> = (1..CLIENTS_MAX).map(|_| TcpStream::connect(at)).collect();
+        let began = Instant::now();
         let mut stream = TcpStream::connect(at).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(began.elapsed() < Duration::from_secs(2));
         stop.store(true, Ordering::Relaxed);
         thread.join().unwrap();
     }
