@@ -35,7 +35,7 @@ use crate::{
     bandwidth::Bandwidth,
     bpf_skel::types::drfq_label,
     capacity::Capacity,
-    config::{Config, MbaMode, Throttle},
+    config::{Config, MbaMode, Throttle, Weights},
     links::{self, Counted, Links},
     loader::{Loading, Scheduler, Window},
     mba::{self, access::Access, trace::Trace},
@@ -335,6 +335,9 @@ fn serve(
     let look = |with_tasks| -> Result<Sample> {
         let mut sample = scheduler.sample(with_tasks)?;
         counted.add_to(&mut sample);
+        let rules = seen.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        sample.weight_rules = rules.iter().filter(|rule| rule.weight.is_some()).count() as u32;
+        drop(rules);
         let mba = seen.mba.lock();
         sample
             .mba
@@ -436,6 +439,7 @@ fn facts(config: &Config, counters: &TrafficCounters, run_id: Option<u64>) -> Fa
         mem_source: counters.source.clone(),
         mem_stand_in: counters.stand_in,
         mem_measured: !counters.is_empty(),
+        thesis_weights: config.weights == Weights::Thesis,
     }
 }
 

@@ -35,6 +35,8 @@ pub fn system(facts: &Facts, prev: &Sample, cur: &Sample) -> System {
         mem_source: facts.mem_source.clone(),
         mem_stand_in: facts.mem_stand_in.into(),
         mem_measured: facts.mem_measured.into(),
+        thesis_weights: facts.thesis_weights.into(),
+        weight_rules: cur.weight_rules,
         controller: Controller::over(&prev.controller, &cur.controller),
         shadow: Controller::over(&prev.shadow, &cur.shadow),
         mba: cur.mba.clone(),

@@ -45,6 +45,10 @@ pub struct System {
                 a counter that counts nothing is reported in a line"
     )]
     pub mem_measured: u32,
+    #[stat(desc = "1 if a higher nice value is a larger weight (--weights thesis)")]
+    pub thesis_weights: u32,
+    #[stat(desc = "rules of the configuration that give weights")]
+    pub weight_rules: u32,
     #[stat(
         desc = "the memory controller that scx_drfq drives (--controller)",
         _om_skip

@@ -147,6 +147,8 @@ pub struct Sample {
     pub cpus: Vec<CpuSample>,
     /// All tasks; empty if only the system was sampled.
     pub tasks: Vec<TaskSample>,
+    /// Rules that give weights, whatever they match.
+    pub weight_rules: u32,
     /// The link of `--controller`.
     pub controller: LinkStats,
     /// The link of `--shadow`.
@@ -172,6 +174,8 @@ pub struct Facts {
     pub mem_stand_in: bool,
     /// Whether memory traffic is measured.
     pub mem_measured: bool,
+    /// Whether nice values have the weights of the thesis, where a higher one is a larger weight.
+    pub thesis_weights: bool,
 }
 
 /// The scheduler as it was loaded. After CPU hotplug it is loaded again.

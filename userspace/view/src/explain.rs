@@ -282,6 +282,12 @@ fn holds_back(row: &Row, contended: Contended, system: &System) -> String {
     let throttle = row.level_pct.filter(|level| *level < 99.5);
     let (held, waited) = (row.held_pct / tasks, row.wait_pct / tasks);
     let weight = match row.entity {
+        Entity::Cgroup(_) if system.weight_rules > 0 => {
+            format!(
+                "weight (cpu.weight {:.0}, if no rule replaces it)",
+                row.weight
+            )
+        }
         Entity::Cgroup(_) => format!("cpu.weight {:.0}", row.weight),
         _ => format!("weight {:.2}", row.weight),
     };
@@ -345,7 +351,17 @@ fn change(history: &History, back: usize, entity: &Entity) -> Option<String> {
 
 fn commands(row: &Row, system: &System, contended: Contended) -> Vec<(String, String)> {
     let mut commands = Vec::new();
-    let mut add = |command: String, effect: &str| commands.push((command, effect.to_owned()));
+    let ruled = match system.weight_rules {
+        0 => "",
+        _ => "; if a rule of /etc/scx_drfq.toml gives it one, change that in its place",
+    };
+    let mut add =
+        |command: String, effect: &str| commands.push((command, format!("{effect}{ruled}")));
+    // The levels that triple a weight, and that make it a third.
+    let (more, less) = match system.thesis_weights {
+        0 => (-5, 5),
+        _ => (2, -2),
+    };
     match &row.entity {
         Entity::Cgroup(path) if path != "/" => {
             let double = if row.weight > 0.0 {
@@ -374,12 +390,14 @@ fn commands(row: &Row, system: &System, contended: Contended) -> Vec<(String, St
         }
         Entity::Cgroup(_) => {}
         Entity::Task(pid) => add(
-            format!("sudo renice -n -5 -p {pid}"),
-            "triples its weight (nice -5; nice 5 makes it a third)",
+            format!("sudo renice -n {more} -p {pid}"),
+            &format!("triples its weight (nice {more}; nice {less} makes it a third)"),
         ),
         Entity::Process(pid) => add(
-            format!("sudo renice -n -5 -p $(ls /proc/{pid}/task)"),
-            "triples the weight of its threads (nice -5; nice 5 makes it a third)",
+            format!("sudo renice -n {more} -p $(ls /proc/{pid}/task)"),
+            &format!(
+                "triples the weight of its threads (nice {more}; nice {less} makes it a third)"
+            ),
         ),
     }
     let throttle = contended.memory() && system.mba.acting == 0;

@@ -182,6 +182,7 @@ fn facts() -> Facts {
         mem_source: "LONGEST_LAT_CACHE.MISS x 64 B".into(),
         mem_stand_in: false,
         mem_measured: true,
+        thesis_weights: false,
     }
 }
 

@@ -14,6 +14,7 @@ fn facts() -> Facts {
         mem_source: "test".into(),
         mem_stand_in: false,
         mem_measured: true,
+        thesis_weights: false,
     }
 }
 

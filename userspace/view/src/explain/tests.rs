@@ -371,3 +371,21 @@ fn the_noisy_neighbour_of_the_fixture_is_named_by_its_victim() {
     let text = explain(&history, 0, &Entity::Process(311)).paragraph();
     assert!(text.contains("It competes with analytics 901"), "{text}");
 }
+
+#[test]
+fn what_a_rule_replaces_is_not_promised() {
+    let rules = |snapshot: &mut Snapshot| snapshot.report.system.weight_rules = 1;
+    let unit = Entity::Cgroup("/a.slice".into());
+    let says = [
+        "its weight (cpu.weight 100, if no rule replaces it) gives it no more",
+        "doubles its weight until the next boot; if a rule of /etc/scx_drfq.toml",
+    ];
+    check(unit, rules, &says, &["as its cpu.weight"]);
+}
+
+#[test]
+fn with_the_weights_of_the_thesis_a_higher_nice_value_weighs_more() {
+    let thesis = |snapshot: &mut Snapshot| snapshot.report.system.thesis_weights = 1;
+    let says = ["renice -n 2 -p 1", "nice -2 makes it a third"];
+    check(TASK, thesis, &says, &["-n -5"]);
+}
