@@ -10,7 +10,8 @@ mod words;
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind, Write},
-    path::Path,
+    iter,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -33,6 +34,9 @@ const SCHEMA: u32 = 3;
 /// The parts of the time that sensors and calibration take. The sets take the rest.
 const SENSORS: f64 = 0.2;
 const CALIBRATION: f64 = 0.3;
+
+/// The names that are tried for the file.
+const NUMBERS: u32 = 10;
 
 /// The content of the file.
 #[derive(Debug, Serialize)]
@@ -62,7 +66,7 @@ pub struct Evidence {
 /// # Errors
 /// The file cannot be written, or exists; or no load can run.
 pub fn command(options: &cli::Evidence) -> Result<()> {
-    let (root, out) = (root(), &mut io::stdout());
+    let (root, out) = (root(), &mut Unheard(io::stdout()));
     // SAFETY: the call has no preconditions.
     if unsafe { libc::geteuid() } != 0 {
         bail!("evidence counts events and loads schedulers, so it needs root; run it with sudo");
@@ -73,21 +77,52 @@ pub fn command(options: &cli::Evidence) -> Result<()> {
     fs::remove_file(&options.file).context("cannot remove the file again")?;
     announce(options, out)?;
     let evidence = measure(options, &root, out)?;
-    let mut file = create(&options.file)?;
-    let written = serde_json::to_writer_pretty(&mut file, &evidence)
-        .map_err(anyhow::Error::from)
-        .and_then(|()| Ok(writeln!(file)?));
-    if let Err(error) = written {
-        // Half a report, as on a full disk, is none.
-        let _ = fs::remove_file(&options.file);
-        return Err(error).with_context(|| format!("cannot write {}", options.file.display()));
-    }
+    let path = write(&options.file, &evidence)?;
     evidence
         .summary
         .iter()
         .try_for_each(|line| writeln!(out, "{line}"))?;
-    writeln!(out, "written to {}", options.file.display())?;
+    writeln!(out, "written to {}", path.display())?;
     Ok(())
+}
+
+/// A writer whose end loses no measurement: what it does not take is dropped.
+struct Unheard<W>(W);
+
+impl<W: Write> Write for Unheard<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
+}
+
+/// Writes the file, and returns its path. If one of this name has come during the measurements, the new
+/// one gets a number.
+fn write(path: &Path, evidence: &impl Serialize) -> Result<PathBuf> {
+    let numbered = (1..NUMBERS).map(|number| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    });
+    let free = |path: PathBuf| create(&path).map(|file| (path, file));
+    let (path, mut file) = iter::once(path.to_owned())
+        .chain(numbered)
+        .find_map(|path| free(path).ok())
+        .map_or_else(|| free(path.to_owned()), Ok)?;
+    let written = serde_json::to_writer_pretty(&mut file, evidence)
+        .map_err(anyhow::Error::from)
+        .and_then(|()| Ok(writeln!(file)?));
+    if let Err(error) = written {
+        // Half a report, as on a full disk, is none.
+        let _ = fs::remove_file(&path);
+        return Err(error).with_context(|| format!("cannot write {}", path.display()));
+    }
+    Ok(path)
 }
 
 /// Makes the file; one that exists is no file of ours.
@@ -206,6 +241,28 @@ mod tests {
         );
         let error = create(&dir.path().join("none/evidence.json")).unwrap_err();
         assert!(format!("{error:#}").contains("cannot write"), "{error:#}");
+    }
+
+    #[test]
+    fn a_file_that_came_meanwhile_is_kept_and_so_is_the_evidence() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("evidence.json");
+        assert_eq!(write(&path, &"first").unwrap(), path);
+        let second = write(&path, &"second").unwrap();
+        assert_eq!(second, dir.path().join("evidence.json.1"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "\"first\"\n");
+        assert_eq!(fs::read_to_string(&second).unwrap(), "\"second\"\n");
+        let error = write(&dir.path().join("none/evidence.json"), &"third").unwrap_err();
+        assert!(format!("{error:#}").contains("cannot write"), "{error:#}");
+    }
+
+    #[test]
+    fn an_output_that_goes_away_ends_no_measurement() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut out = Unheard(writer);
+        writeln!(out, "set 1").unwrap();
+        out.flush().unwrap();
     }
 
     #[test]
