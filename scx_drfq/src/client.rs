@@ -125,28 +125,40 @@ impl Client {
     }
 
     fn request<T: DeserializeOwned>(&mut self, arguments: &serde_json::Value) -> Result<T> {
-        self.ask(arguments).with_context(|| {
+        self.exchange(arguments)
+            .with_context(|| format!("no answer from {SOCKET}"))?;
+        let strange = || {
             format!(
                 "the program that serves {SOCKET} does not answer like this version of scx_drfq"
             )
-        })
+        };
+        match serde_json::from_str::<Answer<T>>(&self.line) {
+            Ok(answer) if answer.errno == 0 => Ok(answer.args.resp),
+            Ok(answer) => bail!("{SOCKET} answers with error {}", answer.errno),
+            // An error has a text in place of statistics.
+            Err(wrong) => match serde_json::from_str::<Answer<String>>(&self.line) {
+                Ok(answer) if answer.errno != 0 => bail!("{}", answer.args.resp),
+                _ => Err(wrong).with_context(strange),
+            },
+        }
     }
 
-    fn ask<T: DeserializeOwned>(&mut self, arguments: &serde_json::Value) -> Result<T> {
+    /// Asks, and reads the line of the answer.
+    fn exchange(&mut self, arguments: &serde_json::Value) -> io::Result<()> {
         let request = json!({ "req": "stats", "args": arguments }).to_string() + "\n";
         self.stream.get_mut().write_all(request.as_bytes())?;
         self.line.clear();
-        if self.stream.read_line(&mut self.line)? == 0 {
-            return Err(io::Error::from(ErrorKind::UnexpectedEof).into());
-        }
-        match serde_json::from_str::<Answer<T>>(&self.line) {
-            Ok(answer) if answer.errno == 0 => Ok(answer.args.resp),
-            Ok(answer) => bail!("error {}", answer.errno),
-            // An error has a text in place of statistics.
-            Err(wrong) => match serde_json::from_str::<Answer<String>>(&self.line) {
-                Ok(answer) => bail!("{}", answer.args.resp),
-                Err(_) => Err(wrong.into()),
-            },
+        match self.stream.read_line(&mut self.line) {
+            Ok(0) => Err(io::Error::new(
+                ErrorKind::UnexpectedEof,
+                "it has closed the connection",
+            )),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(io::Error::new(
+                ErrorKind::TimedOut,
+                format!("it took longer than {} s", TIMEOUT.as_secs()),
+            )),
+            Err(error) => Err(error),
         }
     }
 }
@@ -243,16 +255,14 @@ mod tests {
         ]);
         assert_eq!(client.system().unwrap().interval_ns, 5);
         let refused = format!("{:#}", client.system().unwrap_err());
-        assert!(refused.contains("limit is not a number"), "{refused}");
+        assert_eq!(refused, "limit is not a number");
         let wrong = format!("{:#}", client.system().unwrap_err());
         assert!(
             wrong.contains("does not answer like this version"),
             "{wrong}"
         );
-        assert!(
-            client.system().is_err(),
-            "the server has closed the connection"
-        );
+        let ended = format!("{:#}", client.system().unwrap_err());
+        assert!(ended.starts_with("no answer from "), "{ended}");
     }
 
     #[test]
