@@ -48,9 +48,7 @@ pub fn run(seconds: f64, dry: bool, out: &mut impl Write) -> Result<()> {
     preflight::check_stopped(&root, "calibrate")?;
     let store = Store::new(&root);
     if !dry {
-        store
-            .writable()
-            .context("cannot store a calibration (run it with sudo)")?;
+        store.writable().map_err(not_writable)?;
     }
     let calibration = measure(seconds, &root, out)?;
     let m = format_bytes_per_s(calibration.bytes_per_s as f64);
@@ -67,6 +65,15 @@ pub fn run(seconds: f64, dry: bool, out: &mut impl Write) -> Result<()> {
         store.path().display()
     )?;
     Ok(())
+}
+
+/// Why nothing can be stored. More rights help only where they are missing.
+fn not_writable(error: io::Error) -> anyhow::Error {
+    let hint = match error.kind() {
+        io::ErrorKind::PermissionDenied => " (run it with sudo)",
+        _ => "",
+    };
+    anyhow::Error::from(error).context(format!("cannot store a calibration{hint}"))
 }
 
 /// Measures for some `seconds`, and prints what it finds.
@@ -276,6 +283,19 @@ mod tests {
             latency_ns: 80.0,
             counted_by: String::new(),
             levels: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn sudo_is_advised_only_where_rights_are_missing() {
+        for (errno, advised) in [
+            (libc::EACCES, true),
+            (libc::EPERM, true),
+            (libc::EROFS, false),
+            (libc::ENOSPC, false),
+        ] {
+            let text = format!("{:#}", not_writable(io::Error::from_raw_os_error(errno)));
+            assert_eq!(text.contains("sudo"), advised, "{text}");
         }
     }
 
