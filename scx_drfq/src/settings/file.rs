@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The configuration file: TOML with the names of the options, and rules.
 
-use std::{ffi::OsString, fs, ops::Range, path::Path};
+use std::{ffi::OsString, fs, io::Read, ops::Range, path::Path};
 
 use toml::{
     Spanned,
@@ -70,13 +70,15 @@ impl File {
         let unreadable = |error| {
             format!("{name}: cannot read the configuration: {error}; check --config and its mode")
         };
-        let size = fs::metadata(path).map_err(unreadable)?.len();
-        if size > BYTES_MAX {
+        let file = fs::File::open(path).map_err(unreadable)?;
+        // The size of a device or a pipe tells nothing.
+        let mut text = String::new();
+        let size = file.take(BYTES_MAX + 1).read_to_string(&mut text);
+        if size.map_err(unreadable)? as u64 > BYTES_MAX {
             return Err(format!(
-                "{name}: {size} bytes are no configuration; check --config"
+                "{name}: more than {BYTES_MAX} bytes are no configuration; check --config"
             ));
         }
-        let text = fs::read_to_string(path).map_err(unreadable)?;
         Self::parse(&name, &text)
     }
 

@@ -8,6 +8,7 @@ pub mod rules;
 use std::{
     ffi::OsString,
     fs, io,
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -122,8 +123,7 @@ impl Settings {
         let Some(path) = &self.file else {
             return Err("no configuration file was read at the start".into());
         };
-        // Without the file its rules would seem to be taken back.
-        fs::File::open(path).map_err(|error| unread_again(path, &error))?;
+        check_again(path).map_err(|error| unread_again(path, &error))?;
         File::read(path)?;
         let new =
             Self::read_with(self.arguments.clone(), path).map_err(|refusal| refusal.text())?;
@@ -155,6 +155,21 @@ impl Refusal {
             Self::File(text) => text.clone(),
         }
     }
+}
+
+/// Checks that a file is there that can be read twice. Without it its rules would seem to be taken back,
+/// and so they would with a pipe that was read at the start. One without a writer blocks the agent.
+fn check_again(path: &Path) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)?;
+    if file.metadata()?.is_file() || path == Path::new("/dev/null") {
+        return Ok(());
+    }
+    let reason = "it is no regular file, so it cannot be read twice";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
 }
 
 /// Why a file cannot be read again. It could be read at the start, when the agent still had all of

@@ -264,3 +264,26 @@ proptest::proptest! {
         let _ = read("--dry-run", &String::from_utf8_lossy(&bytes));
     }
 }
+
+#[test]
+fn a_device_without_end_is_no_configuration() {
+    let error = File::read(Path::new("/dev/zero")).unwrap_err();
+    assert!(error.contains("are no configuration"), "{error}");
+}
+
+#[test]
+fn only_a_regular_file_is_read_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f.toml");
+    fs::write(&path, "").unwrap();
+    let read = |path: &Path| Settings::read_with(vec!["scx_drfq".into()], path).unwrap();
+    let mut settings = read(&path);
+    fs::remove_file(&path).unwrap();
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: the path ends in NUL.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    // It has no writer, so that a plain open would wait for one.
+    let refused = settings.reload().unwrap_err();
+    assert!(refused.contains("cannot be read twice"), "{refused}");
+    assert_eq!(read(Path::new("/dev/null")).reload(), Ok(()));
+}
