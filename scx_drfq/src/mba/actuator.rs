@@ -241,8 +241,8 @@ impl<F: ResctrlFs> Actuator<F> {
     }
 
     /// Whether a counter is assigned to a group. AMD's ABMC has fewer counters than ids.
-    fn is_counted(&self, mon: &Mon) -> bool {
-        let reading = |&domain| self.groups.reading(mon, domain, Event::MbmTotal);
+    fn is_counted(&self, group: &impl Group) -> bool {
+        let reading = |&domain| self.groups.reading(group, domain, Event::MbmTotal);
         let unassigned = |reading| matches!(reading, Ok(Reading::Unassigned));
         !self.domains.iter().map(reading).any(unassigned)
     }
@@ -384,8 +384,9 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         for id in self.monitored.keys().copied().collect::<Vec<_>>() {
             self.audit_tasks(id);
         }
+        let uncounted = self.audit_counters();
         let gone = self.monitored.extract_if(.., |_, found| found.gone);
-        gone.map(|(id, _)| id).collect()
+        gone.map(|(id, _)| id).chain(uncounted).collect()
     }
 
     fn hindrance(&self) -> Option<String> {

@@ -4,9 +4,17 @@
 use std::collections::HashSet;
 
 use drfq_policy::drf::GroupId;
-use drfq_resctrl::{fs::ResctrlFs, schemata::Resource};
+use drfq_resctrl::{
+    fs::ResctrlFs,
+    groups::{Ctrl, Group},
+    reading::Event,
+    schemata::Resource,
+};
 
-use super::{super::ids::limits, Actuator, vanished};
+use super::{
+    super::{gauge::Gauge, ids::limits, throttle::Throttle},
+    Actuator, Monitored, vanished,
+};
 
 /// A class that held no group at so many audits is removed: other programs may want it.
 const UNUSED_AUDITS: u32 = 5;
@@ -42,6 +50,30 @@ impl<F: ResctrlFs> Actuator<F> {
             let removed = self.groups.remove_ctrl(rung.ctrl);
             self.check(removed);
         }
+    }
+
+    /// Counters may have been taken from groups: a change of `mbm_assign_mode` takes all of them, and
+    /// the kernel gives none back. Groups that get none are removed and returned, for their place.
+    pub(super) fn audit_counters(&mut self) -> Vec<GroupId> {
+        // The default group reads so only while no group in it is counted, so it comes first.
+        if !self.monitored.is_empty() && !self.count_again(&Ctrl::DEFAULT) {
+            self.failure = Some("the default group has no counter of memory traffic".into());
+        }
+        let unread = |monitored: &Monitored| !monitored.gauges.values().all(Gauge::is_readable);
+        let silent = self.monitored.iter().filter(|(_, found)| unread(found));
+        let lost = silent.filter(|(_, found)| !self.count_again(&found.mon));
+        let lost: Vec<GroupId> = lost.map(|(&id, _)| id).collect();
+        for &id in &lost {
+            self.forget(id);
+            self.failure = Some("a group has lost its counter of memory traffic".into());
+        }
+        lost
+    }
+
+    /// Whether a group is counted, with a new counter if it has lost its own.
+    fn count_again(&self, group: &impl Group) -> bool {
+        let assign = || self.groups.assign_counter(group, Event::MbmTotal).is_ok();
+        self.is_counted(group) || (assign() && self.is_counted(group))
     }
 
     /// The levels that the kernel has for a class may be those of another program, or the class

@@ -38,3 +38,56 @@ fn classes_leave_counters_to_entities() {
     let got = machine.run(4);
     assert!(spread(&got) < 0.10, "{got:?}");
 }
+
+/// Takes the counters of all groups, as a change of `mbm_assign_mode` does.
+fn take_counters(kernel: &FakeKernel) {
+    let classes = kernel.list("").unwrap().into_iter();
+    for class in classes
+        .chain([".".into()])
+        .filter(|name| name.starts_with(['d', '.']))
+    {
+        let class = class.trim_start_matches('.').to_owned();
+        let inside = kernel.list(&format!("{class}/mon_groups"));
+        let groups = inside.unwrap_or_default().into_iter();
+        let groups = groups.map(|group| format!("{class}/mon_groups/{group}"));
+        for group in groups.chain([class.clone()]) {
+            let path = format!("{group}/mbm_L3_assignments");
+            let path = path.trim_start_matches('/');
+            kernel.write(path, "mbm_total_bytes:*=_\n").unwrap();
+        }
+    }
+}
+
+#[test]
+fn counters_that_were_taken_are_assigned_again() {
+    let kernel = FakeKernel::new(with_counters(9));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    take_counters(&kernel);
+    machine.run(2);
+    let report = || machine.report.lock().unwrap().bytes_per_s;
+    assert_eq!(report(), 0.0);
+    machine.running.audit();
+    machine.run(12);
+    assert_eq!(monitored(&machine).len(), 4);
+    let moved = machine.report.lock().unwrap().bytes_per_s;
+    assert!(moved > 0.9e9, "{moved}");
+}
+
+#[test]
+fn groups_that_get_no_counter_again_are_given_up() {
+    let kernel = FakeKernel::new(with_counters(5));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    take_counters(&kernel);
+    // Another program takes four, so that one is left.
+    for name in ["a", "b"] {
+        kernel.mkdir(&format!("mon_groups/{name}")).unwrap();
+    }
+    machine.run(2);
+    machine.running.audit();
+    machine.run(12);
+    let report = machine.report.lock().unwrap();
+    assert_eq!(report.groups.len(), 1);
+    assert!(report.state.contains("counter"), "{}", report.state);
+}
