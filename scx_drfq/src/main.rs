@@ -17,6 +17,7 @@ mod charge;
 mod cli;
 mod client;
 mod config;
+mod connections;
 mod counters;
 mod devices;
 mod doctor;

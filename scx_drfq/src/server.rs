@@ -5,6 +5,7 @@
 //! one after it was loaded again.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, Permissions},
     io::{ErrorKind, Write},
     os::unix::fs::PermissionsExt,
@@ -21,8 +22,10 @@ use drfq_stats::{
     rows::Rows,
     sample::{Facts, Load, Sample},
 };
-use scx_stats::{Meta, StatsOps, StatsServer, StatsServerData};
+use scx_stats::{Meta, StatsMeta, StatsServerData};
 use serde_json::Value;
+
+use crate::connections::{self, Server};
 
 /// The socket that all scx tools use for the loaded scheduler.
 pub const SOCKET: &str = "/var/run/scx/root/stats";
@@ -44,20 +47,47 @@ pub type WithTasks = bool;
 /// The agent's answer: the load of the scheduler and a sample of it, or why there is none.
 pub type Answer = Result<(Arc<Load>, Sample), String>;
 
-/// Asks the agent for samples, and serves statistics of them.
-pub type Server = StatsServer<WithTasks, Answer>;
-
-type Data = StatsServerData<WithTasks, Answer>;
 type Report = fn(&Facts, &Sample, &Sample, usize) -> Result<Value>;
 
-/// Opens the socket at its path, for this user: the umask forbids others. Without a
-/// socket the server never asks for a sample, and the second value says why.
-pub fn launch(path: &Path) -> (Server, Option<String>) {
-    let launched = StatsServer::new(data()).set_path(path).launch();
-    match launched.context("cannot serve statistics") {
-        Ok(server) => (server, None),
-        Err(reason) => (StatsServer::new(data()), Some(unserved(&reason))),
-    }
+/// What a client can ask for.
+pub struct Target {
+    /// Its name in a request.
+    pub name: &'static str,
+    /// Whether it needs a sample of all tasks.
+    pub with_tasks: WithTasks,
+    /// What it tells of the interval between two samples, of so many tasks at most.
+    pub report: Report,
+}
+
+/// All of them.
+pub const TARGETS: [Target; 3] = [
+    Target {
+        name: "top",
+        with_tasks: false,
+        report: |facts, prev, cur, _| Ok(serde_json::to_value(system(facts, prev, cur))?),
+    },
+    Target {
+        name: "tasks",
+        with_tasks: true,
+        report: |facts, prev, cur, limit| Ok(serde_json::to_value(tasks(facts, prev, cur, limit))?),
+    },
+    Target {
+        name: "rows",
+        with_tasks: true,
+        report: |facts, prev, cur, limit| {
+            let tasks = tasks(facts, prev, cur, limit);
+            Ok(serde_json::to_value(Rows::from(tasks))?)
+        },
+    },
+];
+
+/// Opens the socket at its path, for this user: the umask forbids others.
+///
+/// # Errors
+/// What the user should know.
+pub fn launch(path: &Path) -> Result<Server, String> {
+    let opened = connections::open(path).context("cannot serve statistics");
+    opened.map_err(|reason| unserved(&reason))
 }
 
 /// What the user reads if the socket cannot be opened.
@@ -95,73 +125,35 @@ pub fn open_directories(path: &Path) -> Result<()> {
 /// # Errors
 /// The output cannot be written.
 pub fn describe(output: &mut impl Write) -> Result<()> {
-    let data = described();
+    let metas = all_metas().into_iter();
+    let data = metas.fold(StatsServerData::<(), ()>::new(), StatsServerData::add_meta);
     data.describe_meta(output, Some(&["System"]))?;
     writeln!(output)?;
     data.describe_meta(output, Some(&["Tasks"]))
 }
 
-fn described() -> Data {
-    Data::new()
-        .add_meta(System::described())
-        .add_meta(Controller::meta())
-        .add_meta(Mba::meta())
-        .add_meta(MbaGroup::meta())
-        .add_meta(Tasks::meta())
-        .add_meta(Task::meta())
-        .add_meta(Cpu::meta())
+/// The descriptions of all that is served.
+fn all_metas() -> [StatsMeta; 7] {
+    [
+        System::described(),
+        Controller::meta(),
+        Mba::meta(),
+        MbaGroup::meta(),
+        Tasks::meta(),
+        Task::meta(),
+        Cpu::meta(),
+    ]
 }
 
-fn data() -> Data {
-    described()
-        .add_ops(
-            "top",
-            target(false, |facts, prev, cur, _| {
-                Ok(serde_json::to_value(system(facts, prev, cur))?)
-            }),
-        )
-        .add_ops(
-            "tasks",
-            target(true, |facts, prev, cur, limit| {
-                Ok(serde_json::to_value(tasks(facts, prev, cur, limit))?)
-            }),
-        )
-        .add_ops(
-            "rows",
-            target(true, |facts, prev, cur, limit| {
-                let tasks = tasks(facts, prev, cur, limit);
-                Ok(serde_json::to_value(Rows::from(tasks))?)
-            }),
-        )
-}
-
-fn target(with_tasks: WithTasks, report: Report) -> StatsOps<WithTasks, Answer> {
-    StatsOps {
-        open: Box::new(move |_| {
-            let mut last: Option<(Arc<Load>, Sample)> = None;
-            Ok(Box::new(move |arguments, (requests, samples)| {
-                let limit = match arguments.get("limit") {
-                    Some(text) => text.parse().context("limit is not a number")?,
-                    None => usize::MAX,
-                };
-                requests.send(with_tasks)?;
-                let (load, cur) = samples.recv()?.map_err(anyhow::Error::msg)?;
-                let prev = match &last {
-                    Some((before, prev)) if Arc::ptr_eq(before, &load) => prev,
-                    _ => &load.first,
-                };
-                let value = report(&load.facts, prev, &cur, limit)?;
-                last = Some((load, cur));
-                Ok(value)
-            }))
-        }),
-        close: None,
-    }
+/// The same by name.
+pub fn metas() -> BTreeMap<String, StatsMeta> {
+    let named = all_metas().map(|meta| (meta.name.clone(), meta));
+    named.into_iter().collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, os::unix::net::UnixStream};
+    use std::{io::Read, net::Shutdown, os::unix::net::UnixStream};
 
     use drfq_stats::{events::EVENTS, sample::TaskSample};
     use proptest::{
@@ -169,7 +161,7 @@ mod tests {
         strategy::{Strategy, ValueTree},
         test_runner::TestRunner,
     };
-    use scx_stats::{StatsClient, StatsMeta};
+    use scx_stats::StatsClient;
 
     use super::*;
 
@@ -204,8 +196,7 @@ mod tests {
             Arc::new(Load { facts, first })
         };
         let loads = [load(0), load(5000)];
-        let server = Server::new(data()).set_path(&path).launch().unwrap();
-        let (samples, requests) = server.channels();
+        let Server { requests, samples } = launch(&path).unwrap();
         std::thread::spawn(move || {
             for (load, at_ns) in [(0, 1000), (0, 3000), (0, 3000), (0, 4000), (1, 5700)] {
                 requests.recv().unwrap();
@@ -258,15 +249,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
-        let (server, reason) = launch(&file.join("root/stats"));
-        let reason = reason.unwrap();
+        let reason = launch(&file.join("root/stats")).err().unwrap();
         assert!(
             reason.contains("file/root") && reason.ends_with("goes on"),
             "{reason}"
         );
-        let (_, requests) = server.channels();
-        let waited = requests.recv_timeout(std::time::Duration::from_millis(1));
-        assert!(waited.unwrap_err().is_timeout());
     }
 
     #[test]
@@ -286,8 +273,7 @@ mod tests {
     fn the_family_s_client_reads_the_description_and_nonsense_ends_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stats");
-        let server = Server::new(data()).set_path(&path).launch().unwrap();
-        let (samples, requests) = server.channels();
+        let Server { requests, samples } = launch(&path).unwrap();
         std::thread::spawn(move || {
             let load = Arc::new(Load::default());
             while requests.recv().is_ok() {
@@ -304,6 +290,9 @@ mod tests {
             let _ = stream.write_all(&bytes);
             let _ = stream.write_all(b"\n");
             let _ = stream.write_all(&[target, bytes.as_slice(), b"\"}}\n"].concat());
+            // Its place is free once the server has closed it.
+            let _ = stream.shutdown(Shutdown::Write);
+            let _ = stream.read_to_end(&mut Vec::new());
         }
         let client = StatsClient::new().set_path(&path);
         let mut client = client.connect(Some(10_000)).unwrap();

@@ -12,18 +12,12 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use log::LevelFilter;
 
 use super::{
     messages::{Inbox, TO_AGENT_MAX, TO_SERVER_MAX, ToAgent, ToServer, encode},
     sandbox::{self, Sandbox},
 };
-use crate::{
-    agent::say,
-    open_files,
-    server::{self, Server},
-    stats_group::StatsGroup,
-};
+use crate::{agent::say, connections::Server, open_files, server, stats_group::StatsGroup};
 
 /// Serves statistics at `path` until the agent, the parent of this process, ends. The kernel
 /// closes its end of the connection then.
@@ -43,20 +37,21 @@ pub fn run(connection: UnixStream, path: &Path, group: Option<StatsGroup>) -> ! 
 }
 
 fn serve_confined(connection: UnixStream, path: &Path, group: Option<StatsGroup>) -> Result<()> {
-    // scx_stats logs each connection that fails, and clients can make any number fail.
-    log::set_max_level(LevelFilter::Off);
     sandbox::leave_signals_to_the_agent();
     open_files::close_inherited(&[connection.as_raw_fd()]);
     let no_directory = server::open_directories(path).err();
     let sandbox = Sandbox::enter(path, group)?;
     serve(connection, || {
-        let (server, no_socket) = server::launch(path);
-        let warning = match no_socket {
-            Some(reason) => Some(no_directory.map_or(reason, |why| server::unserved(&why))),
-            None => group.and_then(|group| Some(format!("{:#}", group.admit(path).err()?))),
-        };
+        let served = server::launch(path).map_err(|reason| {
+            let why = no_directory.as_ref();
+            why.map_or(reason, server::unserved)
+        });
+        let refused = || Some(format!("{:#}", group?.admit(path).err()?));
+        let warning = served
+            .as_ref()
+            .map_or_else(|why| Some(why.clone()), |_| refused());
         sandbox.close()?;
-        Ok((server, warning))
+        Ok((served.ok(), warning))
     })
 }
 
@@ -64,7 +59,7 @@ fn serve_confined(connection: UnixStream, path: &Path, group: Option<StatsGroup>
 /// is loaded, and tells what the user should know.
 fn serve(
     connection: UnixStream,
-    open: impl FnOnce() -> Result<(Server, Option<String>)>,
+    open: impl FnOnce() -> Result<(Option<Server>, Option<String>)>,
 ) -> Result<()> {
     let outbox = connection
         .try_clone()
@@ -77,14 +72,13 @@ fn serve(
         None => return Ok(()),
     };
     let (server, warning) = open()?;
-    let (samples, requests) = server.channels();
+    let (requests, samples) = server.map(|of| (of.requests, of.samples)).unzip();
     send(&outbox, &ToAgent::Serving(warning))?;
     let asking = Arc::clone(&outbox);
     // Without a connection to the agent, the main thread ends the process.
     thread::spawn(move || {
-        requests
-            .into_iter()
-            .try_for_each(|with_tasks| send(&asking, &ToAgent::Request(with_tasks)))
+        let mut requests = requests.into_iter().flatten();
+        requests.try_for_each(|with_tasks| send(&asking, &ToAgent::Request(with_tasks)))
     });
     while let Some(message) = inbox.wait()? {
         match message {
@@ -93,6 +87,7 @@ fn serve(
                 send(&outbox, &ToAgent::Serving(None))?;
             }
             ToServer::Answer(answer) => {
+                let samples = samples.as_ref().context("no client has asked")?;
                 samples.send(answer.map(|sample| (Arc::clone(&load), *sample)))?;
             }
         }
@@ -124,7 +119,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("stats");
         let (agent, connection) = UnixStream::pair().unwrap();
-        thread::spawn(move || serve(connection, || Ok(server::launch(&path))));
+        thread::spawn(move || {
+            serve(connection, || {
+                let served = server::launch(&path).map_err(anyhow::Error::msg)?;
+                Ok((Some(served), None))
+            })
+        });
         let inbox = Inbox::new(agent.try_clone().unwrap(), TO_AGENT_MAX);
         (directory, agent, inbox)
     }

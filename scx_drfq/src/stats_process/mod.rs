@@ -241,7 +241,12 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, fs, process::Command};
+    use std::{
+        collections::BTreeMap,
+        fs,
+        io::{BufRead, BufReader, Read},
+        process::Command,
+    };
 
     use caps::{CapSet, Capability};
     use drfq_stats::report::System;
@@ -250,6 +255,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::connections::CLIENTS_MAX;
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -325,6 +331,53 @@ mod tests {
         }
         let (_connected, answers) = client.join().unwrap();
         assert_eq!(answers, [Some(5), Some(7)]);
+    }
+
+    #[test]
+    fn a_client_that_sends_an_endless_line_is_turned_away() {
+        let (_directory, mut statistics) = serving();
+        let mut greedy = UnixStream::connect(&statistics.path).unwrap();
+        greedy.set_write_timeout(Some(LONG)).unwrap();
+        assert!(greedy.write_all(&vec![b'a'; 1 << 20]).is_err());
+        is_answered(&mut statistics);
+    }
+
+    #[test]
+    fn clients_beyond_the_bound_are_turned_away_until_others_leave() {
+        let (_directory, mut statistics) = serving();
+        let connect = || UnixStream::connect(&statistics.path).unwrap();
+        let served: Vec<_> = (0..CLIENTS_MAX).map(|_| connect()).collect();
+        let mut refused = connect();
+        refused.set_read_timeout(Some(LONG)).unwrap();
+        assert_eq!(refused.read(&mut [0]).unwrap(), 0);
+        drop(served);
+        is_answered(&mut statistics);
+    }
+
+    /// Checks that a new client is answered before long.
+    fn is_answered(statistics: &mut StatsProcess) {
+        let path = statistics.path.clone();
+        let client = thread::spawn(move || {
+            let end = Instant::now() + LONG;
+            loop {
+                let mut stream = UnixStream::connect(&path).unwrap();
+                let asked = stream.write_all(b"{\"req\":\"stats\"}\n");
+                let mut answer = String::new();
+                let read = BufReader::new(stream).read_line(&mut answer);
+                if asked.is_ok() && read.is_ok_and(|length| length > 0) {
+                    return answer;
+                }
+                assert!(Instant::now() < end);
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        assert_eq!(statistics.wait_for_request(LONG), Some(false));
+        statistics.answer(Ok(Sample::default()));
+        let answer = client.join().unwrap();
+        assert!(
+            answer.starts_with("{\"errno\":0,\"args\":{\"resp\":{"),
+            "{answer}"
+        );
     }
 
     #[test]

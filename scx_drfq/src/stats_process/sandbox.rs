@@ -25,11 +25,10 @@ use crate::{privileges, realtime, stats_group::StatsGroup};
 /// The user and the group without files.
 const NOBODY: u32 = 65534;
 
-/// Most open files. A client takes two.
+/// Most open files. A client takes one.
 const FILES_MAX: libc::rlim_t = 1024;
 
-/// Most memory (bytes), because a request line has no limit. Five hundred clients take 1 GiB of
-/// stacks, and a sample as much at most.
+/// Most memory (bytes). A client takes 2 MiB of stack, its last samples and an answer.
 const MEMORY_MAX: libc::rlim_t = 4 << 30;
 
 /// The newest version of Landlock that is used; an older kernel does what it can.
