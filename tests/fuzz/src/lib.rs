@@ -8,6 +8,9 @@
 #[allow(dead_code)]
 mod bandwidth;
 mod calibration;
+#[path = "../../../scx_drfq/src/connections.rs"]
+#[allow(dead_code)]
+mod connections;
 mod hardware;
 mod policy;
 mod recording;
@@ -16,6 +19,9 @@ mod recording;
 mod resctrl;
 mod rows;
 mod scrape;
+#[path = "../../../scx_drfq/src/server.rs"]
+#[allow(dead_code, missing_docs)]
+mod server;
 mod settings;
 mod statistics;
 mod temporary;

@@ -13,9 +13,7 @@ use std::{
 
 use drfq_stats::sample::{Load, Sample, TaskSample};
 
-#[allow(dead_code, missing_docs)]
-#[path = "../../../scx_drfq/src/server.rs"]
-mod server;
+use crate::server;
 
 static SOCKET: OnceLock<PathBuf> = OnceLock::new();
 
@@ -56,14 +54,12 @@ fn serve() -> PathBuf {
         tasks: vec![TaskSample::default(); 3],
         ..Sample::default()
     };
-    let (server, unserved) = server::launch(&path);
-    assert_eq!(unserved, None);
+    let server = server::launch(&path).expect("a socket");
     thread::spawn(move || {
-        let (samples, requests) = server.channels();
         let load = Arc::new(Load::default());
         for at_ns in 1.. {
             let answer = (Arc::clone(&load), sample(at_ns));
-            if requests.recv().is_err() || samples.send(Ok(answer)).is_err() {
+            if server.requests.recv().is_err() || server.samples.send(Ok(answer)).is_err() {
                 return;
             }
         }
