@@ -46,8 +46,11 @@ int drfq_set_hw_id(struct drfq_hw_id_arg *arg)
 	struct task_struct *p = bpf_task_from_pid(arg->pid);
 	struct task_ctx *t = agent_account(p);
 
-	if (t)
+	if (t) {
 		WRITE_ONCE(t->hw_id, arg->hw_id);
+		/* What is there is of another task. */
+		label_devices(t);
+	}
 	return agent_done(p, t);
 }
 

@@ -22,6 +22,8 @@ enum {
 	/* The hardware id of tasks that the agent has given none of their own. It is
 	 * not 0: the memory controller serves traffic of id 0 before all other. */
 	DRFQ_HW_ID_SHARED = 1,
+	/* Hardware ids have 13 bits. */
+	DRFQ_HW_IDS = 8192,
 
 	/* Groups of tasks that may have a pace, and one more: 0 stands for no group. It is a
 	 * power of two. */

@@ -14,6 +14,12 @@
  */
 struct drfq_label labels[DRFQ_MAX_CPUS] SEC(".data.labels");
 
+/*
+ * By hardware id: the virtual time of the traffic of its task, if devices move memory for it.
+ * The agent copies it to the controller, because the task itself mostly sleeps.
+ */
+u64 device_vtimes[DRFQ_HW_IDS] SEC(".data.devices");
+
 static __always_inline struct drfq_label *label_of(s32 cpu)
 {
 	return &labels[cpu_index(cpu)];
@@ -25,6 +31,13 @@ static __always_inline u64 label_vtime(const struct task_ctx *t)
 	return drfq_register_vtime(&t->flow, drfq_conf()) >> register_shift;
 }
 
+/* @t was charged. */
+static __always_inline void label_devices(const struct task_ctx *t)
+{
+	if (drives_controller && t->dma_bytes)
+		WRITE_ONCE(device_vtimes[t->hw_id & (DRFQ_HW_IDS - 1)], label_vtime(t));
+}
+
 /* @t runs on @cpu. The virtual time comes first, so no packet of @t has an older one. */
 static __always_inline void label_set(s32 cpu, const struct task_ctx *t)
 {
@@ -34,6 +47,7 @@ static __always_inline void label_set(s32 cpu, const struct task_ctx *t)
 		return;
 	WRITE_ONCE(label->vtime, label_vtime(t));
 	WRITE_ONCE(label->pid, t->hw_id);
+	label_devices(t);
 }
 
 /* A packet of @p starts on @cpu. */

@@ -369,6 +369,7 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	/* A packet that another one ends has already lost its place in the queue
 	 * to it: ops.dispatch took that task out of the queue before. */
 	task_charge(p, t, cpu, bytes, runnable, !runnable);
+	label_devices(t);
 	/* A running task also stops, and starts again, when the kernel changes it, even one that
 	 * is about to sleep. Put back without ops.enqueue, it starts from here. */
 	scx_bpf_task_set_dsq_vtime(p, drfq_start(&t->flow));

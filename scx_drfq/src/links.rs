@@ -21,7 +21,7 @@ use drfq_controller_link::{
     pagemap::Pagemap,
     pci,
     reconnector::{Endpoint, Reconnector},
-    registers::{Fault, HwId},
+    registers::{Fault, HwId, PIDS_MAX},
     scheduler_view::{RunningTask, SchedulerView, TaskUsage},
     shadow::Shadow,
     target::Target,
@@ -37,6 +37,7 @@ use crate::{
 
 // bpf/intf.h repeats these.
 const _: () = assert!(bpf_intf::DRFQ_HW_ID_SHARED == SHARED_ID as u32);
+const _: () = assert!(bpf_intf::DRFQ_HW_IDS >= PIDS_MAX);
 const _: () = assert!(bpf_intf::DRFQ_LABEL_VALID == identity::ID);
 const _: () = assert!(size_of::<drfq_label>() == mailbox::LABEL_BYTES as usize);
 
@@ -240,6 +241,11 @@ impl SchedulerView for Running<'_> {
             }
         }));
         &self.running
+    }
+
+    fn device_vtime(&self, id: HwId) -> u64 {
+        let vtime = self.window.device_vtimes.get(usize::from(id));
+        vtime.map_or(0, volatile)
     }
 
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {

@@ -84,6 +84,8 @@ pub struct Window<'a> {
     pub cpus: &'a [drfq_cpu],
     /// Label of each CPU, likewise.
     pub labels: &'a [drfq_label],
+    /// By hardware id: the virtual time of its task, if devices move memory for it; likewise.
+    pub device_vtimes: &'a [u64],
     /// Link of the task iterator.
     pub tasks: BorrowedFd<'a>,
     /// Program that charges memory traffic.
@@ -284,11 +286,13 @@ impl<'a> Scheduler<'a> {
     pub fn window(&self) -> Result<Window<'_>> {
         let cpus = self.skel.maps.data_cpus_data.as_deref();
         let labels = self.skel.maps.data_labels_data.as_deref();
+        let devices = self.skel.maps.data_devices_data.as_deref();
         let paces = self.skel.maps.data_paces_data.as_deref();
         let tasks = self.skel.links.drfq_tasks.as_ref();
         Ok(Window {
             cpus: &cpus.context("no table of CPUs")?.cpus[..self.nr_cpu_ids],
             labels: &labels.context("no labels of CPUs")?.labels[..self.nr_cpu_ids],
+            device_vtimes: &devices.context("no table of devices")?.device_vtimes,
             tasks: tasks.context("no task iterator")?.as_fd(),
             charge: self.skel.progs.drfq_charge_mem.as_fd(),
             set_hw_id: self.skel.progs.drfq_set_hw_id.as_fd(),

@@ -92,6 +92,7 @@ pub struct FakeScheduler {
     pub tasks: Vec<TaskUsage>,
     pub charged: HashMap<u32, u64>,
     pub assigned: Vec<(u32, HwId)>,
+    pub device_vtimes: HashMap<HwId, u64>,
     /// Another source charges the tasks.
     pub has_pmu: bool,
 }
@@ -116,6 +117,10 @@ impl FakeScheduler {
 impl SchedulerView for FakeScheduler {
     fn running(&mut self) -> &[RunningTask] {
         &self.running
+    }
+
+    fn device_vtime(&self, id: HwId) -> u64 {
+        self.device_vtimes[&id]
     }
 
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {

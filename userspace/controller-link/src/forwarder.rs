@@ -15,6 +15,7 @@ use std::{
 };
 
 use crate::{
+    device_users::DeviceUsers,
     driver::{Driver, lock},
     id_table::{IdTable, SHARED_ID},
     link_stats::LinkStats,
@@ -53,8 +54,7 @@ pub struct Forwarder {
     /// The id that pid_coreId holds for each core.
     core_ids: Vec<HwId>,
     sweep: Sweep,
-    /// What devices moved until the last scan, and since the one before (bytes).
-    device_bytes: (u64, u64),
+    devices: DeviceUsers,
     next_scan: Instant,
     /// The scan that loads are measured from, and its time.
     before: Option<(Instant, HashMap<u32, TaskUsage>)>,
@@ -74,7 +74,7 @@ impl Forwarder {
             mailbox: false,
             core_ids: Vec::new(),
             sweep: Sweep::begin(),
-            device_bytes: (0, 0),
+            devices: DeviceUsers::default(),
             next_scan: now,
             before: None,
             uncharged: Vec::new(),
@@ -112,9 +112,6 @@ impl Forwarder {
         let begun = Instant::now();
         // If the tasks cannot be read now, the next scan may succeed.
         let tasks = scheduler.tasks().unwrap_or_default();
-        let device_bytes = tasks.iter().map(|task| task.device_bytes).sum();
-        // The sum falls when a task ends.
-        self.device_bytes = (device_bytes, device_bytes.abs_diff(self.device_bytes.0));
         let (since, before) = self
             .before
             .get_or_insert_with(|| (begun, tasks.iter().map(|m| (m.pid, *m)).collect()));
@@ -131,13 +128,13 @@ impl Forwarder {
             lock(stats).traffic.prune(&alive);
             self.before = Some((begun, tasks.iter().map(|m| (m.pid, *m)).collect()));
         }
+        self.devices.scanned(&tasks, &self.ids);
         self.next_scan = begun + SCAN_INTERVAL.max(begun.elapsed() * SCAN_SHARE);
-        tasks
+        let vtimes = tasks
             .iter()
-            .map(|task| (self.ids.get(task.pid), task.vtime))
-            .filter(|(id, _)| *id != SHARED_ID)
-            .map(|(id, vtime)| (vtime_pid(id), vtime))
-            .collect()
+            .map(|task| (self.ids.get(task.pid), task.vtime));
+        let held = vtimes.filter(|(id, _)| *id != SHARED_ID);
+        held.map(|(id, vtime)| (vtime_pid(id), vtime)).collect()
     }
 
     /// Adds what the registers of the running tasks should hold to `wanted`, and tells
@@ -203,7 +200,7 @@ impl Forwarder {
 
 impl Driver for Forwarder {
     fn interval(&self) -> Duration {
-        if self.mailbox && self.device_bytes.1 == 0 {
+        if self.mailbox && self.devices.ids().is_empty() {
             self.interval * QUIET_INTERVALS
         } else {
             self.interval
@@ -244,6 +241,10 @@ impl Driver for Forwarder {
         let mut wanted = Vec::new();
         if Instant::now() >= self.next_scan {
             wanted = self.scan_tasks(scheduler, stats);
+        }
+        if self.mailbox {
+            let devices = self.devices.ids().iter();
+            wanted.extend(devices.map(|&id| (vtime_pid(id), scheduler.device_vtime(id))));
         }
         let labels = self.labels(scheduler, &mut wanted);
         let mut accesses = self.session.cache.changes(&wanted);
@@ -489,11 +490,8 @@ mod tests {
         }
         controller.count(2, 100);
         controller.count(3, 10);
-        for _ in 0..8192 / SWEPT_IDS {
-            forwarder
-                .poll(&mut controller, &mut scheduler, &stats)
-                .unwrap();
-        }
+        let mut poll = || forwarder.poll(&mut controller, &mut scheduler, &stats);
+        (0..8192 / SWEPT_IDS).for_each(|_| poll().unwrap());
         assert_eq!(scheduler.charged, [(10, 100), (11, 10)].into());
     }
 
@@ -502,18 +500,24 @@ mod tests {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(64, 1);
         forwarder.use_mailbox(true);
         scheduler.add_tasks(&[10]);
-        let mut intervals = Vec::new();
-        for device_bytes in [0, 4096, 4096, 0] {
+        scheduler.device_vtimes = [(2, 77)].into();
+        let mut seen = Vec::new();
+        // The task runs, and sleeps from then on.
+        for (pid, device_bytes) in [(10, 0), (0, 4096), (0, 4096), (0, 8192)] {
+            scheduler.running = vec![RunningTask {
+                pid,
+                id: 2,
+                vtime: 5,
+            }];
             scheduler.tasks[0].device_bytes = device_bytes;
             forwarder.next_scan = Instant::now();
             forwarder
                 .poll(&mut controller, &mut scheduler, &stats)
                 .unwrap();
-            intervals.push(forwarder.interval().as_millis());
+            let vtime = controller.peek(vtime_pid(2)).unwrap();
+            seen.push((forwarder.interval().as_millis(), vtime));
         }
-        assert_eq!(intervals, [10, 1, 10, 1]);
-        forwarder.use_mailbox(false);
-        assert_eq!(forwarder.interval(), Duration::from_millis(1));
+        assert_eq!(seen, [(10, 5), (1, 77), (10, 0), (1, 77)]);
     }
 
     #[test]

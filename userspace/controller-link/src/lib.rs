@@ -10,7 +10,8 @@
 //! * [`id_table`], [`register_cache`] and [`traffic_accounting`] decide which
 //!   task has which hardware id, what must be written, and which task caused
 //!   which bytes. They do no I/O.
-//! * [`sweep`] decides which traffic is read, and when.
+//! * [`sweep`] decides which traffic is read, and when. [`device_users`] are the tasks
+//!   whose virtual times no core carries.
 //! * [`session`] holds what a driver knows about its controller.
 //! * [`forwarder`] (`--controller`) and [`shadow`] (`--shadow`) are the two
 //!   [`driver`]s. A [`reconnector`] runs a driver in a separate thread and
@@ -18,6 +19,7 @@
 //! * [`scheduler_view`] is what a driver reads of the running scheduler;
 //!   [`link_stats`] is what the agent reads of the link.
 
+pub mod device_users;
 pub mod driver;
 pub mod forwarder;
 pub mod id_table;

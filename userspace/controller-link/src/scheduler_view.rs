@@ -36,6 +36,10 @@ pub trait SchedulerView {
     /// What runs on each CPU, by CPU number.
     fn running(&mut self) -> &[RunningTask];
 
+    /// The virtual time of the task that has this id (in the unit of the registers), as it was
+    /// last charged. It is kept for tasks that devices move memory for, if there is a mailbox.
+    fn device_vtime(&self, id: HwId) -> u64;
+
     /// Every task. This costs far more than `running`.
     ///
     /// # Errors

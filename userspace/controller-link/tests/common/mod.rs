@@ -271,6 +271,10 @@ impl SchedulerView for FakeScheduler {
         &self.running
     }
 
+    fn device_vtime(&self, _: HwId) -> u64 {
+        0
+    }
+
     fn assign(&mut self, _: u32, _: HwId) {}
 
     fn tasks(&mut self) -> Result<Vec<TaskUsage>, String> {
