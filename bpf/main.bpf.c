@@ -82,6 +82,7 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 		wake_flags &= ~(u64)SCX_WAKE_SYNC;
 	if (wake_flags & SCX_WAKE_TTWU) {
 		task_wake(p, t);
+		label_devices(t);
 		if (wake_flags & SCX_WAKE_SYNC)
 			t->flags |= DRFQ_TASK_SYNC;
 		if (hold_needed(p, t))
@@ -144,8 +145,10 @@ void BPF_STRUCT_OPS(drfq_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/* The kernel does not call select_cpu for a task that is pinned. */
-	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN))
+	if (wakeup && !(t->flags & DRFQ_TASK_WOKEN)) {
 		task_wake(p, t);
+		label_devices(t);
+	}
 	task_activate(t);
 	task_arrive(p, t, scx_bpf_task_cpu(p));
 	/* One that a higher class has kept from its CPU waits in its queue. The kernel ends a

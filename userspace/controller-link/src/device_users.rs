@@ -19,14 +19,15 @@ pub struct DeviceUsers {
 }
 
 impl DeviceUsers {
-    /// The tasks were scanned.
-    pub fn scanned(&mut self, tasks: &[TaskUsage], ids: &IdTable) {
+    /// The tasks were scanned. Those that devices move memory for get free ids: polls rarely
+    /// find them on a CPU.
+    pub fn scanned(&mut self, tasks: &[TaskUsage], ids: &mut IdTable) {
         let users = tasks.iter().filter(|task| task.device_bytes != 0);
         let bytes: HashMap<u32, u64> = users.map(|task| (task.pid, task.device_bytes)).collect();
         let more = bytes
             .iter()
             .filter(|(pid, bytes)| self.bytes.get(pid) != Some(bytes));
-        let found = more.map(|(&pid, _)| ids.get(pid));
+        let found = more.map(|(&pid, _)| ids.claim(pid));
         self.ids = found.filter(|&id| id != SHARED_ID).collect();
         self.bytes = bytes;
     }

@@ -65,7 +65,6 @@ pub struct Forwarder {
 impl Forwarder {
     /// `interval`: time between two polls.
     pub fn new(interval: Duration) -> Self {
-        let now = Instant::now();
         Self {
             interval,
             size: Size { pids: 3, cores: 1 },
@@ -75,7 +74,7 @@ impl Forwarder {
             core_ids: Vec::new(),
             sweep: Sweep::begin(),
             devices: DeviceUsers::default(),
-            next_scan: now,
+            next_scan: Instant::now(),
             before: None,
             uncharged: Vec::new(),
         }
@@ -128,7 +127,7 @@ impl Forwarder {
             lock(stats).traffic.prune(&alive);
             self.before = Some((begun, tasks.iter().map(|m| (m.pid, *m)).collect()));
         }
-        self.devices.scanned(&tasks, &self.ids);
+        self.devices.scanned(&tasks, &mut self.ids);
         self.next_scan = begun + SCAN_INTERVAL.max(begun.elapsed() * SCAN_SHARE);
         let vtimes = tasks
             .iter()
@@ -144,8 +143,6 @@ impl Forwarder {
         scheduler: &mut dyn SchedulerView,
         wanted: &mut Vec<(u64, u64)>,
     ) -> Vec<HwId> {
-        // A CPU must not start to carry an id that was taken from its task.
-        self.assign(scheduler, Vec::new());
         let mut labels = vec![0; self.core_ids.len()];
         let mut outdated = Vec::new();
         for (core, (label, now)) in labels.iter_mut().zip(scheduler.running()).enumerate() {
@@ -219,6 +216,7 @@ impl Driver for Forwarder {
         let size = identify(registers)?;
         if size != self.size {
             self.ids = IdTable::new(size.pids);
+            self.devices = DeviceUsers::default();
             self.size = size;
         }
         self.session.restart();
@@ -238,13 +236,16 @@ impl Driver for Forwarder {
         scheduler: &mut dyn SchedulerView,
         stats: &Mutex<LinkStats>,
     ) -> Result<(), Fault> {
+        // What a CPU carries, or is kept for an id, must be of the task that has it now.
+        self.assign(scheduler, Vec::new());
         let mut wanted = Vec::new();
-        if Instant::now() >= self.next_scan {
-            wanted = self.scan_tasks(scheduler, stats);
-        }
         if self.mailbox {
             let devices = self.devices.ids().iter();
-            wanted.extend(devices.map(|&id| (vtime_pid(id), scheduler.device_vtime(id))));
+            let vtimes = devices.map(|&id| (vtime_pid(id), scheduler.device_vtime(id)));
+            wanted.extend(vtimes.filter(|&(_, vtime)| vtime != 0));
+        }
+        if Instant::now() >= self.next_scan {
+            wanted.extend(self.scan_tasks(scheduler, stats));
         }
         let labels = self.labels(scheduler, &mut wanted);
         let mut accesses = self.session.cache.changes(&wanted);
@@ -501,8 +502,9 @@ mod tests {
         forwarder.use_mailbox(true);
         scheduler.add_tasks(&[10]);
         scheduler.device_vtimes = [(2, 77)].into();
+        scheduler.tasks[0].vtime = 9;
         let mut seen = Vec::new();
-        // The task runs, and sleeps from then on.
+        // The task runs, and sleeps from then on. A scan is followed by a poll without one.
         for (pid, device_bytes) in [(10, 0), (0, 4096), (0, 4096), (0, 8192)] {
             scheduler.running = vec![RunningTask {
                 pid,
@@ -511,13 +513,12 @@ mod tests {
             }];
             scheduler.tasks[0].device_bytes = device_bytes;
             forwarder.next_scan = Instant::now();
-            forwarder
-                .poll(&mut controller, &mut scheduler, &stats)
-                .unwrap();
+            let mut poll = || forwarder.poll(&mut controller, &mut scheduler, &stats);
+            (0..2).for_each(|_| poll().unwrap());
             let vtime = controller.peek(vtime_pid(2)).unwrap();
             seen.push((forwarder.interval().as_millis(), vtime));
         }
-        assert_eq!(seen, [(10, 5), (1, 77), (10, 0), (1, 77)]);
+        assert_eq!(seen, [(10, 5), (1, 77), (10, 9), (1, 77)]);
     }
 
     #[test]
