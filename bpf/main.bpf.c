@@ -14,13 +14,11 @@
  *   tick        The packet is charged up to now.
  *   stopping    The packet ends, and D (4.1-4.3) is added to its flow (task.bpf.h).
  *
- * From select_cpu or enqueue until it blocks, a task counts in its cgroup (cgroup.bpf.h).
- * There is no runnable and no quiescent: what a callback costs before its first
- * instruction is more than that work.
+ * From select_cpu or enqueue until it blocks, a task counts in its cgroup (cgroup.bpf.h). What
+ * runnable and quiescent would cost before their first instruction is more than that work.
  *
- * A switch costs two look-ups of the account (enqueue, stopping) and one peek at a
- * queue. With a traffic counter it also costs one read of that counter. With a
- * memory controller, running looks the account up too.
+ * A switch costs two look-ups of the account (enqueue, stopping), one peek at a queue, and one
+ * read of the traffic counter. With a memory controller, running looks the account up too.
  *
  * drfq.h has the arithmetic, which is also tested on the host. The other files are
  * headers, not separate objects, so that the verifier follows pointers across them.
