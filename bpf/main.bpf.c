@@ -18,7 +18,7 @@
  * runnable and quiescent would cost before their first instruction is more than that work.
  *
  * A switch costs two look-ups of the account (enqueue, stopping), one peek at a queue, and one
- * read of the traffic counter. With a memory controller, running looks the account up too.
+ * read of the traffic counter, if any. With a memory controller, running looks it up, too.
  *
  * drfq.h has the arithmetic, which is also tested on the host. The other files are
  * headers, not separate objects, so that the verifier follows pointers across them.
