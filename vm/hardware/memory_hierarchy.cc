@@ -141,15 +141,16 @@ void MemoryHierarchy::play_until(unsigned forced) {
     if (forced != kNone && has_played_all(cores_[forced])) return;
     Ps at = kNever;
     const unsigned core = slowest(forced != kNone, &at);
+    const Ps limit = memory_limit(core, at);
     // A memory event may unblock a core whose next step is then the earliest.
     unblocked_ = false;
     while (!unblocked_) {
       const Ps event = port_.next_event(), piece = dma_.next_event();
-      if (piece <= event && piece <= device_limit(core, at) && piece != kNever) {
+      if (piece <= event && piece <= limit && piece != kNever) {
         move_piece(piece);
         continue;
       }
-      if (event > at || event == kNever) break;
+      if (event > limit || event == kNever) break;
       port_.advance(event);
     }
     played_ = std::max(played_, port_.now());
@@ -455,14 +456,15 @@ void MemoryHierarchy::packet_accepted(Pid pid, Dir dir, unsigned bytes, std::uin
   charged_.push_back(pid);
 }
 
-/// Until when the device may move lines. core: whose next step is the earliest, at this time. The
-/// device must not pass a core that may ask for memory: memory's time never goes back. While all
-/// cores sleep, the fastest core's clock counts, which the emulator moves on.
-Ps MemoryHierarchy::device_limit(unsigned core, Ps at) const {
+/// Until when memory and the device may go on. core: whose next step is the earliest, at this time.
+/// Neither must pass a core that may ask for memory: memory's time never goes back. While all cores
+/// sleep, the fastest core's clock counts, which the emulator moves on. A core that waits for
+/// memory sets no limit.
+Ps MemoryHierarchy::memory_limit(unsigned core, Ps at) const {
   if (core != kNone) return at;
   Ps fastest = 0;
   for (unsigned i = 0; i < cores_.size(); i++) {
-    if (cores_[i].blocked != Blocked::no) return port_.next_event();
+    if (cores_[i].blocked != Blocked::no) return kNever;
     fastest = std::max(fastest, time(i, cores_[i].end));
   }
   return fastest;

@@ -170,7 +170,7 @@ class MemoryHierarchy : private MemoryPort::Client {
   void unblock(unsigned core, Ps now);
   void add_stall(unsigned core, Ps, std::uint8_t ring);
   void plan_next_step(unsigned core);
-  Ps device_limit(unsigned core, Ps at) const;
+  Ps memory_limit(unsigned core, Ps at) const;
   void start_transfer(unsigned core, std::uint64_t id, Ps now);
   void move_piece(Ps now);
   Takes cache_takes(const DmaEngine::Piece &, Ps now);
