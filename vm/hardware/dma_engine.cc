@@ -62,7 +62,7 @@ DmaEngine::Piece DmaEngine::take() {
   return p;
 }
 
-void DmaEngine::served(std::uint64_t command, Ps now) {
+void DmaEngine::done(std::uint64_t command, Ps now) {
   // The link stood still until now, and does not make up for it.
   if (under_way_ == config_.outstanding) free_ = std::max(free_, now);
   under_way_--;

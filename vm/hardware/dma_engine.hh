@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // When a storage device moves which line. Commands wait for the medium, then their lines follow
-// one another at the device's rate, as long as fewer than a limit are under way. A memory that
-// serves the device late therefore slows it down. The completion is due a fixed time after the last
-// line is served, so the emulator learns of each interrupt before any core gets there.
+// one another at the device's rate, as long as fewer than a limit are under way. A line that it
+// loads is under way until it arrives. Stores are posted, as on PCIe: one is under way until the
+// memory's controller accepts it. A memory that refuses the device or serves it late therefore
+// slows it down. The completion is due a fixed time after the last line, so the emulator learns of
+// each interrupt before any core gets there.
 //
 // Time comes from outside. The same calls give the same results.
 #ifndef DRFQ_HARDWARE_DMA_ENGINE_HH
@@ -45,12 +47,12 @@ class DmaEngine {
     std::uint32_t bytes = 0;
     Dir dir = Dir::write;
     Pid pid = 0;
-    std::uint64_t command = 0;  ///< argument of served()
+    std::uint64_t command = 0;  ///< argument of done()
   };
   /// The line that leaves at next_event(), which must not be kNever.
   Piece take();
-  /// A line's packet was served, or the shared cache took it.
-  void served(std::uint64_t command, Ps now);
+  /// A line arrived from memory, or memory's controller or the shared cache took it.
+  void done(std::uint64_t command, Ps now);
 
   bool has_finished() const { return !finished_.empty(); }
   std::vector<FinishedTransfer> take_finished() { return std::exchange(finished_, {}); }

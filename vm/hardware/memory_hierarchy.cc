@@ -484,8 +484,8 @@ void MemoryHierarchy::cancel_transfers() {
   dma_.cancel();
 }
 
-void MemoryHierarchy::device_served(std::uint64_t cookie, Ps now) {
-  if (cookie != kNoCommand) dma_.served(cookie, now);
+void MemoryHierarchy::device_done(std::uint64_t cookie, Ps now) {
+  if (cookie != kNoCommand) dma_.done(cookie, now);
 }
 
 /// The device moves its next line, at the time that it asked for.
@@ -498,7 +498,7 @@ void MemoryHierarchy::move_piece(Ps now) {
     return;
   }
   dma_.count_cached(p.bytes);
-  if (takes == Takes::at_once) dma_.served(p.command, now);
+  if (takes == Takes::at_once) dma_.done(p.command, now);
 }
 
 /// Looks a line of the device up in the shared cache. What the device stores there stays there only

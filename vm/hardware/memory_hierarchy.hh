@@ -179,7 +179,7 @@ class MemoryHierarchy : private MemoryPort::Client {
   void line_arrived(Line, Ps now) override;
   void write_accepted(unsigned core, Ps now) override;
   void packet_accepted(Pid, Dir, unsigned bytes, std::uint64_t space) override;
-  void device_served(std::uint64_t cookie, Ps now) override;
+  void device_done(std::uint64_t cookie, Ps now) override;
 
   const MachineDescription d_;
   std::uint64_t insn_q32_;  // ps of one instruction, times 2^32

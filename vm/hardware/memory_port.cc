@@ -49,13 +49,15 @@ bool MemoryPort::submit(unsigned port, const Wanted &wanted, Dir dir, Ps now) {
   const Pid pid = owner_of(memory_.controller().registers(), p.label);
   if (memory_.submit(p, now) != Admission::accepted) return false;
   client_->packet_accepted(pid, dir, wanted.bytes, wanted.space);
+  if (port == device_ && dir == Dir::write) client_->device_done(wanted.cookie, now);
   return true;
 }
 
 void MemoryPort::completed(const Completion &c) {
+  if (c.dir == Dir::write) return;
   if (c.port == device_)
-    client_->device_served(c.cookie, c.at);
-  else if (c.dir == Dir::read)
+    client_->device_done(c.cookie, c.at);
+  else
     client_->line_arrived(c.cookie, c.at);
 }
 

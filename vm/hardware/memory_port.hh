@@ -27,8 +27,9 @@ class MemoryPort : private Listener {
     virtual void line_arrived(Line, Ps now) = 0;
     /// The controller accepted a waiting write of this core.
     virtual void write_accepted(unsigned core, Ps now) = 0;
-    /// A packet of the device was served. cookie: see request_of_device().
-    virtual void device_served(std::uint64_t cookie, Ps now) = 0;
+    /// A read of the device has arrived, or the controller accepted a write of it.
+    /// cookie: see request_of_device().
+    virtual void device_done(std::uint64_t cookie, Ps now) = 0;
     /// The controller accepted a packet and charged it to this pid. space: see request().
     virtual void packet_accepted(Pid, Dir, unsigned bytes, std::uint64_t space) = 0;
   };

@@ -23,7 +23,8 @@ struct Transfer {
   unsigned target = 0;            ///< the core that its completion interrupts
 };
 
-/// A transfer whose last packet is served. The device must not signal it before `due`.
+/// A transfer whose last line has arrived or is accepted. The device must not signal it before
+/// `due`.
 struct FinishedTransfer {
   std::uint64_t id = 0;
   unsigned target = 0;

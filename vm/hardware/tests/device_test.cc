@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "dma_engine.hh"
+#include "memory_port.hh"
 #include "program_runner.hh"
 
 namespace drfq::hardware {
@@ -66,7 +67,7 @@ TEST(DmaEngine, LinesLeaveAtTheLinksRateAfterTheLatency) {
   }
   EXPECT_EQ(sizes, (std::vector<std::uint32_t>{32, 64, 64, 32}));
   EXPECT_EQ(last, ready + 160 * kLinkFsPerByte / 1000);
-  for (unsigned i = 0; i < 4; i++) e.served(0, last + i);
+  for (unsigned i = 0; i < 4; i++) e.done(0, last + i);
   const std::vector<FinishedTransfer> done = e.take_finished();
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].id, 7u);
@@ -94,13 +95,13 @@ TEST(DmaEngine, ALinkThatFullMemoryStoppedGoesOnAtItsRateAndMakesUpForNothing) {
   e.take();
   EXPECT_EQ(e.next_event(), kNever);
   const Ps stopped_until = 50 * kPsPerMs;
-  e.served(0, stopped_until);
-  e.served(0, stopped_until);
+  e.done(0, stopped_until);
+  e.done(0, stopped_until);
   for (Ps i = 0; i < 8; i++) {
     const Ps leaves = stopped_until + i * 64 * kLinkFsPerByte / 1000;
     EXPECT_EQ(e.next_event(), leaves) << i;
     e.take();
-    e.served(0, leaves);
+    e.done(0, leaves);
   }
 }
 
@@ -121,10 +122,10 @@ TEST(DmaEngine, ACancelledCommandNeverFinishes) {
   const DmaEngine::Piece p = e.take();
   e.cancel();
   EXPECT_FALSE(e.busy());
-  e.served(p.command, kPsPerMs);
+  e.done(p.command, kPsPerMs);
   EXPECT_FALSE(e.has_finished());
   e.start(transfer(2, 0, 64), 0, kPsPerMs);
-  e.served(e.take().command, 3 * kPsPerMs);
+  e.done(e.take().command, 3 * kPsPerMs);
   EXPECT_EQ(e.take_finished().at(0).id, 2u);
 }
 
@@ -177,6 +178,20 @@ TEST(Device, MemoryThatIsSlowerThanTheLinkSlowsTheDeviceDown) {
   EXPECT_GT(rate, 0.5 * d.peak_bytes_per_ns());
 }
 
+/// The controller keeps writes for a batch that never comes, as nothing else wants memory.
+TEST(Device, WhatItStoresIsDoneOnceTheControllerHasIt) {
+  MachineDescription d = machine();
+  d.memory.controller.policy = Policy::lvtf;
+  d.memory.controller.batch = true;
+  const auto m = started(d);
+  m->start_transfer(0, 0, transfer(1, kMiB, 4096));
+  const std::vector<FinishedTransfer> done = wait_for(m.get(), d.quantum);
+  ASSERT_EQ(done.size(), 1u);
+  const Ps on_link = 63 * 64 * kLinkFsPerByte / 1000;
+  EXPECT_NEAR(static_cast<double>(done[0].due - done[0].started),
+              static_cast<double>(d.storage.latency + on_link), 64);
+}
+
 /// A write that waits for a batch is overdue 15 ms later. That is no reason for memory to go there.
 TEST(Device, MemoryDoesNotPassSleepingCores) {
   MachineDescription d = machine();
@@ -193,6 +208,17 @@ TEST(Device, MemoryDoesNotPassSleepingCores) {
     m->drain(0, {insns, 0});
   }
   EXPECT_LT(m->now(0, 200) - before, kPsPerMs) << "the second load waits for the first";
+}
+
+TEST(Device, WhatItLoadsIsDoneOnceItArrives) {
+  const MachineDescription d = machine();
+  const auto m = started(d);
+  m->start_transfer(0, 0, transfer(1, kMiB, 4096, Dir::read));
+  const std::vector<FinishedTransfer> done = wait_for(m.get(), d.quantum);
+  ASSERT_EQ(done.size(), 1u);
+  const Ps on_link = 63 * 64 * kLinkFsPerByte / 1000;
+  EXPECT_GE(done[0].due - done[0].started - d.storage.latency - on_link,
+            MemoryPort::idle_latency(d.memory.timing) - d.memory.timing.rcd);
 }
 
 TEST(Device, TheTaskWhoseLabelTheCoreHasAtTheDoorbellPaysForEveryByte) {

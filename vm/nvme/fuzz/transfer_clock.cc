@@ -59,7 +59,7 @@ std::optional<std::uint64_t> TransferClock::next(Ps until) {
 /// Memory has served a line, or the next one leaves. served: the time of the former.
 void TransferClock::step(Ps served) {
   if (served <= now_) {
-    engine_.served(under_way_.front().second, now_);
+    engine_.done(under_way_.front().second, now_);
     under_way_.pop_front();
     return;
   }
