@@ -76,3 +76,34 @@ two_cards() {
 		done
 	done
 }
+
+# mbw beside a reader of the disk, on the machine disk whose controller serves by virtual time. Its disk is fast
+# enough to take all of the memory. Leaves rows in $out/rows.csv: share_with_a_disk MBW:READER ...
+share_with_a_disk() {
+	command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
+	local machine=$out/lvtf.toml
+	sed 's/^policy = "frfcfs"/policy = "lvtf"/; s/^mb_per_s = .*/mb_per_s = 4000/' \
+		vm/machines/disk.toml > "$machine"
+	vm --machine "$machine" --machine-stats "$out/truth" --machine-interval 1000000000 -- \
+		env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/storage.py \
+		shares "$bin/scx_drfq" "$@" || return
+	find_provenance
+	python3 -B tests/vm/storage.py shares "$out/truth" "$out/rows.csv" "${provenance[1]}" "${provenance[3]}" "$@"
+}
+
+# mbw of different cpu.weight on the machine lvtf; LABELS and cases: as tests/vm/guest/set_one.py wants them. Leaves
+# rows in $out/LABELS.csv: share_between_mbw LABELS CASE=WINDOWS ...
+share_between_mbw() {
+	command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
+	local labels=$1 variant="labels copied"
+	local truth=$out/$labels.truth
+	[[ $labels != switch ]] || variant="labels at each switch"
+	shift
+	rm -f "$truth"
+	vm --timeout 10000 --machine lvtf --machine-stats "$truth" --machine-interval 1000000000 -- \
+		env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/set_one.py \
+		"$bin/scx_drfq" "$bin/drfq-load" "$labels" "$@" > "$out/$labels.log" || return
+	find_provenance
+	python3 -B tests/vm/set_one.py "$variant" "$out/$labels.log" "$truth" "$out/$labels.csv" \
+		"${provenance[1]}" "${provenance[3]}"
+}

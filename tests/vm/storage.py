@@ -6,8 +6,9 @@ storage.py replay LOG REPLAYED      the disk's log and a replay have the same ti
 storage.py rates LOG HOSTS          the disk's rates while the host was idle and while it was busy
 storage.py charge MEASURED TRUTH ROWS COMMIT DATE
                                     what the scheduler charged, and what the disk moved; writes rows of docs/results
-storage.py shares TRUTH ROWS COMMIT DATE
-                                    how mbw and a reader of the disk shared memory; writes rows of docs/results
+storage.py shares TRUTH ROWS COMMIT DATE MBW:READER ...
+                                    how mbw and a reader of the disk of these weights shared memory; writes rows of
+                                    docs/results
 """
 
 import collections
@@ -46,12 +47,11 @@ WITHOUT_FILES = ("the disk itself", "dm-crypt")
 # as they differ.
 WRONG_PCT = 0.3
 UNOWNED_PCT = 0.4
-# Weights of mbw and of the reader; the last part is mbw alone.
-WEIGHTS = ((1, 1), (1, 2), (2, 1), (1, 3))
+# Of each pair of weights.
 WINDOWS = 5
 # The largest error of their ratio, in the median of the windows. An mbw of twice the weight cannot use its part.
 RATIO_PCT = 3
-CANNOT = (2, 1)
+CANNOT = "2:1"
 # The most by which an idle and a busy host may differ: rates and medians, and the 99th percentile; phases of `rates`.
 RATE_LIMIT_PCT = 1
 TAIL_LIMIT_PCT = 2
@@ -223,26 +223,27 @@ def core_bytes(line, core):
     return line["cores"][core]["read_bytes"] + line["cores"][core]["write_bytes"]
 
 
-def shares(truth, rows_file, commit, date):
+def shares(truth, rows_file, commit, date, *ratios):
     found, rows, failed = json_lines(truth), [], []
-    assert len(found) >= (len(WEIGHTS) + 1) * (WINDOWS + 1), f"{len(found)} lines of ground truth"
-    for mbw, reader in (*WEIGHTS, (1, 0)):
+    assert len(found) >= (len(ratios) + 1) * (WINDOWS + 1), f"{len(found)} lines of ground truth"
+    for ratio in (*ratios, "1:0"):  # the last part is mbw alone
+        mbw, reader = (int(weight) for weight in ratio.split(":"))
         windows, found = found[1 : WINDOWS + 1], found[WINDOWS + 1 :]
         parts = [
             (core_bytes(line, 1) / line["interval_ns"], device_bytes(line) / line["interval_ns"]) for line in windows
         ]
         rates_ = [statistics.median(part[i] for part in parts) for i in (0, 1)]
-        text = f"mbw:disk {mbw}:{reader}: mbw {rates_[0]:.4f}, disk {rates_[1]:.4f}, total {sum(rates_):.4f} bytes/ns"
+        text = f"mbw:disk {ratio}: mbw {rates_[0]:.4f}, disk {rates_[1]:.4f}, total {sum(rates_):.4f} bytes/ns"
         if reader:
             errors = [100 * (b * mbw / (a * reader) - 1) for a, b in parts]
             text += (
                 f"; error of the ratio {statistics.median(errors):+.2f} % "
                 f"(n = {len(errors)}, {min(errors):+.2f} to {max(errors):+.2f})"
             )
-            if abs(statistics.median(errors)) > RATIO_PCT and (mbw, reader) != CANNOT:
-                failed.append(f"{mbw}:{reader}")
+            if abs(statistics.median(errors)) > RATIO_PCT and ratio != CANNOT:
+                failed.append(ratio)
             about = {"series": "storage-shares", "case": "mbw and a reader of the disk", "unit": "%"}
-            about |= {"what": f"{mbw}:{reader}", "variant": "error of the ratio", "expected": "0"}
+            about |= {"what": ratio, "variant": "error of the ratio", "expected": "0"}
             rows.append(median_row(errors, **about, commit=commit, date=date))
         print(text)
     write_rows(Path(rows_file), rows)

@@ -3,10 +3,10 @@
 
 As root in a modelled machine with a disk, with its guest programs in the PATH:
 
-    storage.py verify           random writes of many sizes, read back with checksums
-    storage.py rates            reads of six kinds, one after another
-    storage.py charge SCX_DRFQ  reads and writes of many kinds under the scheduler, and what it charges
-    storage.py shares SCX_DRFQ  mbw beside a reader, for each pair of weights
+    storage.py verify                         random writes of many sizes, read back with checksums
+    storage.py rates                          reads of six kinds, one after another
+    storage.py charge SCX_DRFQ                reads and writes of many kinds under the scheduler, and what it charges
+    storage.py shares SCX_DRFQ MBW:READER ... mbw beside a reader of these weights, and then alone
 """
 
 import json
@@ -46,8 +46,6 @@ PATHS = (
     ("buffered write, fsync", ("--ioengine=psync", "--direct=0", "--rw=write", "--end_fsync=1")),
 )
 CHARGE_BYTES = 4 * MIB
-# By equation 4.9 the weight is 1 + nice: mbw to reader 1:1, 1:2, 2:1, 1:3.
-NICES = ((0, 0), (0, 1), (1, 0), (0, 2))
 
 
 def fio(name, *options, **keywords):
@@ -118,17 +116,19 @@ def charge(scx_drfq):
     assert agent.wait(timeout=PATIENCE_S) == 0
 
 
-def shares(scx_drfq):
+def shares(scx_drfq, *ratios):
     agent = start(
         scx_drfq, "--weights", "thesis", "--memory-bandwidth", "266M", "--controller", "mmio:auto", event="auto"
     )
     reader = ["fio", "--name=reader", f"--filename={DISK}", "--rw=read", "--bs=128k", "--direct=1"]
     reader += ["--ioengine=libaio", "--iodepth=8", "--time_based", "--runtime=1000", "--thread"]
-    for pair in (*NICES, None):
-        mbw = ["taskset", "-c", "1", "nice", "-n", str(pair[0] if pair else 0), "mbw", "-q", "-t0", "-n", "100000", "4"]
+    for ratio in (*ratios, "1:0"):
+        # By equation 4.9 the weight is 1 + nice.
+        mbw_nice, reader_nice = (int(weight) - 1 for weight in ratio.split(":"))
+        mbw = ["taskset", "-c", "1", "nice", "-n", str(mbw_nice), "mbw", "-q", "-t0", "-n", "100000", "4"]
         loads = [subprocess.Popen(mbw, stdout=subprocess.DEVNULL)]
-        if pair is not None:
-            words = ["taskset", "-c", "2", "nice", "-n", str(pair[1]), *reader]
+        if reader_nice >= 0:
+            words = ["taskset", "-c", "2", "nice", "-n", str(reader_nice), *reader]
             loads.append(subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
             wait("the reader", lambda: any(task["dma_bytes"] > MIB for task in stats()["tasks"]))
         # Long against a register's quantum, 4.2 ms of virtual time.

@@ -4,7 +4,6 @@
 # tests/vm/guest/set_one.py wants them, and DRFQ_LABELS the kinds of labels.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
 ratios=(1:1 1:2 2:3 3:4 1:4 1:16)
 # At 1:100, the heavy mbw is always first: that is what it can take beside another one.
 cases_switch=(alone=1 "${ratios[@]/%/=5}" 1:100=5 1:1:3=5)
@@ -14,22 +13,11 @@ done
 copied=("${ratios[@]:0:4}")
 # shellcheck disable=SC2034  # by name
 cases_copied=(alone=1 "${copied[@]/%/=5}")
-find_provenance
 status=0
 for labels in ${DRFQ_LABELS:-switch copied}; do
 	declare -n cases=cases_$labels
 	[[ -z ${DRFQ_CASES-} ]] || IFS=, read -ra cases <<< "$DRFQ_CASES"
-	truth=$out/$labels.truth rows=$out/$labels.csv
-	rm -f "$truth"
-	vm --timeout 10000 --kernel newest --machine lvtf --machine-stats "$truth" --machine-interval 1000000000 -- \
-		env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/set_one.py \
-		"$bin/scx_drfq" "$bin/drfq-load" "$labels" "${cases[@]}" > "$out/$labels.log"
-	case $labels in
-		switch) variant="labels at each switch" ;;
-		*) variant="labels copied" ;;
-	esac
-	python3 -B tests/vm/set_one.py "$variant" "$out/$labels.log" "$truth" "$rows" \
-		"${provenance[1]}" "${provenance[3]}" || status=1
-	tools/results --add "$rows"
+	share_between_mbw "$labels" "${cases[@]}" || status=1
+	tools/results --add "$out/$labels.csv"
 done
 exit "$status"
