@@ -8,7 +8,7 @@ use drfq_sim::ffi::weight_one;
 use drfq_sim::kernel::{CgroupId, Kernel};
 use drfq_sim::outside::Outside;
 use drfq_sim::trace::Rng;
-use drfq_sim::{Config, MS, SEC, Sim, TaskSpec, Trace, US};
+use drfq_sim::{Config, CpuSet, MS, SEC, Sim, TaskSpec, Trace, US};
 
 /// Half of what the kernel's watchdog allows a task to wait, ns.
 const LONG_WAIT_NS: u64 = 15 * SEC;
@@ -62,6 +62,22 @@ fn a_group_gets_its_quota_and_others_the_rest() {
     assert_cpus("others", got[2..].iter().sum(), 1.5);
     // Half of the quota each: both wait and go on by turns.
     assert_cpus("one of two", got[0], 0.25);
+}
+
+/// CPU 0 has more weight than CPU 1, so its tasks lie seconds behind V when the quota begins.
+#[test]
+fn a_pinned_task_behind_v_gets_its_quota() {
+    let mut specs = hogs(&[1, 3, 1, 1, 1].map(|weight| weight * weight_one()));
+    for (i, spec) in specs.iter_mut().enumerate() {
+        *spec = spec.clone().allowed(CpuSet::one(usize::from(i > 2)));
+    }
+    let mut sim = Sim::new(Config::new(2), specs);
+    sim.run_until(20 * SEC);
+    sim.act(|kernel, now_ns| {
+        let group = quota(10_000, 100_000)(kernel);
+        kernel.cgroup_move(now_ns, 0, group);
+    });
+    assert_cpus("quota", cpus(&mut sim, 20)[0], 0.1);
 }
 
 #[test]
