@@ -85,13 +85,13 @@ static __always_inline bool task_leaves(const struct task_struct *p)
 
 /*
  * Returns whether @p is a woken per-CPU kernel thread, which is dispatched directly
- * because other tasks wait for it. One whose S is more than K after V is queued, so
- * that a busy kernel thread cannot occupy its CPU for ever.
+ * because other tasks wait for it. One whose S is more than K after the V of its CPU is
+ * queued, so that a busy kernel thread cannot occupy its CPU for ever.
  */
 static __always_inline bool goes_to_local_dsq(struct task_struct *p, struct task_ctx *t)
 {
 	return task_is_kthread(p) && task_is_pinned(p) && (t->flags & DRFQ_TASK_WOKEN) &&
-	       !drfq_before(vtime_now() + conf.hold_ns, drfq_start(&t->flow));
+	       !drfq_before(vtime_local(scx_bpf_task_cpu(p)) + conf.hold_ns, drfq_start(&t->flow));
 }
 
 /* Returns whether @p is a thread of the agent. */
