@@ -100,17 +100,16 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	return cpu;
 }
 
-/*
- * @p, with @t, goes to its CPU's local DSQ for its last switch, or where any CPU takes it if
- * a higher class has that CPU.
- */
+/* @p, with @t, goes to its CPU's local DSQ for its last switch, or where any CPU takes it if
+ * a higher class has that CPU. */
 static __always_inline void dispatch_last(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
 	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
+	u64 v = drfq_earlier(vtime_now(), drfq_start(&t->flow));
 
 	if (READ_ONCE(slot->taken)) {
-		/* Before the others of its queue. */
-		queue_insert(p, t, vtime_now() - conf.cap_ns, enq_flags);
+		/* Before the others of its queue, which may lie behind V as it does. */
+		queue_insert(p, t, v - conf.cap_ns, enq_flags);
 		kick_idle_for(p);
 		return;
 	}

@@ -6,6 +6,7 @@ mod common;
 
 use common::{cpus_used, run};
 use drfq_sim::ffi::weight_one;
+use drfq_sim::kernel::Place;
 use drfq_sim::outside::Outside;
 use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskReport, TaskSpec, Trace};
 
@@ -84,6 +85,38 @@ fn a_late_arrival_of_the_slower_group_gets_its_share_within_two_seconds() {
         (got / 0.2 - 1.0).abs() < 0.05,
         "{got:.4} of its CPU, fair 0.2"
     );
+}
+
+#[test]
+fn a_busy_kernel_thread_of_the_slower_group_gets_its_share() {
+    let mut specs = slow_and_fast();
+    let busy = Trace::sleeper(3 * MS, MS / 100);
+    let kthread = TaskSpec::new("kthread", busy).allowed(CpuSet::one(0));
+    specs.push(kthread.kthread());
+    specs[4].arrival_ns = 40 * SEC;
+    let mut sim = Sim::new(Config::new(2), specs);
+    let before = sim.run_until(41 * SEC).tasks[4].cpu_ns;
+    let after = sim.run_until(61 * SEC).tasks[4].cpu_ns;
+    let got = (after - before) as f64 / (20 * SEC) as f64;
+    assert!(
+        (got / 0.2 - 1.0).abs() < 0.05,
+        "{got:.4} of its CPU, fair 0.2"
+    );
+}
+
+/// No rescue could find it in a queue.
+#[test]
+fn a_reaped_task_of_the_slower_group_is_first_on_a_cpu_that_a_higher_class_gives_back() {
+    let mut sim = Sim::new(Config::new(2), slow_and_fast());
+    sim.run_until(20 * SEC);
+    sim.act(|kernel, now_ns| {
+        let reaped = usize::from(kernel.place(1) == Place::Running);
+        kernel.reap(reaped);
+        kernel.take_cpu(now_ns, 0);
+        assert_eq!(kernel.place(reaped), Place::Queued);
+        kernel.give_cpu(0);
+        assert_eq!(kernel.schedule(now_ns, 0), Some(reaped));
+    });
 }
 
 #[test]
