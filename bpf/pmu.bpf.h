@@ -69,9 +69,10 @@ static __always_inline u64 pmu_take_one(void *map, struct drfq_counter *base)
 
 	if (!base->bytes_q8 || !pmu_read(map, &value))
 		return 0;
-	/* What was counted before the scheduler was loaded belongs to no packet. Nor
-	 * does what a counter has counted that the agent has put in a dead one's place. */
-	if (!base->enabled_ns || value.enabled < base->enabled_ns) {
+	/* What was counted before the scheduler was loaded belongs to no packet. Nor does
+	 * what a counter has counted that the agent has put in a dead one's place: a younger
+	 * one, or one that has counted less. */
+	if (!base->enabled_ns || value.enabled < base->enabled_ns || value.counter < base->events) {
 		pmu_set_base(base, &value);
 		return 0;
 	}

@@ -539,6 +539,27 @@ fn a_counter_that_takes_a_dead_ones_place_charges_only_what_it_counts() {
     assert!(sim.kernel().event_count("PMU_READ_ERRORS") > 10);
 }
 
+/// The next one is older, when it is read, than the first one was when it died, and has counted less.
+#[test]
+fn a_counter_that_takes_the_place_of_one_that_died_young_charges_only_what_it_counts() {
+    let run = |ns, bytes_per_s| Step::Run { ns, bytes_per_s };
+    let trace = Trace::repeat([run(4 * MS + MS / 2, 1_000_000_000), run(100 * MS, 0)]);
+    let mut sim = Sim::new(config(), vec![TaskSpec::new("hog", trace)]);
+    for (at_us, opens) in [(2_000, false), (3_000, true), (4_200, false), (4_600, true)] {
+        sim.run_until(at_us * MS / 1000);
+        sim.act(|kernel, now_ns| {
+            if opens {
+                kernel.counter_opens(now_ns, 0);
+            } else {
+                kernel.counter_dies(0);
+            }
+        });
+    }
+    let moved = sim.run_until(100 * MS).tasks[0].bytes;
+    let charged = sim.kernel().account(0).bytes;
+    assert!(charged <= moved, "{charged} charged, {moved} moved");
+}
+
 /// What a hog is charged for that reads 1 GB/s for 100 ms while the second counter counts `writes`.
 fn charged_with(pmu_events: u32, writes: u64) -> u64 {
     let config = Config {
