@@ -107,8 +107,8 @@ class HardwareModel {
   /// Ends a halt. Moves the core's clock forward to the given time if it is behind.
   void wake(unsigned core, Ps at);
 
-  /// The core's clock, without the stalls of log entries that are not yet played back (at most
-  /// about a quantum). It never decreases.
+  /// The core's clock, without the stalls and busy times of log entries that are not yet played
+  /// back (at most about a quantum). It never decreases.
   Ps now(unsigned core, std::uint64_t insns) const;
   /// The same clock in ticks of tsc_hz.
   std::uint64_t tsc(unsigned core, std::uint64_t insns) const;

@@ -55,26 +55,27 @@ void MemoryHierarchy::hand_over(unsigned core, const std::vector<LogEntry> &log,
                                 std::uint64_t end) {
   if (record_ != nullptr) record_->entries(core, log.data(), log.size(), end);
   CoreState &c = cores_[core];
-  for (const LogEntry &e : log) {
-    c.log.push_back(e);
-    // Within a block the emulator's counts may be inexact. They must not decrease.
-    c.end = c.log.back().insns = std::max(c.end, e.insns);
-  }
+  for (const LogEntry &e : log) append(e, &c);
   c.end = std::max(c.end, end);
   plan_next_step(core);
 }
 
 void MemoryHierarchy::hand_over(unsigned core, const LogEntry &e) {
   if (record_ != nullptr) record_->entries(core, &e, 1, 0);
-  CoreState &c = cores_[core];
-  c.log.push_back(e);
-  c.end = c.log.back().insns = std::max(c.end, e.insns);
+  append(e, &cores_[core]);
   plan_next_step(core);
+}
+
+void MemoryHierarchy::append(const LogEntry &e, CoreState *c) {
+  c->log.push_back(e);
+  // Within a block the emulator's counts may be inexact. They must not decrease.
+  c->end = c->log.back().insns = std::max(c->end, e.insns);
+  if (e.kind == LogEntry::Kind::busy) c->unplayed_busy += e.arg;
 }
 
 Ps MemoryHierarchy::estimate(unsigned core) const {
   const CoreState &c = cores_[core];
-  return time(core, c.end) + c.log.size() * c.mean_stall;
+  return earliest_end(core) + c.unplayed_busy + c.log.size() * c.mean_stall;
 }
 
 std::vector<Pid> MemoryHierarchy::take_charged() {
@@ -255,6 +256,7 @@ void MemoryHierarchy::play_entry(unsigned core, const LogEntry &e) {
       break;
     case LogEntry::Kind::busy:
       c.clock_offset += e.arg;
+      c.unplayed_busy -= e.arg;
       c.counts.ring[e.ring][Quantity::busy_ps] += e.arg;
       break;
     case LogEntry::Kind::wake:

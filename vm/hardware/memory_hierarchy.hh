@@ -80,7 +80,8 @@ class MemoryHierarchy : private MemoryPort::Client {
   std::size_t backlog(unsigned core) const { return cores_[core].log.size(); }
   /// The core's clock at the end of what it handed over, without stalls that are not played back.
   Ps clock(unsigned core) const { return time(core, cores_[core].end); }
-  /// Estimate of the core's clock once its log is played back, from the mean cost of its entries.
+  /// Estimate of the core's clock once its log is played back: its lower bound, its busy entries,
+  /// and the mean stall of each entry.
   Ps estimate(unsigned core) const;
   /// Moving average of the stall per logged access, in ps.
   Ps mean_stall(unsigned core) const { return cores_[core].mean_stall; }
@@ -124,6 +125,7 @@ class MemoryHierarchy : private MemoryPort::Client {
     std::deque<LogEntry> log;         ///< not yet played back
     std::uint64_t end = 0;            ///< instructions handed over
     std::uint64_t played = 0;         ///< instructions played back
+    Ps unplayed_busy = 0;             ///< sum of the busy entries in the log
     std::atomic<Ps> clock_offset{0};  ///< clock minus the time of its instructions
     Ps next = 0;                      ///< time of its next step; kNever while blocked
     bool asleep = false;
@@ -149,6 +151,7 @@ class MemoryHierarchy : private MemoryPort::Client {
     bool prefetch;
   };
 
+  static void append(const LogEntry &, CoreState *);
   void play_until(unsigned core);
   unsigned slowest(bool force, Ps *at) const;
   void step(unsigned core);

@@ -61,6 +61,38 @@ TEST(HardwareModel, ACoreTwoQuantaAheadWaitsAndTheSlowestRuns) {
   EXPECT_EQ(m.sync(0, {9 * quantum, 0}), SyncResult::may_run) << "all other cores sleep";
 }
 
+/// A core that spins with PAUSE retires little, so its pauses are most of its lead.
+TEST(HardwareModel, PausesThatAreNotPlayedBackCountInTheLead) {
+  const MachineDescription d = shipped("thesis");
+  HardwareModel m(d);
+  m.start(0);
+  m.sleep(2, {});
+  m.sleep(3, {});
+  m.add_busy_time(1, {10, 0}, 3 * d.quantum, Ring::kernel);
+  EXPECT_EQ(m.sync(1, {10, 0}), SyncResult::must_wait);
+  const std::uint64_t quantum = d.quantum * 1000 / d.fs_per_insn();
+  EXPECT_EQ(m.sync(0, {3 * quantum, 0}), SyncResult::may_run);
+  EXPECT_TRUE(m.may_run(1));
+  m.sleep(0, {3 * quantum, 0});
+  EXPECT_EQ(m.sync(1, {10 + quantum, 0}), SyncResult::may_run) << "the pauses count once";
+  EXPECT_EQ(m.now(1, 10), 3 * d.quantum + 10 * d.fs_per_insn() / 1000);
+}
+
+TEST(HardwareModel, TheStallSoFarOfABlockedCoreCountsInItsLead) {
+  MachineDescription d = shipped("thesis");
+  d.memory.timing.backend = 100 * d.quantum;
+  HardwareModel m(d);
+  m.start(0);
+  m.sleep(2, {});
+  m.sleep(3, {});
+  const std::uint64_t quantum = d.quantum * 1000 / d.fs_per_insn();
+  m.access(1, 0, 0, 8, AccessKind::load, Ring::user);
+  m.sync(0, {10 * quantum, 0});
+  EXPECT_EQ(m.sync(1, {1, 0}), SyncResult::may_run) << "it lags by nothing but the miss";
+  EXPECT_EQ(m.sync(1, {1 + quantum / 2, 0}), SyncResult::may_run);
+  EXPECT_EQ(m.sync(1, {1 + 2 * quantum, 0}), SyncResult::must_wait);
+}
+
 TEST(HardwareModel, ACoreThatWaitsForMemoryDoesNotDelayTheSlowest) {
   const MachineDescription d = shipped("laptop");
   HardwareModel m(d);
