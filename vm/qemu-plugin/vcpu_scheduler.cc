@@ -282,7 +282,8 @@ void VcpuScheduler::skip_idle_time(Vcpu &vcpu, const RetiredInsns &retired) {
   }
 }
 
-/// All other vCPUs are halted: simulated time advances at the host's pace, up to the next timer.
+/// All other vCPUs are halted: simulated time advances at the host's pace, up to the next timer. A
+/// vCPU that a device in host time wakes meanwhile goes on from this one's clock, so neither moves.
 void VcpuScheduler::pass_idle_time(Vcpu &vcpu, const RetiredInsns &retired,
                                    std::unique_lock<std::mutex> *lock) {
   if (device_acts()) return skip_idle_time(vcpu, retired);
@@ -292,7 +293,7 @@ void VcpuScheduler::pass_idle_time(Vcpu &vcpu, const RetiredInsns &retired,
   const auto begin = HostClock::now();
   const auto step = std::min<std::chrono::nanoseconds>(
       kIdleStep, std::chrono::nanoseconds(left == kNever ? Ps{1} << 40 : left / kPsPerNs));
-  wait(lock, vcpu.index, step, [&] { return awake_ > 1; });
+  if (wait(lock, vcpu.index, step, [&] { return awake_ > 1; })) return;
   const Ps passed =
       static_cast<Ps>(std::chrono::nanoseconds(HostClock::now() - begin).count()) * kPsPerNs;
   // The vCPU sleeps meanwhile, so that idle time counts no cycles.

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "qemu-plugin/data_path.hh"
 #include "fake_qemu.hh"
 #include "hardware/tests/program_runner.hh"
@@ -146,6 +148,20 @@ TEST_F(VcpuSchedulerTest, IdleTimeDoesNotAdvanceWhileAWakeUpIsPending) {
   EXPECT_TRUE(turn(1));
   EXPECT_EQ(scheduler_.halt(vcpus_[0], vcpus_[0].retired()), VcpuScheduler::Halt::sleep)
       << "vCPU 1 is awake";
+}
+
+/// The wake-up falls into the wait of vCPU 0 in most tries. The bound holds in all.
+TEST_F(VcpuSchedulerTest, AnIdleVcpuDoesNotPassOneThatADeviceWakesMeanwhile) {
+  turn(0);
+  for (unsigned i = 0; i < 20; i++) {
+    std::thread idle([&] { (void)scheduler_.halt(vcpus_[0], vcpus_[0].retired()); });
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    turn(1);
+    idle.join();
+    EXPECT_LE(hardware_.now(0, 0), hardware_.now(1, 0) + hardware_.description().quantum) << i;
+    turn(0);
+    ASSERT_EQ(scheduler_.halt(vcpus_[1], vcpus_[1].retired()), VcpuScheduler::Halt::sleep);
+  }
 }
 
 class SchedulerWithZeroWakeTimeout : public VcpuSchedulerTest {
