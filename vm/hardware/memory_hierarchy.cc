@@ -100,6 +100,7 @@ std::vector<FinishedTransfer> MemoryHierarchy::take_finished() {
 void MemoryHierarchy::sleep(unsigned core) {
   if (record_ != nullptr) record_->sleep(core);
   cores_[core].asleep = true;
+  last_asleep_ = core;
 }
 
 void MemoryHierarchy::wake(unsigned core) {
@@ -460,16 +461,13 @@ void MemoryHierarchy::packet_accepted(Pid pid, Dir dir, unsigned bytes, std::uin
 
 /// Until when memory and the device may go on. core: whose next step is the earliest, at this time.
 /// Neither must pass a core that may ask for memory: memory's time never goes back. While all cores
-/// sleep, the fastest core's clock counts, which the emulator moves on. A core that waits for
-/// memory sets no limit.
+/// sleep, the clock of the one that went to sleep last counts: the emulator moves that one on, and
+/// the others may be ahead of it. A core that waits for memory sets no limit.
 Ps MemoryHierarchy::memory_limit(unsigned core, Ps at) const {
   if (core != kNone) return at;
-  Ps fastest = 0;
-  for (unsigned i = 0; i < cores_.size(); i++) {
-    if (cores_[i].blocked != Blocked::no) return kNever;
-    fastest = std::max(fastest, time(i, cores_[i].end));
-  }
-  return fastest;
+  for (const CoreState &c : cores_)
+    if (c.blocked != Blocked::no) return kNever;
+  return clock(last_asleep_);
 }
 
 /// The task that rings the doorbell pays: the one whose label its core has at that moment.

@@ -201,8 +201,9 @@ class MemoryHierarchy : private MemoryPort::Client {
   ReadsBySpace by_space_;
   std::vector<Pid> charged_;
   std::vector<bool> is_charged_;
-  bool unblocked_ = false;  // a memory event has unblocked a core
-  Ps played_ = 0;           // everything before this time is played back
+  unsigned last_asleep_ = 0;  // the core that went to sleep last
+  bool unblocked_ = false;    // a memory event has unblocked a core
+  Ps played_ = 0;             // everything before this time is played back
   InputLog *record_ = nullptr;
 };
 
