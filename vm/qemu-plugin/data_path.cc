@@ -45,7 +45,7 @@ void DataPath::slow(Vcpu &vcpu, qemu_plugin_meminfo_t info, std::uint64_t addres
     if (kind != hardware::AccessKind::load && physical - apic::kBase < apic::kBytes)
       scheduler_.apic_write(vcpu, physical - apic::kBase,
                             static_cast<std::uint32_t>(value_of(info)),
-                            hardware_.now(vcpu.index, insns));
+                            hardware_.now(vcpu.index, vcpu.with_pauses(insns)));
     return;
   }
   vcpu.pages[(address >> 12) % Vcpu::kPages] = {address >> 12, physical & ~std::uint64_t{0xfff}};

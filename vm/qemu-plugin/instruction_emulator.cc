@@ -123,7 +123,8 @@ void InstructionEmulator::catch_up(Vcpu &vcpu, const InsnSite &s) {
 
 std::uint64_t InstructionEmulator::tsc(Vcpu &vcpu, const InsnSite &s) {
   const std::uint64_t value =
-      host_.live() ? hardware_.tsc(vcpu.index, after(vcpu, s).total()) : host_.boot_tsc();
+      host_.live() ? hardware_.tsc(vcpu.index, vcpu.with_pauses(after(vcpu, s).total()))
+                   : host_.boot_tsc();
   // Two reads never return the same value, because software divides by their difference.
   vcpu.tsc_last = std::max(value, vcpu.tsc_last + 1);
   return vcpu.tsc_last;

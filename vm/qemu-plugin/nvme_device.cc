@@ -95,7 +95,8 @@ void NvmeDevice::stored(Vcpu &vcpu, std::uint64_t physical, unsigned bytes, std:
   const std::uint64_t in_entry = offset % kMessageBytes;
   if (in_entry > kMessageControl || in_entry + bytes <= kMessageControl) return;
   const auto vector = static_cast<unsigned>((offset - kMsixTable) / kMessageBytes);
-  if (pending_.erase(vector) != 0) interrupt(vcpu, vector, hardware_.now(vcpu.index, insns));
+  if (pending_.erase(vector) != 0)
+    interrupt(vcpu, vector, hardware_.now(vcpu.index, vcpu.with_pauses(insns)));
 }
 
 void NvmeDevice::finish(Vcpu &vcpu, const hardware::FinishedTransfer &t, Ps now) {

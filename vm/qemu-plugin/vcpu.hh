@@ -35,6 +35,11 @@ struct InlineCounters {
 /// A vCPU asks the scheduler for its turn when its turn_counter reaches this value.
 inline constexpr std::uint64_t kTurnThreshold = std::uint64_t{1} << 40;
 
+/// A PAUSE takes the time of this many instructions. With one instruction a cycle, that is as long
+/// as on Skylake (Intel Optimization Reference Manual, "PAUSE Latency in Skylake Client
+/// Microarchitecture").
+inline constexpr std::uint64_t kPauseInsns = 140;
+
 /// An instruction that the plugin handles, and its place in the translated code.
 struct InsnSite {
   SpecialInsn insn = SpecialInsn::none;
@@ -77,7 +82,7 @@ struct Vcpu {
   std::uint32_t cpuid_leaf = 0, cpuid_subleaf = 0;
 
   std::uint64_t tsc_aux = 0, tsc_last = 0;
-  std::array<std::uint32_t, 2> pauses{};  ///< PAUSE instructions since the last turn, by Ring
+  std::array<std::uint32_t, 2> pauses{};  ///< PAUSE instructions not yet charged, by Ring
 
   /// A cached translation. The cache is emptied by every instruction that flushes a TLB.
   struct Page {
@@ -103,6 +108,11 @@ struct Vcpu {
     r.user = counters->insns[static_cast<unsigned>(Ring::user)];
     (ring == Ring::user ? r.user : r.kernel) -= left;
     return r;
+  }
+  /// Retired instructions, plus as many as the pauses not yet charged take. The hardware model's
+  /// clock at this count includes these pauses.
+  std::uint64_t with_pauses(std::uint64_t insns) const {
+    return insns + (std::uint64_t{pauses[0]} + pauses[1]) * kPauseInsns;
   }
   /// Makes the next block ask the scheduler for its turn.
   void request_turn() const { counters->turn_counter = kTurnThreshold; }

@@ -216,17 +216,20 @@ void VcpuScheduler::write_ground_truth_until(Ps now) {
   ground_truth_->flush();
 }
 
+void VcpuScheduler::charge_pauses(Vcpu &vcpu, const RetiredInsns &retired) {
+  const auto pauses = std::exchange(vcpu.pauses, {});
+  for (const Ring ring : {Ring::kernel, Ring::user})
+    if (const std::uint64_t n = pauses[static_cast<unsigned>(ring)]; n != 0)
+      hardware_.add_busy_time(vcpu.index, retired,
+                              n * kPauseInsns * hardware_.description().fs_per_insn() / 1000, ring);
+}
+
 bool VcpuScheduler::take_turn(Vcpu &vcpu, const RetiredInsns &retired) {
   if (!states_[vcpu.index].owns_timer) take_over_timer(vcpu);
-  const auto pauses = std::exchange(vcpu.pauses, {});
   {
     std::unique_lock<std::mutex> lock(mutex_);
     finish_wake(vcpu);
-    for (const Ring ring : {Ring::kernel, Ring::user})
-      if (const std::uint64_t n = pauses[static_cast<unsigned>(ring)]; n != 0)
-        hardware_.add_busy_time(vcpu.index, retired,
-                                n * kPauseInsns * hardware_.description().fs_per_insn() / 1000,
-                                ring);
+    charge_pauses(vcpu, retired);
     const hardware::SyncResult t = hardware_.sync(vcpu.index, retired);
     take_finished();
     notify_ready(vcpu.index);
@@ -245,6 +248,7 @@ bool VcpuScheduler::take_turn(Vcpu &vcpu, const RetiredInsns &retired) {
 bool VcpuScheduler::catch_up(Vcpu &vcpu, const RetiredInsns &retired) {
   std::unique_lock<std::mutex> lock(mutex_);
   finish_wake(vcpu);
+  charge_pauses(vcpu, retired);
   hardware_.sync(vcpu.index, retired);
   take_finished();
   notify_ready(vcpu.index);
@@ -305,6 +309,7 @@ VcpuScheduler::Halt VcpuScheduler::halt(Vcpu &vcpu, const RetiredInsns &retired)
   {
     std::unique_lock<std::mutex> lock(mutex_);
     finish_wake(vcpu);
+    charge_pauses(vcpu, retired);
     hardware_.sync(vcpu.index, retired);
     take_finished();
     if (awake_ == 1 && is_wake_pending())

@@ -29,11 +29,6 @@
 
 namespace drfq::plugin {
 
-/// A PAUSE takes the time of this many instructions. With one instruction a cycle, that is as long
-/// as on Skylake (Intel Optimization Reference Manual, "PAUSE Latency in Skylake Client
-/// Microarchitecture").
-inline constexpr std::uint64_t kPauseInsns = 140;
-
 class VcpuScheduler {
  public:
   static constexpr std::chrono::milliseconds kWakeTimeout{200};
@@ -106,6 +101,9 @@ class VcpuScheduler {
   };
 
   void take_over_timer(Vcpu &);
+  /// Tells the hardware model of the vCPU's pauses. Call it before the vCPU's clock, counters or
+  /// halt matter.
+  void charge_pauses(Vcpu &, const RetiredInsns &);
   /// Notes that a vCPU which was halted runs again.
   void finish_wake(Vcpu &);
   /// Starts a wake-up of a halted vCPU at this time. Does nothing if it is awake.

@@ -237,6 +237,40 @@ TEST_F(InstructionEmulatorTest, APauseTakesCyclesOfItsOwnRing) {
   EXPECT_NE(line.str().find(expected), std::string::npos) << expected << " in " << line.str();
 }
 
+TEST_F(InstructionEmulatorTest, ACounterIncludesThePausesBeforeItIsRead) {
+  go_live(0);
+  ASSERT_TRUE(scheduler_.take_turn(vcpus_[0], vcpus_[0].retired()));
+  EXPECT_NE(wrmsr(hardware::msr::kFixedCtrCtrl, 0x20, site()), 0u) << "cycles of user mode";
+  EXPECT_NE(wrmsr(hardware::msr::kGlobalCtrl, std::uint64_t{1} << 33, site()), 0u);
+  InsnSite s = site(Ring::user);
+  s.left = 1;
+  for (unsigned i = 0; i < 10; i++) EXPECT_EQ(run(SpecialInsn::pause, s), 0u);
+  for (unsigned i = 0; i < 2; i++) {
+    fake.registers[rcx] = 1u << 30 | 1;
+    EXPECT_NE(run(SpecialInsn::rdpmc, site()), 0u);
+    EXPECT_EQ(value(), 10 * (kPauseInsns + 1) / hardware_.description().insns_per_cycle);
+  }
+}
+
+TEST_F(InstructionEmulatorTest, ATimeStampIncludesThePausesBeforeIt) {
+  go_live(0);
+  ASSERT_TRUE(scheduler_.take_turn(vcpus_[0], vcpus_[0].retired()));
+  const auto time = [this] {
+    run(SpecialInsn::rdtsc, site());
+    return value();
+  };
+  InsnSite s = site();
+  s.left = 1;
+  const std::uint64_t before = time();
+  for (unsigned i = 0; i < 10; i++) run(SpecialInsn::pause, s);
+  const std::uint64_t insns = 10 * (kPauseInsns + 1) + 1;
+  const std::uint64_t expected = insns * hardware_.description().fs_per_insn() / 1'000'000;
+  EXPECT_EQ(time() - before, expected) << "at 1 GHz";
+  ASSERT_TRUE(scheduler_.take_turn(vcpus_[0], vcpus_[0].retired()));
+  const std::uint64_t one = hardware_.description().fs_per_insn() / 1'000'000;
+  EXPECT_EQ(time() - before, expected + one) << "the turn adds the pauses once";
+}
+
 TEST_F(InstructionEmulatorTest, ClflushActsIfTheAddressIsMapped) {
   go_live(0);
   InsnSite s = site();

@@ -38,11 +38,12 @@ class VcpuSchedulerTest : public testing::Test {
       turn(c);
     }
   }
-  /// vCPU 1 halts. vCPU 0 sends it an interrupt when it is more than a quantum ahead.
-  void halt_and_send_interrupt() {
+  /// vCPU 1 pauses and halts. vCPU 0 sends it an interrupt when it is more than a quantum ahead.
+  void halt_and_send_interrupt(unsigned pauses = 0) {
     turn(0);
     fake.memory[apic::kBase + apic::kId] = 1u << 24;
     turn(1);
+    vcpus_[1].pauses[0] = pauses;
     ASSERT_EQ(scheduler_.halt(vcpus_[1], vcpus_[1].retired()), VcpuScheduler::Halt::sleep);
     run_to(0, 2 * kPsPerMs);
     apic(0, apic::kCommandHigh, 1u << 24);
@@ -138,6 +139,16 @@ TEST_F(VcpuSchedulerTest, AVcpuWithAPendingWakeUpIsWaitedFor) {
   counters_[1].turn_counter = kTurnThreshold;
   turn(1);
   EXPECT_TRUE(turn(0));
+}
+
+/// Pauses before a halt are busy time before it, not a delay of the wake-up.
+TEST_F(VcpuSchedulerTest, PausesBeforeAHaltDoNotDelayTheWakeUp) {
+  halt_and_send_interrupt(20);
+  const Ps wake_time = hardware_.now(0, counters_[0].insns[0]);
+  EXPECT_TRUE(turn(1));
+  counters_[0].insns[0] += 2000;
+  EXPECT_TRUE(turn(0)) << "vCPU 1 is the slowest now";
+  EXPECT_EQ(hardware_.now(1, 0), wake_time);
 }
 
 TEST_F(VcpuSchedulerTest, IdleTimeDoesNotAdvanceWhileAWakeUpIsPending) {
