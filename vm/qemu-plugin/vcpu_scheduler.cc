@@ -156,8 +156,9 @@ void VcpuScheduler::start_chunk(Vcpu &vcpu, const RetiredInsns &retired) {
   vcpu.counters->turn_counter = kTurnThreshold - std::max(insns, kMinChunkInsns);
 }
 
-/// Delivers what is due: timer interrupts and completions of the device. Calls QEMU without holding
-/// mutex_, because QEMU takes its own lock.
+/// Delivers what is due: timer interrupts and completions of the device. What is for a halted vCPU
+/// comes to pass when it is due, because this vCPU's clock may lead by a quantum. It does not come
+/// before the slowest clock. Calls QEMU without holding mutex_, because QEMU takes its own lock.
 void VcpuScheduler::deliver_due(Vcpu &vcpu, Ps now) {
   for (unsigned c = 0; c < states_.size(); c++) {
     if (device_ != nullptr) finish_transfers(vcpu, c, now);
@@ -165,9 +166,10 @@ void VcpuScheduler::deliver_due(Vcpu &vcpu, Ps now) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       VcpuState &s = states_[c];
-      if ((c != vcpu.index && !s.asleep) || s.timer.due() > now || !s.timer.fire()) continue;
+      const Ps due = s.timer.due();
+      if ((c != vcpu.index && !s.asleep) || due > now || !s.timer.fire()) continue;
       vector = s.timer.vector();
-      begin_wake(c, now);
+      begin_wake(c, std::max(due, hardware_.slowest_clock()));
     }
     send_interrupt(vcpu, states_[c].apic, vector);
   }
@@ -176,6 +178,7 @@ void VcpuScheduler::deliver_due(Vcpu &vcpu, Ps now) {
 void VcpuScheduler::finish_transfers(Vcpu &vcpu, unsigned target, Ps now) {
   for (;;) {
     hardware::FinishedTransfer t;
+    Ps at = now;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       VcpuState &s = states_[target];
@@ -183,8 +186,9 @@ void VcpuScheduler::finish_transfers(Vcpu &vcpu, unsigned target, Ps now) {
       if (s.finished.empty() || s.finished.begin()->first > now) return;
       t = s.finished.begin()->second;
       s.finished.erase(s.finished.begin());
+      if (target != vcpu.index) at = std::max(t.due, hardware_.slowest_clock());
     }
-    device_->finish(vcpu, t, now);
+    device_->finish(vcpu, t, at);
   }
 }
 

@@ -6,11 +6,12 @@
 // translated code, where QEMU cannot stop it. So a wait takes at most kMaxHostWait of host time.
 // After that the vCPU leaves translated code, where QEMU can stop it, and asks again.
 //
-// Wake-ups. An interrupt (an IPI or a timer) wakes a halted vCPU at the sender's simulated time.
-// From that time on its wake-up is pending and the others wait for it, until the host runs its
-// thread. Without this wait a sender that spins for the answer would convert host time into
-// simulated time. A vCPU may have its interrupts masked and stay halted, so a wake-up that is
-// pending for longer than wake_timeout of host time is cancelled.
+// Wake-ups. An IPI wakes a halted vCPU at the sender's simulated time. A timer or a device does so
+// when its interrupt is due, or at the slowest clock if that is later. From that time on its
+// wake-up is pending and the others wait for it, until the host runs its thread. Without this wait
+// a sender that spins for the answer would convert host time into simulated time. A vCPU may have
+// its interrupts masked and stay halted, so a wake-up that is pending for longer than wake_timeout
+// of host time is cancelled.
 #ifndef DRFQ_PLUGIN_VCPU_SCHEDULER_HH
 #define DRFQ_PLUGIN_VCPU_SCHEDULER_HH
 

@@ -133,6 +133,26 @@ TEST_F(DeviceTimeTest, AnotherVcpuCompletesForATargetThatIsHalted) {
   }
 }
 
+TEST_F(DeviceTimeTest, AHaltedTargetIsServedWhenDueAndNotAtTheDeliverersClock) {
+  turn(0);
+  turn(1);
+  start(1, 64, 2);
+  const Ps quantum = hardware_.description().quantum;
+  const auto run = [&](unsigned c, Ps time) {
+    counters_[c].insns[0] += time * 1000 / hardware_.description().fs_per_insn();
+    turn(c);
+  };
+  const Ps due = kPsPerMs + hardware_.description().storage.latency;
+  while (hardware_.now(0, vcpus_[0].retired().total()) + quantum / 2 < due)
+    for (unsigned c : {0u, 1u}) run(c, quantum / 4);
+  ASSERT_TRUE(recorder_.calls.empty());
+  // vCPU 0 passes the end of its chunk, as a string instruction does.
+  run(0, quantum * 3 / 4);
+  ASSERT_EQ(recorder_.calls.size(), 1u);
+  EXPECT_GT(hardware_.now(0, vcpus_[0].retired().total()), recorder_.calls[0].due);
+  EXPECT_EQ(recorder_.calls[0].now, recorder_.calls[0].due);
+}
+
 TEST_F(FastDeviceTest, IdleTimeJumpsToACompletionThatAnotherVcpuAskedForLater) {
   turn(0);
   turn(1);

@@ -127,6 +127,25 @@ TEST_F(VcpuSchedulerTest, TheLastVcpuAwakeDeliversTimersOfHaltedOnes) {
   EXPECT_EQ(fake.writes[0].second, 0x33u);
 }
 
+/// vCPU 0 delivers the timer when it is nearly a quantum ahead of vCPU 1.
+TEST_F(VcpuSchedulerTest, ATimerOfAHaltedVcpuWakesItWhenDueAndNotAtTheDeliverersClock) {
+  for (unsigned c : {0u, 1u, 2u}) turn(c);
+  apic(2, apic::kLvtTimer, 0x33);
+  apic(2, apic::kDivide, 0xb);
+  apic(2, apic::kInitialCount, 5000);
+  const Ps due = hardware_.now(2, 0) + 5000 * ApicTimer::kTick;
+  ASSERT_EQ(scheduler_.halt(vcpus_[2], vcpus_[2].retired()), VcpuScheduler::Halt::sleep);
+  counters_[1].insns[0] += 200;
+  EXPECT_TRUE(turn(1));
+  const hardware::MachineDescription &d = hardware_.description();
+  counters_[0].insns[0] += d.quantum * 1000 / d.fs_per_insn();
+  fake.writes.clear();
+  EXPECT_TRUE(turn(0));
+  ASSERT_EQ(fake.writes.size(), 1u);
+  turn(2);
+  EXPECT_EQ(hardware_.now(2, 0), due);
+}
+
 TEST_F(VcpuSchedulerTest, AVcpuWithAPendingWakeUpIsWaitedFor) {
   halt_and_send_interrupt();
   const Ps wake_time = hardware_.now(0, counters_[0].insns[0]);
