@@ -91,7 +91,9 @@ void VcpuScheduler::begin_wake(unsigned vcpu, Ps at) {
   VcpuState &s = states_[vcpu];
   if (!s.asleep || s.wake_deadline.has_value()) return;
   s.wake_deadline = HostClock::now() + wake_timeout_;
-  hardware_.wake(vcpu, at);
+  // A sender that is blocked on memory has a clock without the stall so far. Memory and the slowest
+  // vCPU may be beyond it already.
+  hardware_.wake(vcpu, std::max(at, hardware_.slowest_clock()));
 }
 
 bool VcpuScheduler::is_wake_pending() const {
@@ -157,8 +159,8 @@ void VcpuScheduler::start_chunk(Vcpu &vcpu, const RetiredInsns &retired) {
 }
 
 /// Delivers what is due: timer interrupts and completions of the device. What is for a halted vCPU
-/// comes to pass when it is due, because this vCPU's clock may lead by a quantum. It does not come
-/// before the slowest clock. Calls QEMU without holding mutex_, because QEMU takes its own lock.
+/// comes to pass when it is due, because this vCPU's clock may lead by a quantum. Calls QEMU
+/// without holding mutex_, because QEMU takes its own lock.
 void VcpuScheduler::deliver_due(Vcpu &vcpu, Ps now) {
   for (unsigned c = 0; c < states_.size(); c++) {
     if (device_ != nullptr) finish_transfers(vcpu, c, now);
@@ -169,7 +171,7 @@ void VcpuScheduler::deliver_due(Vcpu &vcpu, Ps now) {
       const Ps due = s.timer.due();
       if ((c != vcpu.index && !s.asleep) || due > now || !s.timer.fire()) continue;
       vector = s.timer.vector();
-      begin_wake(c, std::max(due, hardware_.slowest_clock()));
+      begin_wake(c, due);
     }
     send_interrupt(vcpu, states_[c].apic, vector);
   }

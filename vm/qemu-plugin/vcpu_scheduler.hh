@@ -7,8 +7,8 @@
 // After that the vCPU leaves translated code, where QEMU can stop it, and asks again.
 //
 // Wake-ups. An IPI wakes a halted vCPU at the sender's simulated time. A timer or a device does so
-// when its interrupt is due, or at the slowest clock if that is later. From that time on its
-// wake-up is pending and the others wait for it, until the host runs its thread. Without this wait
+// when its interrupt is due. No vCPU wakes before the slowest clock. From that time on its wake-up
+// is pending and the others wait for it, until the host runs its thread. Without this wait
 // a sender that spins for the answer would convert host time into simulated time. A vCPU may have
 // its interrupts masked and stay halted, so a wake-up that is pending for longer than wake_timeout
 // of host time is cancelled.
@@ -107,7 +107,8 @@ class VcpuScheduler {
   void charge_pauses(Vcpu &, const RetiredInsns &);
   /// Notes that a vCPU which was halted runs again.
   void finish_wake(Vcpu &);
-  /// Starts a wake-up of a halted vCPU at this time. Does nothing if it is awake.
+  /// Starts a wake-up of a halted vCPU at this time, or at the slowest clock if that is later. Does
+  /// nothing if it is awake.
   void begin_wake(unsigned vcpu, Ps at);
   void cancel_late_wakes();
   bool is_wake_pending() const;

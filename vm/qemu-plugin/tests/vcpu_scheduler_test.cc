@@ -170,6 +170,27 @@ TEST_F(VcpuSchedulerTest, PausesBeforeAHaltDoNotDelayTheWakeUp) {
   EXPECT_EQ(hardware_.now(1, 0), wake_time);
 }
 
+/// vCPU 0 is blocked on a miss. Its clock lacks the stall so far.
+TEST_F(VcpuSchedulerTest, AnInterruptOfABlockedVcpuDoesNotSetTheSlowestClockBack) {
+  fake.memory[apic::kBase + apic::kId] = 0;
+  for (unsigned c : {0u, 1u}) turn(c);
+  fake.memory[apic::kBase + apic::kId] = 2u << 24;
+  turn(2);
+  ASSERT_EQ(scheduler_.halt(vcpus_[2], vcpus_[2].retired()), VcpuScheduler::Halt::sleep);
+  hardware_.access(0, 0, 0, 8, hardware::AccessKind::load, Ring::kernel);
+  counters_[0].insns[0] += 10;
+  EXPECT_TRUE(turn(0));
+  counters_[1].insns[0] += 100;
+  EXPECT_TRUE(turn(1));
+  const Ps slowest = hardware_.slowest_clock();
+  ASSERT_LT(hardware_.now(0, counters_[0].insns[0]), slowest);
+  apic(0, apic::kCommandHigh, 2u << 24);
+  apic(0, apic::kCommand, 0xfd);
+  EXPECT_TRUE(turn(2));
+  EXPECT_GE(hardware_.now(2, 0), slowest);
+  EXPECT_GE(hardware_.slowest_clock(), slowest);
+}
+
 TEST_F(VcpuSchedulerTest, IdleTimeDoesNotAdvanceWhileAWakeUpIsPending) {
   halt_and_send_interrupt();
   const Ps wake_time = hardware_.now(0, counters_[0].insns[0]);
