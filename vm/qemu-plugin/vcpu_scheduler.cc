@@ -60,6 +60,7 @@ void VcpuScheduler::start(Ps at, std::ostream *ground_truth, Ps interval) {
 void VcpuScheduler::take_over_timer(Vcpu &vcpu) {
   const auto id = static_cast<std::uint8_t>(apic_read(vcpu, apic::kId) >> 24);
   const auto logical = static_cast<std::uint8_t>(apic_read(vcpu, apic::kLogicalDestination) >> 24);
+  const bool enabled = (apic_read(vcpu, apic::kSpuriousInterrupt) & apic::kSoftwareEnable) != 0;
   const std::uint32_t lvt = apic_read(vcpu, apic::kLvtTimer);
   const std::uint32_t divide = apic_read(vcpu, apic::kDivide);
   const std::uint32_t left = apic_read(vcpu, apic::kCurrentCount);
@@ -67,7 +68,7 @@ void VcpuScheduler::take_over_timer(Vcpu &vcpu) {
   const std::lock_guard<std::mutex> lock(mutex_);
   VcpuState &s = states_[vcpu.index];
   s.owns_timer = true;
-  s.apic = {id, logical};
+  s.apic = {id, logical, enabled};
   s.timer.write_lvt(lvt);
   s.timer.write_divide(divide);
   if (left != 0) s.timer.start(left, hardware_.slowest_clock());
@@ -342,9 +343,12 @@ void VcpuScheduler::apic_write(Vcpu &vcpu, std::uint32_t offset, std::uint32_t v
   if (!states_[vcpu.index].owns_timer) take_over_timer(vcpu);
   if (offset == apic::kInitialCount && value != 0) physical_write(vcpu, apic::kBase + offset, 0);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (offset == apic::kCommandHigh) states_[vcpu.index].command_high = value;
+  VcpuState &s = states_[vcpu.index];
+  if (offset == apic::kLogicalDestination) s.apic.logical = static_cast<std::uint8_t>(value >> 24);
+  if (offset == apic::kSpuriousInterrupt) s.apic.enabled = (value & apic::kSoftwareEnable) != 0;
+  if (offset == apic::kCommandHigh) s.command_high = value;
   if (offset == apic::kCommand) wake_targets(vcpu.index, value, now);
-  ApicTimer &t = states_[vcpu.index].timer;
+  ApicTimer &t = s.timer;
   if (offset == apic::kLvtTimer) t.write_lvt(value);
   if (offset == apic::kDivide) t.write_divide(value);
   if (offset != apic::kInitialCount) return;

@@ -70,6 +70,16 @@ TEST(Apic, AnInterruptCommandWakesItsDestinations) {
   EXPECT_TRUE(to(6u << 8, 3)) << "start-up";
 }
 
+TEST(Apic, ADisabledApicAcceptsNoFixedInterrupts) {
+  constexpr std::uint32_t kAllOthers = 3u << 18;
+  const apic::Identity offline{3, 8, false};
+  EXPECT_FALSE(apic::wakes(kAllOthers | 0xfb, 0, false, offline));
+  EXPECT_FALSE(apic::wakes(kAllOthers | 1u << 8 | 0xfb, 0, false, offline)) << "lowest priority";
+  EXPECT_TRUE(apic::wakes(4u << 8, 3u << 24, false, offline)) << "NMI";
+  EXPECT_TRUE(apic::wakes(6u << 8, 3u << 24, false, offline)) << "start-up";
+  EXPECT_FALSE(apic::is_addressed(0xfee03000, offline));
+}
+
 TEST(Apic, AMessageIsForTheApicThatItsAddressNames) {
   const apic::Identity i{3, 4};
   EXPECT_TRUE(apic::is_addressed(0xfee03000, i));

@@ -25,6 +25,7 @@ class InstructionEmulatorTest : public testing::Test, protected InstructionEmula
         emulator_(hardware_, scheduler_, *this) {
     fake = FakeQemu{};
     fake.registers[rip] = kRip;
+    fake.memory[apic::kBase + apic::kSpuriousInterrupt] = apic::kSoftwareEnable | 0xff;
     for (unsigned c = 0; c < 4; c++) vcpus_.push_back(fake_vcpu(c, &counters_[c]));
   }
 

@@ -26,6 +26,7 @@ class VcpuSchedulerTest : public testing::Test {
     fake = FakeQemu{};
     for (unsigned c = 0; c < 4; c++) vcpus_.push_back(fake_vcpu(c, &counters_[c]));
     fake.memory[apic::kBase + apic::kId] = 2u << 24;
+    fake.memory[apic::kBase + apic::kSpuriousInterrupt] = apic::kSoftwareEnable | 0xff;
     fake.memory[apic::kBase + apic::kLvtTimer] = 1u << 16;
     scheduler_.start(kPsPerMs, nullptr, 0);
   }
@@ -189,6 +190,35 @@ TEST_F(VcpuSchedulerTest, AnInterruptOfABlockedVcpuDoesNotSetTheSlowestClockBack
   EXPECT_TRUE(turn(2));
   EXPECT_GE(hardware_.now(2, 0), slowest);
   EXPECT_GE(hardware_.slowest_clock(), slowest);
+}
+
+TEST_F(VcpuSchedulerTest, ABroadcastDoesNotBeginTheWakeUpOfACpuThatIsOffline) {
+  constexpr std::uint32_t kAllOthers = 3u << 18;
+  turn(0);
+  turn(1);
+  apic(1, apic::kSpuriousInterrupt, 0xff);
+  ASSERT_EQ(scheduler_.halt(vcpus_[1], vcpus_[1].retired()), VcpuScheduler::Halt::sleep);
+  apic(0, apic::kCommand, kAllOthers | 0xfb);
+  for (unsigned quantum = 0; quantum < 3; quantum++) {
+    counters_[0].insns[0] += kTurnThreshold - counters_[0].turn_counter;
+    EXPECT_TRUE(turn(0)) << quantum;
+  }
+  turn(1);
+  apic(1, apic::kSpuriousInterrupt, apic::kSoftwareEnable | 0xff);
+  ASSERT_EQ(scheduler_.halt(vcpus_[1], vcpus_[1].retired()), VcpuScheduler::Halt::sleep);
+  apic(0, apic::kCommand, kAllOthers | 0xfb);
+  EXPECT_EQ(scheduler_.halt(vcpus_[0], vcpus_[0].retired()), VcpuScheduler::Halt::retry)
+      << "it is online again";
+}
+
+TEST_F(VcpuSchedulerTest, ALogicalInterruptWakesTheCpuThatHasWrittenItsDestination) {
+  turn(0);
+  turn(1);
+  apic(1, apic::kLogicalDestination, 8u << 24);
+  ASSERT_EQ(scheduler_.halt(vcpus_[1], vcpus_[1].retired()), VcpuScheduler::Halt::sleep);
+  apic(0, apic::kCommandHigh, 8u << 24);
+  apic(0, apic::kCommand, 1u << 11 | 0xfb);
+  EXPECT_EQ(scheduler_.halt(vcpus_[0], vcpus_[0].retired()), VcpuScheduler::Halt::retry);
 }
 
 TEST_F(VcpuSchedulerTest, IdleTimeDoesNotAdvanceWhileAWakeUpIsPending) {
