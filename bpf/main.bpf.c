@@ -105,10 +105,10 @@ s32 BPF_STRUCT_OPS(drfq_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 static __always_inline void dispatch_last(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 {
 	struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(p));
-	u64 v = drfq_earlier(vtime_now(), drfq_start(&t->flow));
+	u64 v = drfq_earlier(vtime_now(), READ_ONCE(slot->vtime_ns));
 
 	if (READ_ONCE(slot->taken)) {
-		/* Before the others of its queue, which may lie behind V as it does. */
+		/* Before the others of its queue, which may lie behind V. Its packet was there. */
 		queue_insert(p, t, v - conf.cap_ns, enq_flags);
 		kick_idle_for(p);
 		return;

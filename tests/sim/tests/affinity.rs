@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{cpus_used, run};
+use common::{cpus_used, nice, run};
 use drfq_sim::ffi::weight_one;
 use drfq_sim::kernel::Place;
 use drfq_sim::outside::Outside;
@@ -104,19 +104,28 @@ fn a_busy_kernel_thread_of_the_slower_group_gets_its_share() {
     );
 }
 
-/// No rescue could find it in a queue.
+/// No rescue could find it in a queue. A light one has just paid for a slice by its weight.
 #[test]
 fn a_reaped_task_of_the_slower_group_is_first_on_a_cpu_that_a_higher_class_gives_back() {
-    let mut sim = Sim::new(Config::new(2), slow_and_fast());
-    sim.run_until(20 * SEC);
-    sim.act(|kernel, now_ns| {
-        let reaped = usize::from(kernel.place(1) == Place::Running);
-        kernel.reap(reaped);
-        kernel.take_cpu(now_ns, 0);
-        assert_eq!(kernel.place(reaped), Place::Queued);
-        kernel.give_cpu(0);
-        assert_eq!(kernel.schedule(now_ns, 0), Some(reaped));
-    });
+    for weight in [weight_one(), nice(19)] {
+        let mut specs = slow_and_fast();
+        specs[1] = specs[1].clone().weight(weight);
+        let mut sim = Sim::new(Config::new(2), specs);
+        let mut now_ns = 20 * SEC;
+        sim.run_until(now_ns);
+        while sim.kernel().place(1) != Place::Running {
+            now_ns += MS;
+            sim.run_until(now_ns);
+        }
+        sim.run_until(now_ns + 2 * MS);
+        sim.act(|kernel, now_ns| {
+            kernel.reap(1);
+            kernel.take_cpu(now_ns, 0);
+            assert_eq!(kernel.place(1), Place::Queued);
+            kernel.give_cpu(0);
+            assert_eq!(kernel.schedule(now_ns, 0), Some(1), "weight {weight}");
+        });
+    }
 }
 
 #[test]
