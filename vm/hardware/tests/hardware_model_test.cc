@@ -211,7 +211,8 @@ TEST(HardwareModel, AccountsOfCoresRmidsPidsAndMemoryAgreeWhenAllIsQuiet) {
       m.drain(core, runner.retired(core));
       m.sleep(core, runner.retired(core));
     }
-    // Memory serves what the cores wrote last while the fastest core's clock moves on.
+    // Memory serves what the cores wrote last while the clock of the core that sleeps last moves
+    // on.
     m.wake(0, 61 * kPsPerMs);
     m.sleep(0, runner.retired(0));
     m.sync(0, runner.retired(0));

@@ -40,8 +40,8 @@ std::optional<std::uint64_t> TransferClock::next(Ps until) {
       due_.emplace(f.due, f.id);
     }
     const Ps due = due_.empty() ? kNever : due_.begin()->first;
-    const Ps served = under_way_.empty() ? kNever : under_way_.front().first;
-    const Ps at = std::min({due, served, engine_.next_event()});
+    const Ps done_at = under_way_.empty() ? kNever : under_way_.front().first;
+    const Ps at = std::min({due, done_at, engine_.next_event()});
     if (at == kNever || at > until) {
       if (until != kNever) now_ = std::max(now_, until);
       return {};
@@ -52,13 +52,13 @@ std::optional<std::uint64_t> TransferClock::next(Ps until) {
       due_.erase(due_.begin());
       return id;
     }
-    step(served);
+    step(done_at);
   }
 }
 
-/// Memory has served a line, or the next one leaves. served: the time of the former.
-void TransferClock::step(Ps served) {
-  if (served <= now_) {
+/// Memory is done with a line, or the next one leaves. done_at: the time of the former.
+void TransferClock::step(Ps done_at) {
+  if (done_at <= now_) {
     engine_.done(under_way_.front().second, now_);
     under_way_.pop_front();
     return;
