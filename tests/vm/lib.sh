@@ -82,6 +82,7 @@ two_cards() {
 share_with_a_disk() {
 	command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
 	local machine=$out/lvtf.toml
+	rm -f "$out/truth" "$out/rows.csv"
 	sed 's/^policy = "frfcfs"/policy = "lvtf"/; s/^mb_per_s = .*/mb_per_s = 4000/' \
 		vm/machines/disk.toml > "$machine"
 	vm --machine "$machine" --machine-stats "$out/truth" --machine-interval 1000000000 -- \
@@ -99,7 +100,7 @@ share_between_mbw() {
 	local truth=$out/$labels.truth
 	[[ $labels != switch ]] || variant="labels at each switch"
 	shift
-	rm -f "$truth"
+	rm -f "$truth" "$out/$labels.csv"
 	vm --timeout 10000 --machine lvtf --machine-stats "$truth" --machine-interval 1000000000 -- \
 		env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/set_one.py \
 		"$bin/scx_drfq" "$bin/drfq-load" "$labels" "$@" > "$out/$labels.log" || return

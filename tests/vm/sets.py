@@ -48,8 +48,9 @@ RULES = {
 TIMED = ("lbm", "fdtd", "mcf")
 # What a slowdown at weight 1 may be beyond what a fair share allows.
 ALLOWED = 1.03
-# An interval that gives rates is less than this times the work that it covers.
+# An interval that gives rates is less than this times the work that it covers. None is much shorter.
 LONGEST_INTERVAL = 1.05
+SHORTEST_INTERVAL = 0.95
 # Rules that are judged. The thesis' own ones are compared with.
 JUDGED = ("default", "process", "hold")
 # What mbw takes of m by itself. Beyond 2:1 that is less than its part, and fio gets the rest: at most the error of this
@@ -107,7 +108,9 @@ def timed(turns):
     times, cores, disk = [], [], []
     for (_, _), (end, truth) in turns:
         times.append(end["measured_ns"])
-        if truth["interval_ns"] / end["measured_ns"] < LONGEST_INTERVAL:
+        longer = truth["interval_ns"] / end["measured_ns"]
+        assert longer > SHORTEST_INTERVAL, f"set {end['set']}: the interval is shorter than what it covers"
+        if longer < LONGEST_INTERVAL:
             for values, moved_bytes in zip((cores, disk), moved(truth)):
                 values.append(moved_bytes / truth["interval_ns"])
     assert cores, f"set {end['set']}: each interval is much longer than what it covers"

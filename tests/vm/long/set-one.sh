@@ -18,6 +18,6 @@ for labels in ${DRFQ_LABELS:-switch copied}; do
 	declare -n cases=cases_$labels
 	[[ -z ${DRFQ_CASES-} ]] || IFS=, read -ra cases <<< "$DRFQ_CASES"
 	share_between_mbw "$labels" "${cases[@]}" || status=1
-	tools/results --add "$out/$labels.csv"
+	[[ ! -s $out/$labels.csv ]] || tools/results --add "$out/$labels.csv"
 done
 exit "$status"

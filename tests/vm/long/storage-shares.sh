@@ -4,5 +4,5 @@
 . tests/vm/lib.sh
 status=0
 share_with_a_disk 1:1 1:2 2:1 1:3 || status=$?
-tools/results --add "$out/rows.csv"
+[[ ! -s $out/rows.csv ]] || tools/results --add "$out/rows.csv"
 exit "$status"
