@@ -14,6 +14,13 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
+/// Starts the machine. Cores 0 and 1 are awake.
+void start_two_cores(HardwareModel *m) {
+  m->start(0);
+  m->sleep(2, {});
+  m->sleep(3, {});
+}
+
 TEST(HardwareModel, AHaltedCoreCountsNoCyclesAndWakesAtTheGivenTime) {
   const MachineDescription d = shipped("thesis");
   HardwareModel m(d);
@@ -48,9 +55,7 @@ TEST(HardwareModel, AnOddClockDoesNotDrift) {
 TEST(HardwareModel, ACoreTwoQuantaAheadWaitsAndTheSlowestRuns) {
   const MachineDescription d = shipped("thesis");
   HardwareModel m(d);
-  m.start(0);
-  m.sleep(2, {});
-  m.sleep(3, {});
+  start_two_cores(&m);
   const std::uint64_t quantum = d.quantum * 1000 / d.fs_per_insn();
   EXPECT_EQ(m.sync(0, {quantum, 0}), SyncResult::may_run);
   EXPECT_EQ(m.sync(0, {3 * quantum, 0}), SyncResult::must_wait);
@@ -65,9 +70,7 @@ TEST(HardwareModel, ACoreTwoQuantaAheadWaitsAndTheSlowestRuns) {
 TEST(HardwareModel, PausesThatAreNotPlayedBackCountInTheLead) {
   const MachineDescription d = shipped("thesis");
   HardwareModel m(d);
-  m.start(0);
-  m.sleep(2, {});
-  m.sleep(3, {});
+  start_two_cores(&m);
   m.add_busy_time(1, {10, 0}, 3 * d.quantum, Ring::kernel);
   EXPECT_EQ(m.sync(1, {10, 0}), SyncResult::must_wait);
   const std::uint64_t quantum = d.quantum * 1000 / d.fs_per_insn();
@@ -82,9 +85,7 @@ TEST(HardwareModel, TheStallSoFarOfABlockedCoreCountsInItsLead) {
   MachineDescription d = shipped("thesis");
   d.memory.timing.backend = 100 * d.quantum;
   HardwareModel m(d);
-  m.start(0);
-  m.sleep(2, {});
-  m.sleep(3, {});
+  start_two_cores(&m);
   const std::uint64_t quantum = d.quantum * 1000 / d.fs_per_insn();
   m.access(1, 0, 0, 8, AccessKind::load, Ring::user);
   m.sync(0, {10 * quantum, 0});
@@ -96,9 +97,7 @@ TEST(HardwareModel, TheStallSoFarOfABlockedCoreCountsInItsLead) {
 TEST(HardwareModel, ACoreThatWaitsForMemoryDoesNotDelayTheSlowest) {
   const MachineDescription d = shipped("laptop");
   HardwareModel m(d);
-  m.start(0);
-  m.sleep(2, {});
-  m.sleep(3, {});
+  start_two_cores(&m);
   // A string instruction logs this many misses at one instruction count.
   for (std::uint64_t i = 0; i < 4096; i++)
     m.access(0, 1, i * kLineBytes, 8, AccessKind::store, Ring::user);

@@ -35,9 +35,8 @@ class TransferClock {
   hardware::DmaEngine engine_;
   Ps now_ = 0;
   std::uint64_t lines_ = 0;
-  std::deque<std::pair<Ps, std::uint64_t>>
-      under_way_;                         // when memory is done with a line of a command
-  std::multimap<Ps, std::uint64_t> due_;  // ids
+  std::deque<std::pair<Ps, std::uint64_t>> under_way_;  // when memory is done with a line
+  std::multimap<Ps, std::uint64_t> due_;                // ids
 };
 
 }  // namespace drfq::nvme
