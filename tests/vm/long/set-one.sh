@@ -14,6 +14,7 @@ copied=("${ratios[@]:0:4}")
 # shellcheck disable=SC2034  # by name
 cases_copied=(alone=1 "${copied[@]/%/=5}")
 status=0
+SHARES_TIMEOUT_S=10000
 for labels in ${DRFQ_LABELS:-switch copied}; do
 	declare -n cases=cases_$labels
 	[[ -z ${DRFQ_CASES-} ]] || IFS=, read -ra cases <<< "$DRFQ_CASES"
