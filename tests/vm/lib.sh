@@ -101,7 +101,8 @@ share_between_mbw() {
 	[[ $labels != switch ]] || variant="labels at each switch"
 	shift
 	rm -f "$truth" "$out/$labels.csv"
-	vm --timeout "${SHARES_TIMEOUT_S:-900}" --machine lvtf --machine-stats "$truth" --machine-interval 1000000000 -- \
+	vm --timeout "${SHARES_TIMEOUT_S:-900}" --machine lvtf \
+		--machine-stats "$truth" --machine-interval 1000000000 -- \
 		env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/set_one.py \
 		"$bin/scx_drfq" "$bin/drfq-load" "$labels" "$@" > "$out/$labels.log" || return
 	find_provenance
