@@ -16,6 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use drfq_controller_link::scheduler_view::Charging;
 use drfq_resctrl::detection::Detection;
 use drfq_sense::{
     perf_event::EventChoice,
@@ -192,6 +193,7 @@ fn run_once(
     let by_controller = counted_by_controller(&config, &mut counters);
     let mut degraded = degradations(&counters, &Detection::new(&root), access, capacity);
     let mut facts = facts(&config, &counters, settings.cli.run.run_id);
+    let charging = charging(&config, by_controller, facts.mem_measured);
     facts.mem_measured |= by_controller;
     let mut storage = MaybeUninit::uninit();
     let announce = |labels: &[drfq_label]| links.announce(labels, say);
@@ -216,8 +218,7 @@ fn run_once(
     links.counted().add_to(&mut loaded);
     facts.loaded_at_ns = loaded.at_ns;
     let window = scheduler.window()?;
-    let (ready, warnings) = open_sharing(&config, access, window, facts.mem_measured);
-    let ready = ready.map(|ready| ready.recorded_in(trace));
+    let (ready, warnings) = open_sharing(&config, access, window, facts.mem_measured, trace);
     let uncharged = scheduler.uncharged().map(str::to_owned);
     degraded.extend(warnings.into_iter().chain(uncharged));
     let rules = Mutex::new(settings.rules.clone());
@@ -236,7 +237,7 @@ fn run_once(
         rules: &rules,
     };
     let work = || {
-        links.beside(window, &config, by_controller, |counted| {
+        links.beside(window, &config, charging, |counted| {
             serve(&seen, counted, statistics, settings, loaded, signals)
         })
     };
@@ -260,12 +261,13 @@ const CHARGE_MBM_IDLE: &str = "--charge-mbm has no effect; it needs a source of 
      such as the PMU, and no --throttle hold";
 
 /// The loop that shares memory bandwidth, and what a user should know of it. `charges`: tasks are
-/// charged their memory traffic.
+/// charged their memory traffic. `trace`: where it is recorded.
 fn open_sharing<'a>(
     config: &Config,
     access: &Access,
     window: Window<'a>,
     charges: bool,
+    trace: Option<&File>,
 ) -> (Option<mba::Loop<'a>>, Vec<String>) {
     let opened = match (config.throttle, access) {
         (Some(Throttle::Hold), _) => Ok(mba::Loop::with_paces(config, window)),
@@ -286,7 +288,8 @@ fn open_sharing<'a>(
             let uncharged = uncharged.then(|| CHARGE_MBM_IDLE.to_owned());
             let caveat = ready.caveat().map(str::to_owned);
             let warnings = [warning, uncharged, caveat];
-            (Some(ready), warnings.into_iter().flatten().collect())
+            let warnings = warnings.into_iter().flatten().collect();
+            (Some(ready.recorded_in(trace)), warnings)
         }
     }
 }
@@ -415,6 +418,18 @@ fn counted_by_controller(config: &Config, counters: &mut TrafficCounters) -> boo
     counters.source = format!("the memory controller {target}");
     counters.degraded = None;
     true
+}
+
+/// What tasks are charged of the controller's count. `counted`: events tell of their traffic.
+fn charging(config: &Config, by_controller: bool, counted: bool) -> Charging {
+    if by_controller {
+        Charging::All
+    } else if counted && config.dma {
+        // The controller counts devices, too.
+        Charging::Missed
+    } else {
+        Charging::Nothing
+    }
 }
 
 /// Reads the rules again, and says what came of it.

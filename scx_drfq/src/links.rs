@@ -22,7 +22,7 @@ use drfq_controller_link::{
     pci,
     reconnector::{Endpoint, Reconnector},
     registers::{Fault, HwId, PIDS_MAX},
-    scheduler_view::{RunningTask, SchedulerView, TaskUsage},
+    scheduler_view::{Charging, RunningTask, SchedulerView, TaskUsage},
     shadow::Shadow,
     target::Target,
 };
@@ -130,13 +130,13 @@ impl Links {
         }
     }
 
-    /// Runs the links while `work` runs. If `charge` is set, tasks are charged the
-    /// traffic that the controller counts.
+    /// Runs the links while `work` runs. `charging`: what tasks are charged of the traffic that
+    /// the controller counts.
     pub fn beside<T>(
         &mut self,
         window: Window,
         config: &Config,
-        charge: bool,
+        charging: Charging,
         work: impl FnOnce(&Counted) -> T,
     ) -> T {
         let counted = self.counted();
@@ -147,11 +147,11 @@ impl Links {
         thread::scope(|scope| {
             let _stop = StopAtEnd(stops);
             if let Some(link) = &mut self.controller {
-                let mut machine = Running::new(window, config, charge);
+                let mut machine = Running::new(window, config, charging);
                 scope.spawn(move || link.run(&mut machine));
             }
             if let Some(link) = &mut self.shadow {
-                let mut machine = Running::new(window, config, false);
+                let mut machine = Running::new(window, config, Charging::Nothing);
                 scope.spawn(move || link.run(&mut machine));
             }
             work(&counted)
@@ -208,12 +208,12 @@ impl Counted {
 struct Running<'a> {
     window: Window<'a>,
     capacity: Capacity,
-    charges: bool,
+    charging: Charging,
     running: Vec<RunningTask>,
 }
 
 impl<'a> Running<'a> {
-    fn new(window: Window<'a>, config: &Config, charges: bool) -> Self {
+    fn new(window: Window<'a>, config: &Config, charging: Charging) -> Self {
         let bandwidth = config.memory_bandwidth_bytes_per_s;
         Self {
             window,
@@ -221,7 +221,7 @@ impl<'a> Running<'a> {
                 cpus: config.nr_cpus.into(),
                 bytes_per_s: bandwidth.map(|bandwidth| bandwidth.bytes_per_s() as f64),
             },
-            charges,
+            charging,
             running: Vec::new(),
         }
     }
@@ -267,16 +267,14 @@ impl SchedulerView for Running<'_> {
         let _ = charge::set_hw_id(self.window.set_hw_id, pid, id.into());
     }
 
-    fn charges(&self) -> bool {
-        self.charges
+    fn charging(&self) -> Charging {
+        self.charging
     }
 
     fn charge(&mut self, pid: u32, bytes: u64) {
-        if self.charges {
-            // The charge fails if the task or the scheduler has ended; then there
-            // is nothing left to charge.
-            let _ = charge::charge(self.window.charge, pid, charge::Mover::Cpu, bytes);
-        }
+        // The charge fails if the task or the scheduler has ended; then there is nothing left to
+        // charge.
+        let _ = charge::charge(self.window.charge, pid, charge::Mover::Cpu, bytes);
     }
 
     fn machine_share(&self, cpu_ns: u64, bytes: u64, interval_ns: u64) -> f64 {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::{
     interface::{identity, offset},
     registers::{Access, Demand, Fault, HwId, Op, Registers, pid_core, traffic, vtime_core},
-    scheduler_view::{RunningTask, SchedulerView, TaskUsage},
+    scheduler_view::{Charging, RunningTask, SchedulerView, TaskUsage},
 };
 
 /// Registers without a memory behind them.
@@ -131,8 +131,12 @@ impl SchedulerView for FakeScheduler {
         self.assigned.push((pid, id));
     }
 
-    fn charges(&self) -> bool {
-        !self.has_pmu
+    fn charging(&self) -> Charging {
+        if self.has_pmu {
+            Charging::Missed
+        } else {
+            Charging::All
+        }
     }
 
     fn charge(&mut self, pid: u32, bytes: u64) {

@@ -19,10 +19,11 @@ use crate::{
     driver::{Driver, lock},
     id_table::{IdTable, SHARED_ID},
     link_stats::LinkStats,
+    missed::Missed,
     registers::{
         Access, Fault, HwId, Registers, Size, identify, pid_core, traffic, vtime_core, vtime_pid,
     },
-    scheduler_view::{SchedulerView, TaskUsage, usage_since},
+    scheduler_view::{Charging, SchedulerView, TaskUsage, usage_since},
     session::Session,
     sweep::{State, Sweep},
     traffic_accounting::traffic_read,
@@ -55,6 +56,7 @@ pub struct Forwarder {
     core_ids: Vec<HwId>,
     sweep: Sweep,
     devices: DeviceUsers,
+    missed: Missed,
     next_scan: Instant,
     /// The scan that loads are measured from, and its time.
     before: Option<(Instant, HashMap<u32, TaskUsage>)>,
@@ -74,6 +76,7 @@ impl Forwarder {
             core_ids: Vec::new(),
             sweep: Sweep::begin(),
             devices: DeviceUsers::default(),
+            missed: Missed::default(),
             next_scan: Instant::now(),
             before: None,
             uncharged: Vec::new(),
@@ -93,12 +96,6 @@ impl Forwarder {
     ) -> Result<(), Fault> {
         self.session
             .run_batch(registers, stats, &self.ids, accesses, &mut self.uncharged)
-    }
-
-    fn charge(&mut self, scheduler: &mut dyn SchedulerView) {
-        for (pid, bytes) in self.uncharged.drain(..) {
-            scheduler.charge(pid, bytes);
-        }
     }
 
     /// Scans all tasks and rebalances the ids. Returns the (offset, value) pairs
@@ -128,6 +125,7 @@ impl Forwarder {
             self.before = Some((begun, tasks.iter().map(|m| (m.pid, *m)).collect()));
         }
         self.devices.scanned(&tasks, &mut self.ids);
+        self.missed.scanned(&tasks, begun);
         self.next_scan = begun + SCAN_INTERVAL.max(begun.elapsed() * SCAN_SHARE);
         let vtimes = tasks
             .iter()
@@ -254,7 +252,7 @@ impl Driver for Forwarder {
             table: &self.ids,
             carried: &[&self.core_ids, &labels].map(Vec::as_slice).concat(),
             labelled: self.mailbox,
-            charges: scheduler.charges(),
+            charges: scheduler.charging() == Charging::All,
             fresh: !self.session.ids_written,
             writes,
         };
@@ -275,7 +273,8 @@ impl Driver for Forwarder {
             self.free_read(&accesses, &labels);
             self.core_ids = labels;
         }
-        self.charge(scheduler);
+        self.missed
+            .booked(&mut self.uncharged, self.mailbox, scheduler);
         let mut stats = lock(stats);
         stats.polls += 1;
         stats.writes += writes;
@@ -298,7 +297,8 @@ impl Driver for Forwarder {
         accesses.extend(ids.map(|id| Access::read(traffic(id))));
         let result = self.run_batch(registers, stats, &mut accesses);
         self.core_ids.fill(0);
-        self.charge(scheduler);
+        self.missed
+            .booked(&mut self.uncharged, self.mailbox, scheduler);
         result
     }
 }

@@ -25,6 +25,7 @@ pub mod forwarder;
 pub mod id_table;
 pub mod interface;
 pub mod link_stats;
+pub mod missed;
 pub mod mmio;
 pub mod pagemap;
 pub mod pci;

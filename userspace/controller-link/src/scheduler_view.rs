@@ -31,6 +31,18 @@ pub struct TaskUsage {
     pub vtime: u64,
 }
 
+/// What of the controller's count the scheduler is charged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charging {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What the CPUs' events miss, if each core labels its own traffic.
+    Missed,
+    /// All, so traffic should be read soon: no CPU has events.
+    All,
+}
+
 /// The running scheduler.
 pub trait SchedulerView {
     /// What runs on each CPU, by CPU number.
@@ -50,8 +62,8 @@ pub trait SchedulerView {
     /// switch on. A task that has ended is skipped.
     fn assign(&mut self, pid: u32, id: HwId);
 
-    /// Whether `charge` has an effect, so that traffic should be read soon.
-    fn charges(&self) -> bool;
+    /// What is to be charged.
+    fn charging(&self) -> Charging;
 
     /// Charges memory traffic (bytes) to a task. A task that has ended is skipped.
     fn charge(&mut self, pid: u32, bytes: u64);

@@ -19,7 +19,7 @@ use drfq_controller_link::{
     driver::Driver,
     reconnector::{Endpoint, Reconnector},
     registers::{Fault, HwId},
-    scheduler_view::{RunningTask, SchedulerView, TaskUsage},
+    scheduler_view::{Charging, RunningTask, SchedulerView, TaskUsage},
     target::Target,
 };
 
@@ -288,8 +288,8 @@ impl SchedulerView for FakeScheduler {
         Ok(self.tasks.clone())
     }
 
-    fn charges(&self) -> bool {
-        true
+    fn charging(&self) -> Charging {
+        Charging::All
     }
 
     fn charge(&mut self, pid: u32, bytes: u64) {

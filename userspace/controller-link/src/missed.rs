@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the CPUs' events miss of a task's traffic, and the controller counts. A line that is read
+//! first and written later makes no event of a write, so nobody is charged for its write-back: a
+//! stencil that updates arrays in place would pay for two thirds of what it moves.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use crate::scheduler_view::{Charging, SchedulerView, TaskUsage};
+
+/// What is missed is charged while it is more than this part of what the controller counts. The
+/// controller counts a line that is written back for the core that evicts it, so its count may be
+/// some percent more than what a task is charged.
+const LEAST_PART: f64 = 0.05;
+
+/// Time over which that is judged. Counts are read between scans, so what one scan compares may
+/// differ by what a task moves meanwhile.
+const JUDGED: Duration = Duration::from_secs(1);
+
+/// Time in which most of what is owed is paid. At once it would hold a task that shares with a
+/// device, which cannot use later what it did not use meanwhile.
+const PAID: Duration = Duration::from_millis(500);
+
+/// Time between two charges.
+const PART: Duration = Duration::from_millis(10);
+
+/// A task's charges against its counts.
+#[derive(Default)]
+struct Account {
+    /// What the task had been charged at the last scan (bytes).
+    charged: u64,
+    /// Its CPU time at the last scan (ns).
+    cpu_ns: u64,
+    /// What the controller has counted since the last scan (bytes).
+    counted: u64,
+    /// How long the controller has counted something.
+    known: Duration,
+    /// What the controller counted lately, and how much of that no event told (bytes). What a scan
+    /// finds counts less with each later one.
+    recently_counted: f64,
+    recently_missed: f64,
+    /// What is to be charged yet (bytes). Negative: too much was.
+    owed: f64,
+    /// What the task paid of it, if no scan has seen that it ran since (bytes). A task that sleeps
+    /// is charged when it runs.
+    paid: u64,
+}
+
+impl Account {
+    fn new(task: &TaskUsage) -> Self {
+        Self {
+            charged: task.bytes,
+            cpu_ns: task.cpu_ns,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in a scan, `since` the one before. Returns what the task pays until the next one
+    /// (bytes/s).
+    fn scanned(&mut self, task: &TaskUsage, since: Duration) -> f64 {
+        let ran = task.cpu_ns != self.cpu_ns;
+        let paid = if ran {
+            std::mem::take(&mut self.paid)
+        } else {
+            0
+        };
+        let counted = std::mem::take(&mut self.counted) as f64;
+        let missed = counted + paid as f64 - (task.bytes - self.charged) as f64;
+        self.charged = task.bytes;
+        self.cpu_ns = task.cpu_ns;
+        if counted > 0.0 {
+            self.known += since;
+        }
+        let kept = (-since.div_duration_f64(JUDGED)).exp();
+        self.recently_counted = self.recently_counted * kept + counted;
+        // A surplus of charges is forgotten, or it would hide for long what is missed later.
+        self.recently_missed = (self.recently_missed * kept + missed).max(-self.recently_counted);
+        if self.known >= JUDGED && self.recently_missed > LEAST_PART * self.recently_counted {
+            self.owed += missed;
+        }
+        if ran {
+            self.owed.max(0.0) / PAID.as_secs_f64()
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The tasks that have ids of their own.
+pub struct Missed {
+    accounts: HashMap<u32, Account>,
+    /// What the controller counted for tasks that no scan has found yet (bytes).
+    unknown: HashMap<u32, u64>,
+    /// What tasks pay (thread id, bytes/s).
+    payers: Vec<(u32, f64)>,
+    /// When they paid last.
+    charged: Instant,
+    /// The last scan.
+    scanned: Instant,
+}
+
+impl Default for Missed {
+    fn default() -> Self {
+        Self {
+            accounts: HashMap::new(),
+            unknown: HashMap::new(),
+            payers: Vec::new(),
+            charged: Instant::now(),
+            scanned: Instant::now(),
+        }
+    }
+}
+
+impl Missed {
+    /// Charges traffic that was booked, (thread id, bytes), or keeps it for a comparison. Charges a
+    /// part of what was missed, if one is due.
+    ///
+    /// `labelled`: cores label their own traffic. Copied labels are late, so a count may be another
+    /// task's.
+    pub fn booked(
+        &mut self,
+        traffic: &mut Vec<(u32, u64)>,
+        labelled: bool,
+        scheduler: &mut dyn SchedulerView,
+    ) {
+        let charging = scheduler.charging();
+        for (pid, bytes) in traffic.drain(..) {
+            match charging {
+                Charging::All => scheduler.charge(pid, bytes),
+                Charging::Missed if labelled => self.counted(pid, bytes),
+                Charging::Missed | Charging::Nothing => {}
+            }
+        }
+        for (pid, bytes) in self.due(Instant::now()) {
+            scheduler.charge(pid, bytes);
+        }
+    }
+
+    /// The tasks were scanned at `now`.
+    pub fn scanned(&mut self, tasks: &[TaskUsage], now: Instant) {
+        let since = now.saturating_duration_since(self.scanned);
+        self.scanned = now;
+        let mut accounts = std::mem::take(&mut self.accounts);
+        self.payers.clear();
+        for task in tasks {
+            // A count that went back is another task's with the same thread id.
+            let known = accounts
+                .remove(&task.pid)
+                .filter(|account| account.charged <= task.bytes);
+            if let Some(mut account) = known {
+                let rate = account.scanned(task, since);
+                self.payers.extend((rate > 0.0).then_some((task.pid, rate)));
+                self.accounts.insert(task.pid, account);
+            } else if self.unknown.contains_key(&task.pid) {
+                self.accounts.insert(task.pid, Account::new(task));
+            }
+        }
+        self.unknown.clear();
+    }
+
+    fn counted(&mut self, pid: u32, bytes: u64) {
+        match self.accounts.get_mut(&pid) {
+            Some(account) => account.counted += bytes,
+            None => *self.unknown.entry(pid).or_default() += bytes,
+        }
+    }
+
+    /// What is to be charged now: (thread id, bytes).
+    fn due(&mut self, now: Instant) -> Vec<(u32, u64)> {
+        let since = now.saturating_duration_since(self.charged);
+        if since < PART {
+            return Vec::new();
+        }
+        self.charged = now;
+        let mut due = Vec::new();
+        for (pid, rate) in &self.payers {
+            let Some(account) = self.accounts.get_mut(pid) else {
+                continue;
+            };
+            let bytes = (rate * since.as_secs_f64()).min(account.owed) as u64;
+            account.owed -= bytes as f64;
+            account.paid += bytes;
+            due.extend((bytes != 0).then_some((*pid, bytes)));
+        }
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::FakeScheduler;
+
+    /// A task, and the time.
+    struct Machine {
+        missed: Missed,
+        task: TaskUsage,
+        now: Instant,
+    }
+
+    impl Machine {
+        fn new() -> Self {
+            let mut machine = Self {
+                missed: Missed::default(),
+                task: TaskUsage {
+                    pid: 7,
+                    bytes: 5000,
+                    ..TaskUsage::default()
+                },
+                now: Instant::now(),
+            };
+            machine.missed.counted(7, 1);
+            machine.missed.scanned(&[machine.task], machine.now);
+            machine
+        }
+
+        /// The next scan, 0.1 s later: until then the task ran, and was charged `charged` for its
+        /// events, while the controller counted `counted`. Returns what is paid after it.
+        fn scan(&mut self, charged: u64, counted: u64) -> Vec<u64> {
+            self.task.cpu_ns += 100;
+            self.task.bytes += charged;
+            self.missed.counted(7, counted);
+            self.sleep()
+        }
+
+        /// The next scan, before which the task slept.
+        fn sleep(&mut self) -> Vec<u64> {
+            self.missed.scanned(&[self.task], self.now);
+            let mut parts = Vec::new();
+            for _ in 0..20 {
+                self.now += Duration::from_millis(5);
+                let due = self.missed.due(self.now);
+                parts.extend(due.into_iter().map(|(_, bytes)| bytes));
+            }
+            self.task.bytes += parts.iter().sum::<u64>();
+            parts
+        }
+
+        /// Returns what was charged in all during `scans` scans.
+        fn charged(&mut self, scans: u32, charged: u64, counted: u64) -> u64 {
+            let begin = self.task.bytes;
+            (0..scans).for_each(|_| drop(self.scan(charged, counted)));
+            self.task.bytes - begin
+        }
+    }
+
+    #[test]
+    fn what_events_miss_is_charged() {
+        let mut machine = Machine::new();
+        machine.charged(40, 63_000, 100_000);
+        let charged = machine.charged(20, 63_000, 100_000);
+        assert!((1_990_000..=2_000_000).contains(&charged), "{charged}");
+    }
+
+    #[test]
+    fn it_is_charged_in_small_parts() {
+        let mut machine = Machine::new();
+        let mut most = 0;
+        for _ in 0..40 {
+            let parts = machine.scan(63_000, 100_000);
+            assert!(parts.len() <= 10, "{}", parts.len());
+            most = most.max(parts.into_iter().max().unwrap_or(0));
+        }
+        assert!((3600..=3700).contains(&most), "a tenth of a scan: {most}");
+    }
+
+    #[test]
+    fn what_is_counted_for_another_core_s_evictions_is_not_charged() {
+        let mut machine = Machine::new();
+        assert_eq!(machine.charged(100, 97_000, 100_000), 9_700_000);
+    }
+
+    #[test]
+    fn what_one_scan_sees_early_or_late_is_not_charged() {
+        let mut machine = Machine::new();
+        let mut paid = 0;
+        for i in 0..100 {
+            let shifted = [20_000, 0, 10_000][i % 3];
+            paid += machine.scan(100_000, 90_000 + shifted).len();
+        }
+        assert_eq!(paid, 0);
+    }
+
+    #[test]
+    fn a_surplus_of_charges_hides_what_is_missed_for_a_second_only() {
+        let mut machine = Machine::new();
+        machine.charged(30, 500_000, 100_000);
+        machine.charged(20, 50_000, 100_000);
+        let charged = machine.charged(40, 50_000, 100_000);
+        assert!((3_900_000..=4_000_000).contains(&charged), "{charged}");
+    }
+
+    #[test]
+    fn a_task_that_sleeps_pays_later() {
+        let mut machine = Machine::new();
+        machine.charged(30, 50_000, 100_000);
+        let owed = machine.missed.accounts[&7].owed;
+        assert!(owed > 0.0);
+        // It sleeps. What it paid last becomes visible when it runs again.
+        let paid = machine.missed.accounts[&7].paid;
+        machine.task.bytes -= paid;
+        for _ in 0..20 {
+            assert_eq!(machine.sleep(), []);
+        }
+        machine.task.bytes += paid;
+        let charged = machine.charged(60, 50_000, 100_000);
+        assert!((5_950_000..=6_250_000).contains(&charged), "{charged}");
+    }
+
+    #[test]
+    fn copied_labels_tell_nothing_of_what_events_miss() {
+        let mut scheduler = FakeScheduler {
+            has_pmu: true,
+            ..FakeScheduler::default()
+        };
+        let mut missed = Missed::default();
+        missed.booked(&mut vec![(7, 9000)], false, &mut scheduler);
+        assert!(missed.unknown.is_empty());
+        missed.booked(&mut vec![(7, 9000)], true, &mut scheduler);
+        assert_eq!(missed.unknown, [(7, 9000)].into());
+        assert!(scheduler.charged.is_empty());
+    }
+
+    #[test]
+    fn another_task_with_the_same_thread_id_begins_anew() {
+        let mut machine = Machine::new();
+        machine.charged(30, 50_000, 100_000);
+        machine.task.bytes = 10;
+        assert_eq!(machine.scan(0, 9000), []);
+        machine.missed.scanned(&[], machine.now);
+        assert!(machine.missed.accounts.is_empty());
+    }
+}
