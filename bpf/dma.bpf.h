@@ -73,15 +73,21 @@ static __always_inline struct payer *dma_payer(const struct task_struct *p, cons
 	return dma_writes(bio) ? dirtier_of(bio) : NULL;
 }
 
-/* Charges @bio to the current task, which submits it, or to the one that a kernel thread
- * submits it for. */
-static void dma_charge_bio(const struct bio *bio)
+/* Charges @bio to the current task @p, which submits it, or to the one that it submits it for. @t
+ * is that of @p; NULL: it has none. */
+static __always_inline void dma_charge_bio(struct task_struct *p, struct task_ctx *t,
+					   const struct bio *bio)
 {
-	struct task_struct *p = bpf_get_current_task_btf();
 	u64 bytes = bio->bi_iter.bi_size;
 	struct payer *payer = NULL;
 
 	count_shared(DRFQ_EV_DMA_BYTES, bytes);
+	/* Each request of a fast disk takes this way: it looks nothing up. */
+	if (t && !task_is_kthread(p) && payer_submitter(p) == p) {
+		payer_add(t, bytes);
+		count_shared(DRFQ_EV_DMA_CHARGED, 1);
+		return;
+	}
 	if (task_is_kthread(p))
 		payer = dma_payer(p, bio);
 	if (payer)
@@ -116,15 +122,21 @@ static void dma_relay(const struct bio *bio)
  * bytes again, in a new request for the device below, or remaps the request
  * (drfq_bio_remap). The one below is charged.
  */
-static void dma_queued(const struct bio *bio, bool second)
+static __always_inline void dma_queued(const struct bio *bio, bool second)
 {
-	if (!dma_has_data(bio) ||
-	    twice_handled(bio, twice_where(TWICE_QUEUE, bio->bi_iter.bi_sector), second))
+	struct task_struct *p;
+	struct task_ctx *t;
+
+	if (!dma_has_data(bio))
+		return;
+	p = bpf_get_current_task_btf();
+	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	if (twice_handled(t, bio, twice_where(TWICE_QUEUE, bio->bi_iter.bi_sector), second))
 		return;
 	if (dma_is_stacked(bio))
 		dma_relay(bio);
 	else
-		dma_charge_bio(bio);
+		dma_charge_bio(p, t, bio);
 }
 
 SEC("tp_btf/block_bio_queue")
@@ -147,13 +159,19 @@ int BPF_PROG(drfq_bio_queue2, struct bio *bio)
  * one below (md raid0, NVMe multipath), is charged here. A partition is no such device:
  * its requests are remapped from the partition itself.
  */
-static void dma_remapped(const struct bio *bio, u32 from, bool second)
+static __always_inline void dma_remapped(const struct bio *bio, u32 from, bool second)
 {
+	struct task_struct *p;
+	struct task_ctx *t;
+
 	if (!(bio->bi_flags & bio_traced_flag) || bio->bi_bdev->bd_dev == from)
 		return;
-	if (dma_has_data(bio) && !dma_is_stacked(bio) &&
-	    !twice_handled(bio, twice_where(TWICE_REMAP, bio->bi_iter.bi_sector), second))
-		dma_charge_bio(bio);
+	if (!dma_has_data(bio) || dma_is_stacked(bio))
+		return;
+	p = bpf_get_current_task_btf();
+	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	if (!twice_handled(t, bio, twice_where(TWICE_REMAP, bio->bi_iter.bi_sector), second))
+		dma_charge_bio(p, t, bio);
 }
 
 SEC("tp_btf/block_bio_remap")
@@ -185,33 +203,70 @@ int BPF_PROG(drfq_bio_delayed, struct bio *bio, unsigned char delayed)
 }
 
 /*
- * A request is handed to the driver of its device. Programs that speak the device's own
- * language (SCSI ioctl, NVMe passthrough) make requests without queueing a bio, so they are
- * charged here. Their submitter hands them over itself; where another task does it, that
- * one is charged.
+ * Programs that speak the device's own language (SCSI ioctl, NVMe passthrough) make requests
+ * without queueing a bio. The current task asks for @rq.
  */
-static void dma_issued(const struct request *rq, bool second)
+static __always_inline void dma_passed_through(const struct request *rq, bool second)
 {
 	u32 op = rq->cmd_flags & 0xff;
+	struct task_struct *p;
+	struct task_ctx *t;
 
-	if ((op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT) && rq->__data_len &&
-	    !twice_handled(rq, twice_where(TWICE_ISSUE, 0), second)) {
-		count_shared(DRFQ_EV_DMA_BYTES, rq->__data_len);
-		dma_charge(bpf_get_current_task_btf(), rq->__data_len);
-	}
+	if ((op != REQ_OP_DRV_IN && op != REQ_OP_DRV_OUT) || !rq->__data_len)
+		return;
+	p = bpf_get_current_task_btf();
+	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	if (twice_handled(t, rq, twice_where(TWICE_PASS_THROUGH, 0), second))
+		return;
+	count_shared(DRFQ_EV_DMA_BYTES, rq->__data_len);
+	dma_charge(p, rq->__data_len);
 }
 
+/* By these functions the kernel begins such requests, and no others. */
+SEC("fentry/blk_execute_rq")
+int BPF_PROG(drfq_rq_execute, struct request *rq)
+{
+	dma_passed_through(rq, false);
+	return 0;
+}
+
+SEC("fentry/blk_execute_rq")
+int BPF_PROG(drfq_rq_execute2, struct request *rq)
+{
+	dma_passed_through(rq, true);
+	return 0;
+}
+
+SEC("fentry/blk_execute_rq_nowait")
+int BPF_PROG(drfq_rq_nowait, struct request *rq)
+{
+	dma_passed_through(rq, false);
+	return 0;
+}
+
+SEC("fentry/blk_execute_rq_nowait")
+int BPF_PROG(drfq_rq_nowait2, struct request *rq)
+{
+	dma_passed_through(rq, true);
+	return 0;
+}
+
+/*
+ * Where BPF follows no functions: a request is handed to the driver of its device. Each request
+ * comes here. One that the driver could not take at once may come by another task, which is
+ * charged.
+ */
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(drfq_rq_issue, struct request *rq)
 {
-	dma_issued(rq, false);
+	dma_passed_through(rq, false);
 	return 0;
 }
 
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(drfq_rq_issue2, struct request *rq)
 {
-	dma_issued(rq, true);
+	dma_passed_through(rq, true);
 	return 0;
 }
 

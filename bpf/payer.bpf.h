@@ -52,10 +52,15 @@ static __always_inline bool payer_is(const struct payer *payer, const struct tas
 	return payer->pid == p->pid && payer->started_ns == p->start_time;
 }
 
-/*
- * Adds @bytes to what devices have moved for @p; it pays at its next wake-up, tick or
- * switch. Kernel threads move data for other tasks and never pay. Returns whether @p does.
- */
+/* Adds @bytes to what devices have moved for the task, which pays at its next wake-up, tick or
+ * switch. */
+static __always_inline void payer_add(struct task_ctx *t, u64 bytes)
+{
+	__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
+}
+
+/* Adds @bytes to what devices have moved for @p. Kernel threads move data for other tasks and never
+ * pay. Returns whether @p does. */
 static bool payer_charge_task(struct task_struct *p, u64 bytes)
 {
 	struct task_ctx *t = NULL;
@@ -63,7 +68,7 @@ static bool payer_charge_task(struct task_struct *p, u64 bytes)
 	if (!task_is_kthread(p))
 		t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 	if (t)
-		__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
+		payer_add(t, bytes);
 	return t;
 }
 

@@ -12,7 +12,7 @@
 enum twice_pair {
 	TWICE_QUEUE,
 	TWICE_REMAP,
-	TWICE_ISSUE,
+	TWICE_PASS_THROUGH,
 	TWICE_DIRTY,
 };
 
@@ -27,14 +27,13 @@ static __always_inline u64 twice_where(enum twice_pair pair, u64 at)
 
 /*
  * Returns whether the first program of the pair has handled @event (an address), which the
- * current task causes @where (twice_where()). The kernel runs programs in the order in which they
- * were attached, that of the source. The second program leaves events of the idle task to the
- * first one; nothing preempts that.
+ * current task, that of @t (NULL: not known), causes @where (twice_where()). The kernel runs
+ * programs at a tracepoint in the order in which they were attached, that of the source. The
+ * second program leaves events of the idle task to the first one; nothing preempts that.
  */
-static __always_inline bool twice_handled(const void *event, u64 where, bool second)
+static __always_inline bool twice_handled(struct task_ctx *t, const void *event, u64 where,
+					  bool second)
 {
-	struct task_struct *p = bpf_get_current_task_btf();
-	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 	bool handled;
 
 	if (!t)

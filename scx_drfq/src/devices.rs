@@ -18,6 +18,9 @@ const RECEIVE: &str = "security_sock_rcv_skb";
 /// has it.
 const DELAY: &str = "__blk_throtl_bio";
 
+/// By what a driver begins requests that no bio asks for.
+const PASSES_THROUGH: [&str; 2] = ["blk_execute_rq", "blk_execute_rq_nowait"];
+
 /// By what tasks send and receive. The kernel's BTF lacks those that are in a module.
 const USES: [&str; 5] = [
     "inet_sendmsg",
@@ -53,8 +56,6 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     let progs = &mut skel.progs;
     progs.drfq_bio_queue.set_autoload(charged);
     progs.drfq_bio_queue2.set_autoload(charged);
-    progs.drfq_rq_issue.set_autoload(charged);
-    progs.drfq_rq_issue2.set_autoload(charged);
     progs.drfq_bio_remap.set_autoload(traced_flag.is_some());
     progs.drfq_bio_remap2.set_autoload(traced_flag.is_some());
     progs.drfq_dirty.set_autoload(dirtiers);
@@ -64,7 +65,28 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
         .is_some_and(|kernel| kernel.has_function(DELAY));
     progs.drfq_bio_delayed.set_autoload(delays);
     progs.drfq_bio_delayed.set_autoattach(false);
+    configure_passthrough(skel, kernel.as_ref());
     configure_network(skel, kernel.as_ref());
+}
+
+fn configure_passthrough(skel: &mut OpenBpfSkel, charged_on: Option<&KernelTypes>) {
+    let charged = charged_on.is_some();
+    let functions = charged_on
+        .is_some_and(|kernel| PASSES_THROUGH.iter().all(|name| kernel.has_function(name)));
+    let progs = &mut skel.progs;
+    let refusable = [
+        (&mut progs.drfq_rq_execute, functions),
+        (&mut progs.drfq_rq_execute2, functions),
+        (&mut progs.drfq_rq_nowait, functions),
+        (&mut progs.drfq_rq_nowait2, functions),
+        // Whether the kernel refuses the functions shows when these, too, must be loaded.
+        (&mut progs.drfq_rq_issue, charged),
+        (&mut progs.drfq_rq_issue2, charged),
+    ];
+    for (prog, loaded) in refusable {
+        prog.set_autoload(loaded);
+        prog.set_autoattach(false);
+    }
 }
 
 fn configure_network(skel: &mut OpenBpfSkel, charged_on: Option<&KernelTypes>) {
@@ -101,6 +123,7 @@ fn configure_network(skel: &mut OpenBpfSkel, charged_on: Option<&KernelTypes>) {
 /// The kernel refuses a tracepoint.
 pub fn attach(skel: &BpfSkel) -> Result<Hooks> {
     let mut hooks = attach_network(skel)?;
+    hooks.links.extend(attach_passthrough(skel)?);
     let delayed = &skel.progs.drfq_bio_delayed;
     if delayed.autoload() {
         match delayed.attach() {
@@ -109,6 +132,24 @@ pub fn attach(skel: &BpfSkel) -> Result<Hooks> {
         }
     }
     Ok(hooks)
+}
+
+fn attach_passthrough(skel: &BpfSkel) -> Result<Vec<Link>> {
+    let progs = &skel.progs;
+    if !progs.drfq_rq_issue.autoload() {
+        return Ok(Vec::new());
+    }
+    // The kernel runs the programs of a function in the reverse order (kernel/bpf/trampoline.c).
+    let functions = [
+        &progs.drfq_rq_execute2,
+        &progs.drfq_rq_execute,
+        &progs.drfq_rq_nowait2,
+        &progs.drfq_rq_nowait,
+    ];
+    let known = progs.drfq_rq_execute.autoload();
+    let traced = [&progs.drfq_rq_issue, &progs.drfq_rq_issue2];
+    attach_either(known.then_some(&functions), &traced, |prog| prog.attach())
+        .context("cannot attach to the tracepoint block_rq_issue")
 }
 
 fn attach_network(skel: &BpfSkel) -> Result<Hooks> {
@@ -158,7 +199,7 @@ fn attach_either<P, L, E: Display>(
     match functions.map(all) {
         Some(Ok(links)) => Ok(links),
         Some(Err(error)) => {
-            log::info!("tracepoints tell who uses a socket, because no function does: {error}");
+            log::info!("tracepoints are followed instead of functions: {error}");
             all(traced)
         }
         None => all(traced),

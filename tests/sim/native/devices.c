@@ -70,10 +70,15 @@ void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts)
 	}
 }
 
-void machine_pass_through(struct machine *m, s32 cpu, u32 bytes)
+void machine_pass_through(struct machine *m, s32 cpu, u32 bytes, enum pass_through told)
 {
+	struct request rq = {.cmd_flags = REQ_OP_DRV_IN, .__data_len = bytes};
+
 	machine_use(m, m->now_ns, cpu);
-	issue(REQ_OP_DRV_IN, bytes);
+	if (told == NATIVE_ISSUED)
+		issue(REQ_OP_DRV_IN, bytes);
+	else
+		scheduler_rq_execute(&rq, told == NATIVE_EXECUTED);
 }
 
 /* The inode and the page cache of each file. They hold nothing of a machine. */

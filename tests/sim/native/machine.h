@@ -134,8 +134,15 @@ void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_p
 		    bool partition);
 /* The same to a stacked device that remaps the request in parts. */
 void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts);
-/* The running task of @cpu sends a command of its own making to a device, which moves @bytes. */
-void machine_pass_through(struct machine *m, s32 cpu, u32 bytes);
+/* By what the kernel tells of a command of a program's own making. */
+enum pass_through {
+	NATIVE_EXECUTED,
+	NATIVE_EXECUTED_NOWAIT,
+	NATIVE_ISSUED, /* BPF follows no functions. */
+};
+
+/* The running task of @cpu sends such a command to a device, which moves @bytes. */
+void machine_pass_through(struct machine *m, s32 cpu, u32 bytes, enum pass_through told);
 /* How a request tells of a page. */
 enum file_page_tail {
 	NATIVE_HEAD,

@@ -207,6 +207,14 @@ void scheduler_rq_issue(struct request *rq)
 	PAIR(drfq_rq_issue(rq), drfq_rq_issue2(rq));
 }
 
+void scheduler_rq_execute(struct request *rq, bool waits)
+{
+	if (waits)
+		PAIR(drfq_rq_execute(rq), drfq_rq_execute2(rq));
+	else
+		PAIR(drfq_rq_nowait(rq), drfq_rq_nowait2(rq));
+}
+
 void scheduler_dirty_folio(struct folio *folio, struct address_space *mapping)
 {
 	PAIR(drfq_dirty(folio, mapping), drfq_dirty2(folio, mapping));

@@ -89,6 +89,8 @@ void scheduler_bio_delayed(struct bio *bio);
 void scheduler_bio_remap(struct bio *bio, u32 from);
 /* The kernel traces that a request goes to the driver of its device. */
 void scheduler_rq_issue(struct request *rq);
+/* A driver begins a request that no bio asks for. */
+void scheduler_rq_execute(struct request *rq, bool waits);
 /* A folio becomes dirty. */
 void scheduler_dirty_folio(struct folio *folio, struct address_space *mapping);
 /* What a task calls to use a socket. */

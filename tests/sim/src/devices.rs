@@ -28,7 +28,7 @@ unsafe extern "C" {
         at: *const Page,
         passing: *const Passing,
     );
-    fn machine_pass_through(m: *mut Machine, cpu: i32, bytes: u32);
+    fn machine_pass_through(m: *mut Machine, cpu: i32, bytes: u32, told: PassThrough);
     fn machine_serve_ring(p: *mut Task, submitter: *mut Task);
     fn machine_skip(m: *mut Machine, first: bool, second: bool);
     fn machine_split(m: *mut Machine, cpu: i32, bytes: u32, parts: u32);
@@ -84,6 +84,24 @@ pub enum Transfer {
     Read,
     /// From memory.
     Write,
+}
+
+/// `enum pass_through`: by what the kernel tells of a command of a program's own making.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PassThrough {
+    /// `blk_execute_rq`.
+    Executed,
+    /// `blk_execute_rq_nowait`.
+    ExecutedNowait,
+    /// The tracepoint `block_rq_issue`: BPF follows no functions.
+    Issued,
+}
+
+impl PassThrough {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Executed, Self::ExecutedNowait, Self::Issued];
 }
 
 /// `struct passing`: how a stacked device passes a request on from a kernel thread.
@@ -208,9 +226,9 @@ impl Kernel {
     }
 
     /// The running task of `cpu` sends a device a command of its own making, which moves `bytes`.
-    pub fn pass_through(&mut self, cpu: usize, bytes: u32) {
+    pub fn pass_through(&mut self, cpu: usize, bytes: u32, told: PassThrough) {
         // SAFETY: the machine lives; the caller runs a task there.
-        self.with(|m| unsafe { machine_pass_through(m, cpu as i32, bytes) });
+        self.with(|m| unsafe { machine_pass_through(m, cpu as i32, bytes, told) });
     }
 
     /// The running task of `cpu` submits `bytes` to a stacked device, which remaps the request part

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Requests through stacked block devices, dirty pages, and traffic counters that die.
 
-use drfq_sim::devices::{Page, Passing, Tail, Transfer, Way};
+use drfq_sim::devices::{Page, PassThrough, Passing, Tail, Transfer, Way};
 use drfq_sim::{Config, MS, Sim, Step, TaskSpec, Trace};
 
 /// One CPU. The engine does not know of these requests and counters, so it checks nothing.
@@ -68,8 +68,10 @@ fn what_one_of_a_pair_of_programs_misses_the_other_one_charges() {
             sim.kernel().submit(0, 4096, way);
             bytes += 4096;
         }
-        sim.kernel().pass_through(0, 4096);
-        bytes += 4096;
+        for told in PassThrough::ALL {
+            sim.kernel().pass_through(0, 4096, told);
+            bytes += 4096;
+        }
     }
     assert_eq!(sim.run_until(30 * MS).tasks[0].dma_bytes, bytes);
 }
@@ -156,8 +158,10 @@ fn a_task_pays_when_it_leaves_for_another_class_and_not_for_what_is_moved_there(
 fn a_command_of_a_programs_own_making_is_charged_to_its_submitter() {
     let mut sim = Sim::new(config(), vec![TaskSpec::new("hog", Trace::hog())]);
     sim.run_until(10 * MS);
-    sim.kernel().pass_through(0, 65536);
-    assert_eq!(sim.run_until(30 * MS).tasks[0].dma_bytes, 65536);
+    for told in PassThrough::ALL {
+        sim.kernel().pass_through(0, 65536, told);
+    }
+    assert_eq!(sim.run_until(30 * MS).tasks[0].dma_bytes, 3 * 65536);
 }
 
 /// It submits them for other tasks.

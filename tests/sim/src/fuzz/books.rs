@@ -115,8 +115,8 @@ impl Books {
                 sim.act(|kernel, _| kernel.split(cpu, bytes, parts));
                 self.request(sim, task, None, Transfer::Read, bytes);
             }
-            Traffic::Command { cpu, bytes } => {
-                sim.act(|kernel, _| kernel.pass_through(cpu, bytes));
+            Traffic::Command { cpu, bytes, told } => {
+                sim.act(|kernel, _| kernel.pass_through(cpu, bytes, told));
                 self.request(sim, task, None, Transfer::Read, bytes);
             }
             Traffic::Dirty { page, .. } => {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::devices::{Page, Passing, Tail, Transfer, Way};
+use crate::devices::{Page, PassThrough, Passing, Tail, Transfer, Way};
 use crate::kernel::TaskId;
 use crate::network::{NO_SOCKET, Packet};
 use crate::trace::Rng;
@@ -43,6 +43,8 @@ pub enum Traffic {
         cpu: usize,
         /// What it moves.
         bytes: u32,
+        /// How the kernel tells of it.
+        told: PassThrough,
     },
     /// What runs on `cpu` dirties a page.
     Dirty {
@@ -198,7 +200,11 @@ fn request(rng: &mut Rng, cpu: usize) -> Traffic {
             bytes,
             parts: rng.range(1, 5) as u32,
         },
-        _ => Traffic::Command { cpu, bytes },
+        _ => Traffic::Command {
+            cpu,
+            bytes,
+            told: PassThrough::ALL[rng.below(3) as usize],
+        },
     }
 }
 
