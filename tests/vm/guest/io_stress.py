@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from buffered import clean
-from scheduler import PATIENCE_S, start, state, stats, wait
+from scheduler import PATIENCE_S, programs, start, state, stats, wait
 
 RAW, FILES = "vda", "vdb"
 MOUNT = Path("/run/drfq-files")
@@ -42,6 +42,13 @@ def moved():
         words = Path("/sys/class/block", disk, "stat").read_text(encoding="ascii").split()
         total += SECTOR * (int(words[2]) + int(words[6]))
     return total
+
+
+def skipped(agent):
+    """How often the kernel skipped a program of the agent because another call of it had not ended, by number. The
+    programs are numbered in the order of the source."""
+    misses = {int(fields["prog_id"]): int(fields["recursion_misses"]) for fields in programs(agent)}
+    return {number: many for number, many in sorted(misses.items()) if many}
 
 
 def fio(seconds):
@@ -75,7 +82,7 @@ def main(scx_drfq, seconds):
     after, last = moved(), stats()["system"]
     counts = {name: last[name] - first[name] for name in last if name.startswith("dma_") or name in ("held", "late")}
     difference = counts["dma_bytes"] - (after - before)
-    print(f"disks {after - before}, counted {difference:+d}; {counts}", flush=True)
+    print(f"disks {after - before}, counted {difference:+d}; {counts}; skipped {skipped(agent)}", flush=True)
     assert state() == "enabled"
     agent.send_signal(signal.SIGINT)
     assert agent.wait(timeout=PATIENCE_S) == 0

@@ -2,6 +2,7 @@
 """The loaded scheduler, for the test scripts in the guest."""
 
 import ctypes
+import glob
 import json
 import os
 import socket
@@ -122,6 +123,19 @@ def start(scx_drfq, *options, event="none", **process):
     agent = subprocess.Popen([*command, "--perf-event", event, *mba, *options], **process)
     wait("the scheduler", lambda: stats() and agent.poll() is None)
     return agent
+
+
+def programs(agent):
+    """What /proc tells of each BPF program that the agent has open (fields of fdinfo, as text)."""
+    for path in glob.glob(f"/proc/{agent.pid}/fdinfo/*"):
+        try:
+            with open(path, encoding="ascii") as file:
+                fields = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+        except FileNotFoundError:
+            continue  # a connection that has ended
+        # A link names its program, too.
+        if "run_time_ns" in fields:
+            yield fields
 
 
 def children(pid):

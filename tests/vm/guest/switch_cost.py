@@ -6,7 +6,6 @@ each other. The kernel's own statistics of programs give the time. Events are so
 those of hardware cost without the instruction that reads the counter. Prints a line of JSON for each run.
 """
 
-import glob
 import json
 import os
 import signal
@@ -14,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from scheduler import PATIENCE_S, start, stats
+from scheduler import PATIENCE_S, programs, start, stats
 
 RUNS, SECONDS = 5, 0.5
 EVENTS = ("none", "page-faults", "page-faults+minor-faults")
@@ -29,26 +28,12 @@ while True:
 """
 
 
-def programs(agent):
-    """Run time (ns) and runs of the programs that the agent has open, by number."""
-    found = {}
-    for path in glob.glob(f"/proc/{agent.pid}/fdinfo/*"):
-        try:
-            with open(path, encoding="ascii") as file:
-                fields = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
-        except FileNotFoundError:
-            continue  # a connection that has ended
-        # A link names its program, too.
-        if "run_time_ns" in fields:
-            found[fields["prog_id"]] = (int(fields["run_time_ns"]), int(fields["run_cnt"]))
-    return found
-
-
 def sample(agent):
-    found = programs(agent).values()
+    # The agent may have a program open more than once.
+    found = {fields["prog_id"]: (int(fields["run_time_ns"]), int(fields["run_cnt"])) for fields in programs(agent)}
     system = stats()["system"]
     packets = system["switches"] + system["continued"]
-    return sum(time_ns for time_ns, _ in found), sum(runs for _, runs in found), packets
+    return sum(time_ns for time_ns, _ in found.values()), sum(runs for _, runs in found.values()), packets
 
 
 def main():
