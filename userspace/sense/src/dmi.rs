@@ -65,9 +65,12 @@ impl DmiMemory {
             Some(names) => (names.len(), ""),
             None => (modules.len().min(CHANNELS * packages.max(1)), " (assumed)"),
         };
+        // A speed that no memory has means that the table is wrong.
+        let mb_per_s = mt_per_s.checked_mul(width_bits)? / 8;
+        let peak_bytes_per_s = mb_per_s.checked_mul(channels as u64 * 1_000_000)?;
         let noun = if channels == 1 { "channel" } else { "channels" };
         Some(Self {
-            peak_bytes_per_s: channels as u64 * mt_per_s * 1_000_000 * width_bits / 8,
+            peak_bytes_per_s,
             text: format!(
                 "{channels} {noun}{how} of {}-{mt_per_s}, {width_bits} bits",
                 modules[0].kind
@@ -324,6 +327,13 @@ mod tests {
         let mut fast = device(8192, 64, 0xffff, "DIMM A1", "");
         fast[0x58..0x5c].copy_from_slice(&70_000u32.to_le_bytes());
         assert_eq!(memory(&[fast]).unwrap().0, 560_000_000_000);
+    }
+
+    #[test]
+    fn a_speed_beyond_all_numbers_is_not_known() {
+        let mut fast = device(8192, 0xfff8, 0xffff, "DIMM A1", "");
+        fast[0x58..0x5c].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(memory(&[fast]), None);
     }
 
     #[test]
