@@ -92,7 +92,7 @@ fn read_request(stream: &mut impl Read) -> Option<Vec<u8>> {
 fn respond(request: &[u8], metrics: impl FnOnce() -> Result<String>) -> String {
     let line = request.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
     let line = String::from_utf8_lossy(line);
-    let mut words = line.split_whitespace();
+    let mut words = line.split_ascii_whitespace();
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let path = target.split('?').next().unwrap_or("");
     let (status, kind, body) = match (method, path) {
