@@ -258,6 +258,7 @@ impl SchedulerView for Running<'_> {
                 bytes: task.bytes,
                 device_bytes: task.dma_bytes,
                 vtime: task.register_vtime,
+                kthread: task.kthread,
             })
             .collect())
     }

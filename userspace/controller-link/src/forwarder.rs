@@ -60,8 +60,6 @@ pub struct Forwarder {
     next_scan: Instant,
     /// The scan that loads are measured from, and its time.
     before: Option<(Instant, HashMap<u32, TaskUsage>)>,
-    /// Traffic that was booked and is not charged yet: (thread id, bytes).
-    uncharged: Vec<(u32, u64)>,
 }
 
 impl Forwarder {
@@ -79,7 +77,6 @@ impl Forwarder {
             missed: Missed::default(),
             next_scan: Instant::now(),
             before: None,
-            uncharged: Vec::new(),
         }
     }
 
@@ -94,8 +91,9 @@ impl Forwarder {
         stats: &Mutex<LinkStats>,
         accesses: &mut [Access],
     ) -> Result<(), Fault> {
+        let booked = &mut self.missed.booked;
         self.session
-            .run_batch(registers, stats, &self.ids, accesses, &mut self.uncharged)
+            .run_batch(registers, stats, &self.ids, accesses, booked)
     }
 
     /// Scans all tasks and rebalances the ids. Returns the (offset, value) pairs
@@ -125,13 +123,14 @@ impl Forwarder {
             self.before = Some((begun, tasks.iter().map(|m| (m.pid, *m)).collect()));
         }
         self.devices.scanned(&tasks, &mut self.ids);
-        self.missed.scanned(&tasks, begun);
         self.next_scan = begun + SCAN_INTERVAL.max(begun.elapsed() * SCAN_SHARE);
         let vtimes = tasks
             .iter()
             .map(|task| (self.ids.get(task.pid), task.vtime));
         let held = vtimes.filter(|(id, _)| *id != SHARED_ID);
-        held.map(|(id, vtime)| (vtime_pid(id), vtime)).collect()
+        let wanted = held.map(|(id, vtime)| (vtime_pid(id), vtime)).collect();
+        self.missed.scanned(tasks, begun);
+        wanted
     }
 
     /// Adds what the registers of the running tasks should hold to `wanted`, and tells
@@ -218,6 +217,7 @@ impl Driver for Forwarder {
             self.size = size;
         }
         self.session.restart();
+        self.missed.reconnected();
         self.core_ids = vec![0; size.cores as usize];
         // Traffic counted so far belongs to the tasks that had the ids then.
         let mut reads: Vec<Access> = (0..size.pids)
@@ -253,7 +253,7 @@ impl Driver for Forwarder {
             carried: &[&self.core_ids, &labels].map(Vec::as_slice).concat(),
             labelled: self.mailbox,
             charges: scheduler.charging() == Charging::All,
-            fresh: !self.session.ids_written,
+            asked: !self.session.ids_written || self.missed.waits(),
             writes,
         };
         let reads = self.sweep.due(&state);
@@ -273,8 +273,7 @@ impl Driver for Forwarder {
             self.free_read(&accesses, &labels);
             self.core_ids = labels;
         }
-        self.missed
-            .booked(&mut self.uncharged, self.mailbox, scheduler);
+        self.missed.settle(self.mailbox, scheduler);
         let mut stats = lock(stats);
         stats.polls += 1;
         stats.writes += writes;
@@ -297,8 +296,7 @@ impl Driver for Forwarder {
         accesses.extend(ids.map(|id| Access::read(traffic(id))));
         let result = self.run_batch(registers, stats, &mut accesses);
         self.core_ids.fill(0);
-        self.missed
-            .booked(&mut self.uncharged, self.mailbox, scheduler);
+        self.missed.settle(self.mailbox, scheduler);
         result
     }
 }

@@ -10,29 +10,29 @@ use std::{
 
 use crate::scheduler_view::{Charging, SchedulerView, TaskUsage};
 
-/// What is missed is charged while it is more than this part of what the controller counts. The
-/// controller counts a line that is written back for the core that evicts it, so its count may be
-/// some percent more than what a task is charged.
+/// What is missed is charged while it is more than this part of what the controller counts: the
+/// two are never quite the same.
 const LEAST_PART: f64 = 0.05;
 
-/// Time over which that is judged. Counts are read between scans, so what one scan compares may
-/// differ by what a task moves meanwhile.
+/// Time over which that is judged.
 const JUDGED: Duration = Duration::from_secs(1);
 
 /// Time in which most of what is owed is paid. At once it would hold a task that shares with a
 /// device, which cannot use later what it did not use meanwhile.
 const PAID: Duration = Duration::from_millis(500);
 
-/// Time between two charges.
+/// Time between two charges, and the longest one that is charged for at once.
 const PART: Duration = Duration::from_millis(10);
+const PAID_AT_ONCE: Duration = Duration::from_millis(50);
 
 /// A task's charges against its counts.
 #[derive(Default)]
 struct Account {
     /// What the task had been charged at the last scan (bytes).
     charged: u64,
-    /// Its CPU time at the last scan (ns).
+    /// Its CPU time at the last scan (ns), and whether that had grown.
     cpu_ns: u64,
+    ran: bool,
     /// What the controller has counted since the last scan (bytes).
     counted: u64,
     /// How long the controller has counted something.
@@ -57,11 +57,11 @@ impl Account {
         }
     }
 
-    /// Takes in a scan, `since` the one before. Returns what the task pays until the next one
-    /// (bytes/s).
-    fn scanned(&mut self, task: &TaskUsage, since: Duration) -> f64 {
-        let ran = task.cpu_ns != self.cpu_ns;
-        let paid = if ran {
+    /// Takes in a scan, `since` the one before. Returns how much the controller counted beyond what
+    /// the task was charged (bytes).
+    fn compare(&mut self, task: &TaskUsage, since: Duration) -> f64 {
+        self.ran = task.cpu_ns != self.cpu_ns;
+        let paid = if self.ran {
             std::mem::take(&mut self.paid)
         } else {
             0
@@ -77,10 +77,17 @@ impl Account {
         self.recently_counted = self.recently_counted * kept + counted;
         // A surplus of charges is forgotten, or it would hide for long what is missed later.
         self.recently_missed = (self.recently_missed * kept + missed).max(-self.recently_counted);
-        if self.known >= JUDGED && self.recently_missed > LEAST_PART * self.recently_counted {
+        missed
+    }
+
+    /// Adds to what the task owes, of which it `missed` so much (bytes). Returns what it pays until
+    /// the next scan (bytes/s).
+    fn owe(&mut self, missed: f64) -> f64 {
+        let part = LEAST_PART * self.recently_counted;
+        if self.known >= JUDGED && self.recently_missed > part {
             self.owed += missed;
         }
-        if ran {
+        if self.ran {
             self.owed.max(0.0) / PAID.as_secs_f64()
         } else {
             0.0
@@ -88,76 +95,118 @@ impl Account {
     }
 }
 
-/// The tasks that have ids of their own.
+/// What the tasks that have ids of their own owe.
 pub struct Missed {
+    /// Traffic that was booked and is not settled yet: (thread id, bytes).
+    pub booked: Vec<(u32, u64)>,
     accounts: HashMap<u32, Account>,
     /// What the controller counted for tasks that no scan has found yet (bytes).
     unknown: HashMap<u32, u64>,
+    /// A scan that waits for the counts of the same time.
+    scan: Option<(Instant, Vec<TaskUsage>)>,
+    /// The last scan that was compared.
+    compared: Instant,
     /// What tasks pay (thread id, bytes/s).
     payers: Vec<(u32, f64)>,
     /// When they paid last.
     charged: Instant,
-    /// The last scan.
-    scanned: Instant,
 }
 
 impl Default for Missed {
     fn default() -> Self {
         Self {
+            booked: Vec::new(),
             accounts: HashMap::new(),
             unknown: HashMap::new(),
+            scan: None,
+            compared: Instant::now(),
             payers: Vec::new(),
             charged: Instant::now(),
-            scanned: Instant::now(),
         }
     }
 }
 
 impl Missed {
-    /// Charges traffic that was booked, (thread id, bytes), or keeps it for a comparison. Charges a
-    /// part of what was missed, if one is due.
+    /// The tasks were scanned at `now`. If none was, the scheduler could not tell.
+    pub fn scanned(&mut self, tasks: Vec<TaskUsage>, now: Instant) {
+        self.scan = (!tasks.is_empty()).then_some((now, tasks));
+    }
+
+    /// Whether a scan waits for counts, so that they should be read now.
+    pub fn waits(&self) -> bool {
+        self.scan.is_some()
+    }
+
+    /// The link was lost meanwhile: what will be counted is of a later time than the scan.
+    pub fn reconnected(&mut self) {
+        self.scan = None;
+    }
+
+    /// Charges what was booked, or compares it with the charges. Charges a part of what was missed,
+    /// if one is due.
     ///
     /// `labelled`: cores label their own traffic. Copied labels are late, so a count may be another
     /// task's.
-    pub fn booked(
-        &mut self,
-        traffic: &mut Vec<(u32, u64)>,
-        labelled: bool,
-        scheduler: &mut dyn SchedulerView,
-    ) {
+    pub fn settle(&mut self, labelled: bool, scheduler: &mut dyn SchedulerView) {
         let charging = scheduler.charging();
-        for (pid, bytes) in traffic.drain(..) {
+        for (pid, bytes) in std::mem::take(&mut self.booked) {
             match charging {
                 Charging::All => scheduler.charge(pid, bytes),
                 Charging::Missed if labelled => self.counted(pid, bytes),
                 Charging::Missed | Charging::Nothing => {}
             }
         }
+        if let Some((at, tasks)) = self.scan.take() {
+            self.compare(&tasks, at);
+        }
         for (pid, bytes) in self.due(Instant::now()) {
             scheduler.charge(pid, bytes);
         }
     }
 
-    /// The tasks were scanned at `now`.
-    pub fn scanned(&mut self, tasks: &[TaskUsage], now: Instant) {
-        let since = now.saturating_duration_since(self.scanned);
-        self.scanned = now;
+    /// Compares the charges of tasks at a time with what was counted until then.
+    fn compare(&mut self, tasks: &[TaskUsage], at: Instant) {
+        let since = at.saturating_duration_since(self.compared);
+        self.compared = at;
         let mut accounts = std::mem::take(&mut self.accounts);
-        self.payers.clear();
+        let mut missed = Vec::new();
         for task in tasks {
             // A count that went back is another task's with the same thread id.
             let known = accounts
                 .remove(&task.pid)
                 .filter(|account| account.charged <= task.bytes);
             if let Some(mut account) = known {
-                let rate = account.scanned(task, since);
-                self.payers.extend((rate > 0.0).then_some((task.pid, rate)));
+                missed.push((task, account.compare(task, since)));
                 self.accounts.insert(task.pid, account);
             } else if self.unknown.contains_key(&task.pid) {
                 self.accounts.insert(task.pid, Account::new(task));
             }
         }
         self.unknown.clear();
+        let part = self.missed_by_all();
+        self.payers.clear();
+        for (task, missed) in missed {
+            let account = self.accounts.get_mut(&task.pid).filter(|_| !task.kthread);
+            let rate = account.map_or(0.0, |account| account.owe(missed * part));
+            self.payers.extend((rate > 0.0).then_some((task.pid, rate)));
+        }
+    }
+
+    /// Which part of what tasks seem to miss nobody was charged. The controller counts a line that
+    /// is written back for the core that evicts it, and a request to a device for the one that
+    /// submits it; then another task has paid for what a task seems to miss.
+    fn missed_by_all(&self) -> f64 {
+        let missed = self
+            .accounts
+            .values()
+            .map(|account| account.recently_missed);
+        let by_some: f64 = missed.clone().map(|bytes| bytes.max(0.0)).sum();
+        let by_all: f64 = missed.sum();
+        if by_some > 0.0 {
+            (by_all / by_some).max(0.0)
+        } else {
+            0.0
+        }
     }
 
     fn counted(&mut self, pid: u32, bytes: u64) {
@@ -173,6 +222,8 @@ impl Missed {
         if since < PART {
             return Vec::new();
         }
+        // After a pause, payments go on as before.
+        let since = since.min(PAID_AT_ONCE);
         self.charged = now;
         let mut due = Vec::new();
         for (pid, rate) in &self.payers {
@@ -212,7 +263,7 @@ mod tests {
                 now: Instant::now(),
             };
             machine.missed.counted(7, 1);
-            machine.missed.scanned(&[machine.task], machine.now);
+            machine.missed.compare(&[machine.task], machine.now);
             machine
         }
 
@@ -227,7 +278,7 @@ mod tests {
 
         /// The next scan, before which the task slept.
         fn sleep(&mut self) -> Vec<u64> {
-            self.missed.scanned(&[self.task], self.now);
+            self.missed.compare(&[self.task], self.now);
             let mut parts = Vec::new();
             for _ in 0..20 {
                 self.now += Duration::from_millis(5);
@@ -309,6 +360,75 @@ mod tests {
         assert!((5_950_000..=6_250_000).contains(&charged), "{charged}");
     }
 
+    /// Charges and counts of two tasks in each of 40 scans. Returns what each was charged in the
+    /// last 20.
+    fn charged_beside(mut tasks: [TaskUsage; 2], told: [(u64, u64); 2]) -> [u64; 2] {
+        let mut missed = Missed::default();
+        let mut now = Instant::now();
+        let mut begin = [0; 2];
+        for scan in 0..40 {
+            if scan == 20 {
+                begin = tasks.map(|task| task.bytes);
+            }
+            for (task, (charged, counted)) in tasks.iter_mut().zip(told) {
+                task.cpu_ns += 100;
+                task.bytes += charged;
+                missed.counted(task.pid, counted);
+            }
+            missed.compare(&tasks, now);
+            for _ in 0..10 {
+                now += Duration::from_millis(10);
+                for (pid, bytes) in missed.due(now) {
+                    let task = tasks.iter_mut().find(|task| task.pid == pid);
+                    task.expect("it was scanned").bytes += bytes;
+                }
+            }
+        }
+        [tasks[0].bytes - begin[0], tasks[1].bytes - begin[1]]
+    }
+
+    fn two_tasks() -> [TaskUsage; 2] {
+        [7, 8].map(|pid| TaskUsage {
+            pid,
+            ..TaskUsage::default()
+        })
+    }
+
+    /// Its copies are written back for the core of the other task.
+    #[test]
+    fn what_a_task_has_paid_is_not_charged_to_the_one_it_is_counted_for() {
+        let told = [(30_000, 25_000), (20_000, 25_000)];
+        assert_eq!(charged_beside(two_tasks(), told), [600_000, 400_000]);
+    }
+
+    #[test]
+    fn what_nobody_has_paid_is_charged_to_those_who_miss_it() {
+        let told = [(30_000, 25_000), (20_000, 35_000)];
+        let [first, second] = charged_beside(two_tasks(), told);
+        assert_eq!(first, 600_000);
+        assert!((590_000..=600_000).contains(&second), "{second}");
+    }
+
+    #[test]
+    fn a_kernel_thread_owes_nothing() {
+        let [mut thread, task] = two_tasks();
+        thread.kthread = true;
+        let told = [(0, 25_000), (20_000, 20_000)];
+        assert_eq!(charged_beside([thread, task], told), [0, 400_000]);
+    }
+
+    #[test]
+    fn a_scan_waits_for_the_counts_of_its_time() {
+        let mut missed = Missed::default();
+        missed.scanned(two_tasks().into(), Instant::now());
+        assert!(missed.waits());
+        missed.settle(true, &mut FakeScheduler::default());
+        assert!(!missed.waits());
+        missed.scanned(two_tasks().into(), Instant::now());
+        missed.reconnected();
+        assert!(!missed.waits());
+    }
+
     #[test]
     fn copied_labels_tell_nothing_of_what_events_miss() {
         let mut scheduler = FakeScheduler {
@@ -316,9 +436,11 @@ mod tests {
             ..FakeScheduler::default()
         };
         let mut missed = Missed::default();
-        missed.booked(&mut vec![(7, 9000)], false, &mut scheduler);
+        missed.booked.push((7, 9000));
+        missed.settle(false, &mut scheduler);
         assert!(missed.unknown.is_empty());
-        missed.booked(&mut vec![(7, 9000)], true, &mut scheduler);
+        missed.booked.push((7, 9000));
+        missed.settle(true, &mut scheduler);
         assert_eq!(missed.unknown, [(7, 9000)].into());
         assert!(scheduler.charged.is_empty());
     }
@@ -329,7 +451,7 @@ mod tests {
         machine.charged(30, 50_000, 100_000);
         machine.task.bytes = 10;
         assert_eq!(machine.scan(0, 9000), []);
-        machine.missed.scanned(&[], machine.now);
+        machine.missed.compare(&[], machine.now);
         assert!(machine.missed.accounts.is_empty());
     }
 }

@@ -29,6 +29,8 @@ pub struct TaskUsage {
     pub device_bytes: u64,
     /// Virtual time of its traffic (in the unit of the registers).
     pub vtime: u64,
+    /// It is a thread of the kernel, which works for other tasks.
+    pub kthread: bool,
 }
 
 /// What of the controller's count the scheduler is charged.
@@ -99,8 +101,7 @@ mod tests {
             pid,
             cpu_ns,
             bytes,
-            device_bytes: 0,
-            vtime: 0,
+            ..TaskUsage::default()
         };
         let before = [(1, task(1, 10, 100)), (2, task(2, 50, 500))].into();
         let now = [task(1, 15, 100), task(2, 5, 7), task(3, 1, 2)];

@@ -35,8 +35,9 @@ pub struct State<'a> {
     pub labelled: bool,
     /// Tasks are charged what is read.
     pub charges: bool,
-    /// No poll of this connection has read yet.
-    pub fresh: bool,
+    /// What was counted until now is needed: no poll of this connection has read yet, or it is to
+    /// be compared with what tasks were charged until now.
+    pub asked: bool,
     /// How many registers this poll writes.
     pub writes: u64,
 }
@@ -70,7 +71,7 @@ impl Sweep {
         let silent = state.carried.iter().all(|&id| id == 0);
         let unasked = state.labelled && !state.charges;
         let now = if unasked {
-            state.fresh
+            state.asked
         } else {
             !silent || state.writes > 0 || !state.table.draining().is_empty()
         };
@@ -121,12 +122,12 @@ mod tests {
             carried: &[2],
             labelled: true,
             charges: false,
-            fresh: true,
+            asked: true,
             writes: 0,
         };
         let mut sweep = Sweep::begin();
         assert!(sweep.due(&state).is_some(), "what was counted before");
-        state.fresh = false;
+        state.asked = false;
         state.writes = 1;
         assert_eq!(sweep.due(&state), None);
         sweep.wait(SELDOM);
