@@ -104,13 +104,85 @@ static __always_inline void relay_keep_copy(const struct bio *bio, const struct 
 		relay_keep(bio, payer);
 }
 
+/*
+ * raid5 gathers writes in stripes. A stripe has a struct r5dev for each disk. That begins with the
+ * request to the disk, whose private data are the stripe, and the one to a spare disk. This is the
+ * rest of it.
+ */
+struct relay_stripe_disk {
+	struct bio_vec vec, spare_vec;
+	void *page, *original_page;
+	u64 offset;
+	/* Requests from above; each leads a list. */
+	struct bio *to_read, *read, *to_write, *written;
+	u64 sector, flags, numbers;
+};
+
+/* How many disks on either side are looked at. */
+#define RELAY_STRIPE_DISKS 16
+
+/* Returns where the rest of a struct r5dev begins whose request is at @request. */
+static __always_inline u64 relay_after_requests(u64 request)
+{
+	return request + 2 * bpf_core_type_size(struct bio);
+}
+
+/* Returns the address of @bio as a number: the verifier allows no computing with a pointer. */
+static __always_inline u64 relay_address(const struct bio *bio)
+{
+	u64 address = 0;
+
+	bpf_probe_read_kernel(&address, sizeof(address), &bio);
+	return address;
+}
+
+/* Returns who pays for what is asked of the disk of a stripe whose request is at @request; NULL:
+ * not known. */
+static __always_inline struct payer *relay_at_disk(u64 request)
+{
+	struct relay_stripe_disk disk;
+	const struct bio *upper;
+
+	if (bpf_probe_read_kernel(&disk, sizeof(disk), (void *)relay_after_requests(request)))
+		return NULL;
+	upper = disk.written ?: disk.to_write ?: disk.to_read;
+	return upper ? relay_above(upper) : NULL;
+}
+
+/*
+ * Returns who pays for the request of a stripe at @request, whose private data are at @stripe;
+ * NULL: not known. Nothing is asked of the disk with the parity, or of one that is read to compute
+ * it. The nearest disk of which something is asked tells who pays. The last disk of the stripe is
+ * not known; what lies behind it leads to no vector that is.
+ */
+static __noinline struct payer *relay_of_stripe(u64 request, u64 stripe)
+{
+	u64 size = relay_after_requests(sizeof(struct relay_stripe_disk));
+	struct payer *payer = relay_at_disk(request);
+	u32 turn;
+
+	bpf_for(turn, 0, 2 * RELAY_STRIPE_DISKS) {
+		u64 away = (turn / 2 + 1) * size;
+		u64 other = turn & 1 ? request + away : request - away;
+
+		if (payer)
+			break;
+		if (other > stripe)
+			payer = relay_at_disk(other);
+	}
+	return payer;
+}
+
 /* Returns who pays for @bio, which a kernel thread passes on; NULL: not known. Its private data
- * come first: a vector of copies may have been that of another request. */
+ * come first: a vector of copies may have been that of another request. A request of a stripe has
+ * its vector behind it. */
 static __always_inline struct payer *relay_of(const struct bio *bio)
 {
 	struct relay_private data;
 	struct payer *payer = NULL;
 
+	if ((u64)bio->bi_io_vec == relay_after_requests((u64)bio))
+		return relay_of_stripe(relay_address(bio), (u64)bio->bi_private);
 	if (bio->bi_private && !bpf_probe_read_kernel(&data, sizeof(data), bio->bi_private)) {
 		payer = relay_above(data.crypt_base);
 		if (!payer)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracepoint programs that come in pairs. The kernel skips a call of a program while another
- * call of it has not ended on that CPU. Linux 7.3, unlike 6.18, may preempt a program at a
- * tracepoint, so that it misses what the next tasks do. A pair misses an event only where both
+ * Programs that come in pairs. The kernel skips a call of a program while another call of it has
+ * not ended on that CPU. It may preempt a program at a function, and Linux 7.3, unlike 6.18, one at
+ * a tracepoint, so that it misses what the next tasks do. A pair misses an event only where both
  * are preempted.
  */
 #ifndef DRFQ_TWICE_BPF_H
@@ -28,7 +28,7 @@ static __always_inline u64 twice_where(enum twice_pair pair, u64 at)
 /*
  * Returns whether the first program of the pair has handled @event (an address), which the
  * current task, that of @t (NULL: not known), causes @where (twice_where()). The kernel runs
- * programs at a tracepoint in the order in which they were attached, that of the source. The
+ * the first program first (devices.rs attaches those of functions in the reverse order). The
  * second program leaves events of the idle task to the first one; nothing preempts that.
  */
 static __always_inline bool twice_handled(struct task_ctx *t, const void *event, u64 where,

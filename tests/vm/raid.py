@@ -14,9 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from measurements.json_lines import json_lines
 from measurements.rows import median_row, write_rows
 
-# What these write has no owner: they write from a cache of their own.
-LOSSES = ("raid5",)
-ARRAYS = ("raid0", "raid1", "raid1, bitmap", "raid1, write-behind", "raid10", *LOSSES)
+ARRAYS = ("raid0", "raid1", "raid1, bitmap", "raid1, write-behind", "raid10", "raid5")
 WAYS = 9
 # What md writes for itself has no owner: superblocks and bitmaps, 0 to 0.07 % of what the disks move. As much again is
 # allowed.
@@ -32,7 +30,7 @@ def judge(row):
     unowned = moved - charged - row["others"] - row["dma_ended_bytes"]
     # Below 0 if md still writes its bitmap: the disks count what they have done.
     in_no_book = moved - charged - row["others"] - without_task(row)
-    # A reader is to be charged all that was read, and an owner of raid5's writes what has one.
+    # A reader is to be charged all that was read, and a writer to raid5 what the disks below move, with the parity.
     wrong = row["others"] + row["dma_ended_bytes"] + (abs(charged - written) if written else 0)
     print(
         f"{row['path']}: disks {moved}, written {written}, charged {charged}, to others {row['others']}, without an "
@@ -43,10 +41,9 @@ def judge(row):
 
 def right(array, way, wrong, unowned):
     """Whether these parts (%) are what they may be."""
-    owned = array not in LOSSES or "write" not in way
     if array == LATER and "buffered write" in way:
         return max(wrong, unowned) <= LATER_PCT
-    return wrong == 0 and (not owned or unowned <= UNOWNED_PCT)
+    return wrong == 0 and unowned <= UNOWNED_PCT
 
 
 def main():
@@ -63,8 +60,8 @@ def main():
     about = {"series": "storage-md", "unit": "% of what the disks moved", "commit": commit, "date": date}
     rows = []
     for (array, way, variant), found in errors.items():
-        goal = {} if array in LOSSES and "write" in way else {"expected": "0"}
-        rows.append(median_row(found, case=array, what=way, variant=f"{kernel}, {variant}", **about, **goal))
+        about_way = {"case": array, "what": way, "variant": f"{kernel}, {variant}", "expected": "0"}
+        rows.append(median_row(found, **about_way, **about))
     write_rows(Path(rows_file), rows)
     assert not failed, f"charged wrong: {failed}"
 

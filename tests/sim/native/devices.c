@@ -212,6 +212,43 @@ void machine_delay(struct machine *m, const struct task_struct *p, const struct 
 	queue(m, thread, &bio);
 }
 
+/* What raid5 has of a disk, for one stripe: the kernel's struct r5dev. */
+struct r5dev {
+	struct bio req, rreq;
+	struct bio_vec vec, rvec;
+	struct page *page, *orig_page;
+	u32 offset;
+	struct bio *toread, *read, *towrite, *written;
+	u64 sector, flags;
+	u32 log_checksum;
+	unsigned short write_hint;
+};
+
+/* Makes @lower the request of a stripe for @disk, of which @upper asks the middle one. */
+static struct bio *stripe_request(const struct bio *lower, struct bio *upper, enum stripe_disk disk)
+{
+	static struct {
+		u64 sector;
+		struct r5dev disks[3];
+	} stripe;
+	struct r5dev *middle = &stripe.disks[1];
+
+	for (u32 i = 0; i < 3; i++) {
+		stripe.disks[i].req = *lower;
+		stripe.disks[i].req.bi_private = &stripe;
+		stripe.disks[i].req.bi_io_vec = &stripe.disks[i].vec;
+		stripe.disks[i].vec = *lower->bi_io_vec;
+	}
+	middle->toread = middle->towrite = middle->written = NULL;
+	if (lower->bi_opf == REQ_OP_READ)
+		middle->toread = upper;
+	else if (disk == NATIVE_STRIPE_LAST)
+		middle->towrite = upper;
+	else
+		middle->written = upper;
+	return &stripe.disks[disk - NATIVE_STRIPE_FIRST].req;
+}
+
 void machine_pass_on(struct machine *m, const struct task_struct *p,
 		     const struct task_struct *thread, const struct file_page *at,
 		     const struct passing *passing)
@@ -220,7 +257,7 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 	struct bio_vec *vec = &vectors[number % VECTORS], *copy = &copy_vectors[number % VECTORS];
 	struct bio upper = {.bi_opf = passing->op, .bi_bdev = &stacked_device, .bi_io_vec = vec};
 	struct bio lower = {.bi_opf = passing->op, .bi_bdev = &plain_device, .bi_io_vec = copy};
-	struct bio other = {};
+	struct bio other = {}, *lower_request = &lower;
 	/* What dm-crypt's and raid1's data have in common: they begin with six words. */
 	struct bio *data[6] = {&other, &other, &other, &other, &other, &other};
 
@@ -239,13 +276,15 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 			data[1] = (struct bio *)(uintptr_t)upper.bi_iter.bi_sector;
 	}
 	lower.bi_private = data;
+	if (passing->disk)
+		lower_request = stripe_request(&lower, &upper, passing->disk);
 	/* The memory of the vector has a new use meanwhile. */
 	if (passing->reused)
 		vec->bv_page = copy->bv_page;
-	queue(m, thread, &lower);
+	queue(m, thread, lower_request);
 	if (!passing->twice)
 		return;
 	/* Another disk gets the same pages, when the upper request has ended. */
 	upper = other;
-	queue(m, thread, &lower);
+	queue(m, thread, lower_request);
 }

@@ -171,6 +171,14 @@ void machine_write_out(struct machine *m, const struct task_struct *p, const str
 		       u32 op, u32 bytes);
 /* The kernel skips the first or the second program of each pair from now on. */
 void machine_skip(struct machine *m, bool first, bool second);
+/* Which disk of a stripe (raid5) a request is for; the upper one is for the middle one. */
+enum stripe_disk {
+	NATIVE_NO_STRIPE,
+	NATIVE_STRIPE_FIRST,
+	NATIVE_STRIPE_MIDDLE,
+	NATIVE_STRIPE_LAST,
+};
+
 /* How a stacked device passes a request on from a kernel thread. */
 struct passing {
 	u32 op;
@@ -180,6 +188,7 @@ struct passing {
 	bool behind; /* the same in another way (raid1, where a disk writes behind the others) */
 	bool reused; /* it comes so late that other requests use the memory of the upper one */
 	bool twice; /* a second disk gets what the first one got, when the upper one has ended */
+	enum stripe_disk disk;
 };
 
 /* @p, which runs, submits a request that begins with the page; @thread passes it on. */

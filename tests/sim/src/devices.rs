@@ -104,6 +104,27 @@ impl PassThrough {
     pub const ALL: [Self; 3] = [Self::Executed, Self::ExecutedNowait, Self::Issued];
 }
 
+/// `enum stripe_disk`: which disk of a stripe a request is for. The upper one is for the middle one.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StripeDisk {
+    /// It is of no stripe.
+    #[default]
+    None,
+    /// The first one.
+    First,
+    /// The middle one.
+    Middle,
+    /// The last one.
+    Last,
+}
+
+impl StripeDisk {
+    /// The disks of a stripe.
+    pub const ALL: [Self; 3] = [Self::First, Self::Middle, Self::Last];
+}
+
 /// `struct passing`: how a stacked device passes a request on from a kernel thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +144,8 @@ pub struct Passing {
     pub reused: bool,
     /// A second disk gets what the first one got, when the upper one has ended.
     pub twice: bool,
+    /// It is of a stripe (raid5), and for this disk.
+    pub disk: StripeDisk,
 }
 
 /// How a request reaches its device.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Requests through stacked block devices, dirty pages, and traffic counters that die.
 
-use drfq_sim::devices::{Page, PassThrough, Passing, Tail, Transfer, Way};
+use drfq_sim::devices::{Page, PassThrough, Passing, StripeDisk, Tail, Transfer, Way};
 use drfq_sim::{Config, MS, Sim, Step, TaskSpec, Trace};
 
 /// One CPU. The engine does not know of these requests and counters, so it checks nothing.
@@ -431,6 +431,7 @@ const PASSING: Passing = Passing {
     behind: false,
     reused: false,
     twice: false,
+    disk: StripeDisk::None,
 };
 
 /// The books after a request of `task`, whose page the writer has dirtied.
@@ -442,7 +443,7 @@ fn passed_on(task: usize, passing: Passing) -> [u64; 6] {
 }
 
 /// Each way that tells of the upper request.
-const TELLING: [Passing; 3] = [
+const TELLING: [Passing; 6] = [
     Passing {
         clones: true,
         ..PASSING
@@ -455,7 +456,15 @@ const TELLING: [Passing; 3] = [
         behind: true,
         ..PASSING
     },
+    in_stripe(StripeDisk::First),
+    in_stripe(StripeDisk::Middle),
+    in_stripe(StripeDisk::Last),
 ];
+
+/// The middle disk has the data, another one the parity or what is read to compute it.
+const fn in_stripe(disk: StripeDisk) -> Passing {
+    Passing { disk, ..PASSING }
+}
 
 #[test]
 fn what_a_stacked_device_passes_on_is_charged_to_who_submitted_or_dirtied_it() {

@@ -353,6 +353,7 @@ struct sched_ext_ops {
 #define BPF_CORE_READ_BITFIELD(at, field) ((at)->field)
 #define bpf_core_enum_value(type, value) (value)
 #define bpf_core_field_offset(type, field) offsetof(type, field)
+#define bpf_core_type_size(type) sizeof(type)
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 #undef __always_inline

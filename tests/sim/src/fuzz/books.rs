@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::devices::{Page, Passing, Transfer};
+use crate::devices::{Page, Passing, StripeDisk, Transfer};
 use crate::engine::Sim;
 use crate::fuzz::Traffic;
 use crate::fuzz::traffic::SOCKETS;
@@ -262,7 +262,8 @@ impl Books {
     /// The first task submits a request to a stacked device. The second one passes it on.
     fn pass_on(&mut self, sim: &Sim, tasks: [TaskId; 2], page: Page, passing: Passing) {
         let [task, thread] = tasks;
-        let tells = passing.clones || passing.copies || passing.behind;
+        let in_stripe = passing.disk != StripeDisk::None;
+        let tells = passing.clones || passing.copies || passing.behind || in_stripe;
         let leads_up = tells && !passing.reused;
         let dirtier = self.dirtier(page, passing.transfer);
         let payer = if leads_up && !is_kthread(sim, task) {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::devices::{Page, PassThrough, Passing, Tail, Transfer, Way};
+use crate::devices::{Page, PassThrough, Passing, StripeDisk, Tail, Transfer, Way};
 use crate::kernel::TaskId;
 use crate::network::{NO_SOCKET, Packet};
 use crate::trace::Rng;
@@ -217,7 +217,14 @@ fn passing(rng: &mut Rng) -> Passing {
         behind: rng.below(4) == 0,
         reused: rng.below(4) == 0,
         twice: false,
+        disk: StripeDisk::None,
     };
+    if rng.below(3) == 0 {
+        return Passing {
+            disk: StripeDisk::ALL[rng.below(3) as usize],
+            ..passing
+        };
+    }
     Passing {
         // Copies of dm-crypt keep the upper request, and clones its vector.
         twice: !passing.copies && !passing.reused && rng.below(2) == 0,
