@@ -82,7 +82,7 @@ static __always_inline void dma_charge_bio(struct task_struct *p, struct task_ct
 	struct payer *payer = NULL;
 
 	count_shared(DRFQ_EV_DMA_BYTES, bytes);
-	/* Each request of a fast disk takes this way: it looks nothing up. */
+	/* Most requests take this way. It looks nothing up again. */
 	if (t && !task_is_kthread(p) && payer_submitter(p) == p) {
 		payer_add(t, bytes);
 		count_shared(DRFQ_EV_DMA_CHARGED, 1);
@@ -222,7 +222,7 @@ static __always_inline void dma_passed_through(const struct request *rq, bool se
 	dma_charge(p, rq->__data_len);
 }
 
-/* By these functions the kernel begins such requests, and no others. */
+/* Drivers begin such requests by two functions, which begin no others. */
 SEC("fentry/blk_execute_rq")
 int BPF_PROG(drfq_rq_execute, struct request *rq)
 {

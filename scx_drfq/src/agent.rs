@@ -193,7 +193,7 @@ fn run_once(
     let by_controller = counted_by_controller(&config, &mut counters);
     let mut degraded = degradations(&counters, &Detection::new(&root), access, capacity);
     let mut facts = facts(&config, &counters, settings.cli.run.run_id);
-    let charging = charging(&config, by_controller, facts.mem_measured);
+    let charging = charging(&config, by_controller, &facts);
     facts.mem_measured |= by_controller;
     let mut storage = MaybeUninit::uninit();
     let announce = |labels: &[drfq_label]| links.announce(labels, say);
@@ -420,12 +420,13 @@ fn counted_by_controller(config: &Config, counters: &mut TrafficCounters) -> boo
     true
 }
 
-/// What tasks are charged of the controller's count. `counted`: events tell of their traffic.
-fn charging(config: &Config, by_controller: bool, counted: bool) -> Charging {
+/// What tasks are charged of the controller's count. `facts`: before it counts as a source.
+fn charging(config: &Config, by_controller: bool, facts: &Facts) -> Charging {
     if by_controller {
         Charging::All
-    } else if counted && config.dma {
-        // The controller counts devices, too.
+    } else if facts.mem_measured && !facts.mem_stand_in && config.dma {
+        // The count has what devices move, so the charges must have it, too. Events that stand in
+        // for traffic count something else.
         Charging::Missed
     } else {
         Charging::Nothing

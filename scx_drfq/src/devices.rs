@@ -199,7 +199,7 @@ fn attach_either<P, L, E: Display>(
     match functions.map(all) {
         Some(Ok(links)) => Ok(links),
         Some(Err(error)) => {
-            log::info!("tracepoints are followed instead of functions: {error}");
+            log::info!("tracepoints tell of device traffic where functions cannot: {error}");
             all(traced)
         }
         None => all(traced),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the CPUs' events miss of a task's traffic, and the controller counts. A line that is read
-//! first and written later makes no event of a write, so nobody is charged for its write-back: a
+//! first and written later makes no event of a write, so no task is charged for its write-back: a
 //! stencil that updates arrays in place would pay for two thirds of what it moves.
 
 use std::{
