@@ -50,10 +50,10 @@ class Arrays(unittest.TestCase):
         self.assertFalse(raid.right("raid1", "direct write", 0, 0.16))
         self.assertFalse(raid.right("raid1", "direct write", 0.01, 0))
 
-    def test_writes_of_raid5_alone_need_no_owner(self):
-        self.assertTrue(raid.right("raid5", "direct write", 0, 100))
-        self.assertFalse(raid.right("raid5", "direct read", 0, 100))
-        self.assertFalse(raid.right("raid5", "direct write", 0.01, 100))
+    def test_writes_of_raid5_need_an_owner_too(self):
+        self.assertTrue(raid.right("raid5", "direct write", 0, 0.15))
+        self.assertFalse(raid.right("raid5", "direct write", 0, 0.16))
+        self.assertFalse(raid.right("raid5", "direct write", 0.01, 0))
 
     def test_buffered_writes_that_are_done_later_may_lack_pages(self):
         self.assertTrue(raid.right("raid1, write-behind", "buffered write, fsync", 0.75, 0.75))
