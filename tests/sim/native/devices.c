@@ -230,6 +230,8 @@ static struct bio *stripe_request(const struct bio *lower, struct bio *upper, en
 	static struct {
 		u64 sector;
 		struct r5dev disks[3];
+		/* What follows is read, too, and here no read may fail. */
+		struct r5dev rest[16];
 	} stripe;
 	struct r5dev *middle = &stripe.disks[1];
 
