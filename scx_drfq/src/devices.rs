@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 use anyhow::{Context, Result};
-use libbpf_rs::Link;
+use libbpf_rs::{Link, OpenProgramMut};
 
 use crate::{
     bpf_skel::{BpfSkel, OpenBpfSkel},
@@ -83,6 +83,13 @@ fn configure_passthrough(skel: &mut OpenBpfSkel, charged_on: Option<&KernelTypes
         (&mut progs.drfq_rq_issue, charged),
         (&mut progs.drfq_rq_issue2, charged),
     ];
+    load_without_attaching(refusable);
+}
+
+/// Loads each program that has a hook. [`attach`] attaches it.
+fn load_without_attaching<'a, 'obj: 'a>(
+    refusable: impl IntoIterator<Item = (&'a mut OpenProgramMut<'obj>, bool)>,
+) {
     for (prog, loaded) in refusable {
         prog.set_autoload(loaded);
         prog.set_autoattach(false);
@@ -109,10 +116,7 @@ fn configure_network(skel: &mut OpenBpfSkel, charged_on: Option<&KernelTypes>) {
         (&mut progs.drfq_sock_send, network),
         (&mut progs.drfq_sock_recv, network),
     ];
-    for (prog, loaded) in refusable {
-        prog.set_autoload(loaded);
-        prog.set_autoattach(false);
-    }
+    load_without_attaching(refusable);
     let _ = skel.maps.net_sockets.set_autocreate(network);
 }
 
