@@ -2,7 +2,8 @@
 """Compares what tests/vm/guest/missed.py says was charged with the modelled machine's own account:
 missed.py LOG TRUTH ROWS COMMIT DATE
 
-Exit status 1 if the median of a program's charges is more than CHARGE_PCT off.
+Exit status 1 if the median of a program's charges is more than CHARGE_PCT off, or more than what docs/results reports
+as missed.
 """
 
 import statistics
@@ -17,6 +18,8 @@ from measurements.rows import median_row, write_rows
 
 # MBM's factors differ between what a program moves and the lines of others that it evicts.
 CHARGE_PCT = 5
+# What is known to be off by more: the controller counts lines of fdtd for the chaser, which evicts them.
+MISSED = {("fdtd", "chase"): 20, ("chase", "fdtd"): 31}
 NAMES = {"fdtd": "fdtd", "fio": "a reader of the disk", "mbw": "mbw", "chase": "a pointer chaser"}
 
 
@@ -33,8 +36,8 @@ def main(log, truth, rows_path, commit, date):
         for i, (name, rmid) in enumerate(zip(run["case"], run["rmids"])):
             true = [moved(line, name, rmid) for line in windows]
             off = [100 * (told[i] / bytes_ - 1) for told, bytes_ in zip(run["charged"], true)]
-            others = [NAMES[other] for other in run["case"] if other != name]
-            case = " beside ".join([NAMES[name], *others])
+            names = [name, *(other for other in run["case"] if other != name)]
+            case = " beside ".join(NAMES[each] for each in names)
             about = {"series": "missed", "case": case, "commit": commit, "date": date}
             rates = [1e3 * bytes_ / line["interval_ns"] for bytes_, line in zip(true, windows)]
             rows.append(median_row(rates, 1, **about, what="moved", unit="MB/s"))
@@ -43,7 +46,7 @@ def main(log, truth, rows_path, commit, date):
             rows.append(median_row(off, 1, **about, **judged, what="error of the charge", unit="% of what it moved"))
             rate, error = rows[-2:]
             print(f"{case}: {rate.value} MB/s, charge off by {error.value} % ({error.least} to {error.greatest})")
-            if verdict == "failed":
+            if abs(statistics.median(off)) > MISSED.get(tuple(names), CHARGE_PCT):
                 missed.append(f"{case}: the charge is {error.value} % off")
     write_rows(Path(rows_path), rows)
     sys.exit("\n".join(missed) or None)
