@@ -190,7 +190,7 @@ def main():
     sets = tomllib.loads(Path(sets_file).read_text(encoding="utf-8"))
     HUGE_PAGES.write_text("never", encoding="ascii")
     mount()
-    agent, agent_rule = None, ""
+    agent, agent_load = None, ("", 0)
     todo, rules = [], os.environ.get("DRFQ_RULES", "").split()
     fronts = [int(weight) for weight in os.environ.get("DRFQ_WEIGHTS", "").split()]
     for turn, word in itertools.product(range(int(os.environ.get("DRFQ_RUNS") or 1)), chosen):
@@ -198,15 +198,22 @@ def main():
         found = [run for run in runs(plan, sets[number]) if not rules or run[0] in ("", *rules)]
         found = [run for run in found if not fronts or run[1][0] in fronts]
         todo += [(rule, number, weights, rate, turn) for rule, weights in found]
-    # One agent for all runs of a rule.
-    for rule, number, weights, rate, turn in sorted(todo, key=lambda run: run[0]):
-        if rule != agent_rule:
+
+    def load_of(run):
+        """One load of scx_drfq for all runs of a rule, but one for each run of a rate that is compared with the
+        kernel's scheduler: where in memory the kernel puts the programs makes some percent."""
+        rule, number, _, _, turn = run
+        return rule, turn + 1 if rule and "least_pct" in sets[number] else 0
+
+    for run in sorted(todo, key=load_of):
+        rule, number, weights, rate, turn = run
+        if load_of(run) != agent_load:
             if agent:
                 agent.send_signal(signal.SIGINT)
                 assert agent.wait(timeout=PATIENCE_S) == 0
             options = ["--weights", "thesis", "--memory-bandwidth", str(M_BYTES_PER_S), *RULES[rule]]
             options += ["--controller", "mmio:auto"] if plan == "controller" else []
-            agent, agent_rule = start(scx_drfq, *options, event="auto"), rule
+            agent, agent_load = start(scx_drfq, *options, event="auto"), load_of(run)
         row = {"set": number, "plan": plan, "rule": rule, "weights": weights, "turn": turn}
         run_set(row, sets[number], weights, [f"--rate={rate}"] if rate else [])
     if agent:
