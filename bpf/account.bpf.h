@@ -64,8 +64,6 @@ struct task_ctx {
 	/* Moved by a CPU and counted by a memory controller, not charged yet.
 	 * Other CPUs add to it. */
 	u64 mc_pending_bytes;
-	/* What it had read by the kernel's account when that was last charged (reads.bpf.h). */
-	u64 reads_seen;
 	/* Holds, and waits for a quota or a pace (throttle.bpf.h): totals, the longest hold (wall
 	 * clock, ns). */
 	u64 held_ns;

@@ -73,14 +73,6 @@ static __always_inline struct payer *dma_payer(const struct task_struct *p, cons
 	return dma_writes(bio) ? dirtier_of(bio) : NULL;
 }
 
-/* @bio, which the current task @p submits, is not charged by the kernel's account of reads. */
-static __always_inline void dma_leave(const struct task_struct *p, struct task_ctx *t,
-				      const struct bio *bio)
-{
-	if (t && (bio->bi_opf & 0xff) == REQ_OP_READ)
-		reads_leave(p, t, bio->bi_iter.bi_size);
-}
-
 /* Charges @bio to the current task @p, which submits it, or to the one that it submits it for. @t
  * is that of @p; NULL: it has none. */
 static __always_inline void dma_charge_bio(struct task_struct *p, struct task_ctx *t,
@@ -89,9 +81,8 @@ static __always_inline void dma_charge_bio(struct task_struct *p, struct task_ct
 	u64 bytes = bio->bi_iter.bi_size;
 	struct payer *payer = NULL;
 
-	dma_leave(p, t, bio);
 	count_shared(DRFQ_EV_DMA_BYTES, bytes);
-	/* Most writes take this way. It looks nothing up again. */
+	/* Most requests take this way. It looks nothing up again. */
 	if (t && !task_is_kthread(p) && payer_submitter(p) == p) {
 		payer_add(t, bytes);
 		count_shared(DRFQ_EV_DMA_CHARGED, 1);
@@ -111,11 +102,11 @@ static __always_inline void dma_charge_bio(struct task_struct *p, struct task_ct
  * knows of the vector may be of an earlier request. What a loop device writes has been paid for
  * (dma_payer), so its entry names no task.
  */
-static void dma_relay(struct task_struct *p, struct task_ctx *t, const struct bio *bio)
+static void dma_relay(const struct bio *bio)
 {
+	struct task_struct *p = bpf_get_current_task_btf();
 	struct payer payer = {}, *known = &payer;
 
-	dma_leave(p, t, bio);
 	if (!task_is_kthread(p)) {
 		payer_set(&payer, p);
 	} else if (!(p->flags & PF_LOCAL_THROTTLE)) {
@@ -139,15 +130,11 @@ static __always_inline void dma_queued(const struct bio *bio, bool second)
 	if (!dma_has_data(bio))
 		return;
 	p = bpf_get_current_task_btf();
-	if (reads_tell_of(p, bio) && !dma_is_stacked(bio)) {
-		reads_note();
-		return;
-	}
 	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 	if (twice_handled(t, bio, twice_where(TWICE_QUEUE, bio->bi_iter.bi_sector), second))
 		return;
 	if (dma_is_stacked(bio))
-		dma_relay(p, t, bio);
+		dma_relay(bio);
 	else
 		dma_charge_bio(p, t, bio);
 }
@@ -179,15 +166,11 @@ static __always_inline void dma_remapped(const struct bio *bio, u32 from, bool s
 
 	if (!(bio->bi_flags & bio_traced_flag) || bio->bi_bdev->bd_dev == from)
 		return;
-	if (!dma_has_data(bio))
+	if (!dma_has_data(bio) || dma_is_stacked(bio))
 		return;
 	p = bpf_get_current_task_btf();
 	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	if (twice_handled(t, bio, twice_where(TWICE_REMAP, bio->bi_iter.bi_sector), second))
-		return;
-	if (dma_is_stacked(bio))
-		dma_leave(p, t, bio);
-	else
+	if (!twice_handled(t, bio, twice_where(TWICE_REMAP, bio->bi_iter.bi_sector), second))
 		dma_charge_bio(p, t, bio);
 }
 
@@ -214,10 +197,8 @@ int BPF_PROG(drfq_bio_remap2, struct bio *bio, u32 from)
 SEC("fexit/__blk_throtl_bio")
 int BPF_PROG(drfq_bio_delayed, struct bio *bio, unsigned char delayed)
 {
-	struct task_struct *p = bpf_get_current_task_btf();
-
 	if (delayed && dma_has_data(bio))
-		dma_relay(p, bpf_task_storage_get(&task_ctxs, p, 0, 0), bio);
+		dma_relay(bio);
 	return 0;
 }
 

@@ -78,7 +78,7 @@ enum drfq_weights {
 	X(PMU_MULTIPLEXED, "PMU samples scaled because the kernel multiplexed the event")          \
 	X(PMU_READ_ERRORS, "PMU reads that failed")                                                \
 	X(DMA_BYTES, "bytes of block I/O requests, whoever pays")                                  \
-	X(DMA_CHARGED, "charges of block I/O to a task")                                           \
+	X(DMA_CHARGED, "block I/O requests charged to a task")                                     \
 	X(DMA_UNATTRIBUTED, "block I/O requests without an account to charge")                     \
 	X(DMA_UNATTRIBUTED_BYTES, "bytes of these requests")                                       \
 	X(DMA_WRITTEN_BACK_BYTES, "bytes that kernel threads wrote for tasks, which were charged") \
@@ -172,8 +172,6 @@ struct drfq_cpu {
 	u32 ahead_pid;
 	/* Not 0: tasks that are pinned to this CPU may be queued. */
 	u32 pinned_queued;
-	/* Not 0: the task that runs has read from a device, and its account tells how much. */
-	u32 has_read;
 	/* The running flow's virtual time at the last charge (ns), and the time
 	 * of that charge (scx_bpf_now(), ns). */
 	u64 charged_vtime_ns;

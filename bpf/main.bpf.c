@@ -38,7 +38,6 @@
 #include "pace.bpf.h"
 #include "urgent.bpf.h"
 #include "queue.bpf.h"
-#include "reads.bpf.h"
 #include "task.bpf.h"
 #include "label.bpf.h"
 #include "idle.bpf.h"
@@ -500,7 +499,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init_task, struct task_struct *p, struct scx_i
 	if (args->fork)
 		fork_inherit(t);
 	else
-		task_load(p, t);
+		task_load(t);
 	t->weight = task_own_weight(p, t);
 	t->hw_id = DRFQ_HW_ID_SHARED;
 	if (args->fork)

@@ -15,6 +15,9 @@ struct payer {
 	u64 main_started_ns;
 };
 
+/* A flag of struct task_struct: the kernel runs the thread for io_uring. */
+#define PF_IO_WORKER 0x00000010
+
 /*
  * Returns the task that @p moves data for. A worker of io_uring moves data for the task that
  * submitted the request. It sleeps when it has no more to do, so it would pay late, or never

@@ -218,7 +218,6 @@ static __always_inline void task_charge(struct task_struct *p, struct task_ctx *
 	waiting = waiting || task_contends(cpu, bytes);
 	t->last_run_ns = run_ns;
 	t->last_bus_ns = flow_charge(&t->flow, run_ns, bytes, waiting);
-	reads_check(p, t, cpu);
 	if (blocks)
 		return;
 	bytes = task_take_dma_bytes(t);
@@ -349,7 +348,6 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 	if (!vtime_stands_still()) {
 		__sync_lock_test_and_set(&t->dma_pending_bytes, 0);
 		__sync_lock_test_and_set(&t->mc_pending_bytes, 0);
-		reads_start(p, t);
 		flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
 	}
 	/* A task that runs goes on without ops.enqueue. */
@@ -358,13 +356,11 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 
 /* The scheduler is being loaded: an account that the last one has left goes on, another one starts
  * at V and B. */
-static void task_load(const struct task_struct *p, struct task_ctx *t)
+static void task_load(struct task_ctx *t)
 {
 	/* The weight of a flow is never 0. */
-	if (!t->flow.weight) {
-		reads_start(p, t);
+	if (!t->flow.weight)
 		drfq_flow_new(&t->flow, vtime_now(), bus_vtime_now(), DRFQ_WEIGHT_ONE);
-	}
 	__builtin_memset(&t->flags, 0,
 			 offsetof(struct task_ctx, charged_ns) - offsetof(struct task_ctx, flags));
 }

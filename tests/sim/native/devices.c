@@ -17,29 +17,9 @@ static void issue(u32 op, u32 bytes)
 	scheduler_rq_issue(&rq);
 }
 
-/* A flag of a task: it is a worker of io_uring. */
-enum { IO_WORKER = 1 << 4 };
-
-/* submit_bio() counts what the current task reads. What threads of the kernel read, nobody asks. */
-static void count_read(struct machine *m, const struct bio *bio)
-{
-	struct task_struct *p = m->rqs[m->this_cpu].curr;
-
-	if (bio->bi_opf == REQ_OP_READ && !(p->flags & (PF_KTHREAD | IO_WORKER)))
-		p->ioac.read_bytes += bio->bi_iter.bi_size;
-}
-
-/* Whether a stacked device submits requests now, on behalf of the current task. */
-static void set_below(struct machine *m, bool below)
-{
-	static struct bio_list requests;
-
-	m->rqs[m->this_cpu].curr->bio_list = below ? &requests : NULL;
-}
-
-/* submit_bio() or submit_bio_noacct(), which stacked devices call again for the device below. */
+/* submit_bio_noacct(), which stacked devices call again for the device below. */
 void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
-		    bool partition, bool counted_below)
+		    bool partition)
 {
 	static const struct block_device_operations plain, stacked = {.submit_bio = submit_stacked};
 	enum { UPPER = 100 };
@@ -55,9 +35,6 @@ void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_p
 
 		bio.bi_iter.bi_size = bytes;
 		bio.bi_iter.bi_sector = next_sector;
-		if (layer == (s32)layers || counted_below)
-			count_read(m, &bio);
-		set_below(m, layer < (s32)layers);
 		/* The layer above has mapped the request to this device. */
 		if (layer < (s32)layers)
 			scheduler_bio_remap(&bio, UPPER + (u32)layer + 1);
@@ -69,7 +46,6 @@ void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_p
 		if (!layer)
 			issue(REQ_OP_READ, bytes);
 	}
-	set_below(m, false);
 }
 
 void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts)
@@ -82,9 +58,7 @@ void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts)
 
 	machine_use(m, m->now_ns, cpu);
 	rest.bi_iter.bi_size = bytes;
-	count_read(m, &rest);
 	scheduler_bio_queue(&rest);
-	set_below(m, true);
 	for (u32 part = 0; part < parts; part++) {
 		struct bio bio = {.bi_bdev = &lower, .bi_flags = NATIVE_BIO_TRACED};
 
@@ -94,12 +68,6 @@ void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts)
 		scheduler_bio_remap(&bio, upper.bd_dev);
 		issue(REQ_OP_READ, bio.bi_iter.bi_size);
 	}
-	set_below(m, false);
-}
-
-void machine_add_read(struct task_struct *p, u64 bytes)
-{
-	p->ioac.read_bytes += bytes;
 }
 
 void machine_pass_through(struct machine *m, s32 cpu, u32 bytes, enum pass_through told)
@@ -134,6 +102,8 @@ void machine_join(struct task_struct *p, struct task_struct *leader)
 
 void machine_serve_ring(struct task_struct *p, struct task_struct *submitter)
 {
+	enum { IO_WORKER = 1 << 4 };
+
 	p->flags |= IO_WORKER;
 	p->own_wq.task = submitter;
 	p->own_worker.wq = &p->own_wq;
@@ -199,26 +169,12 @@ static struct page *fill(union folio_memory *memory, const struct file_page *at)
 	return &memory->pages[at->tail != NATIVE_HEAD];
 }
 
-/* @p acts. */
-static void use(struct machine *m, const struct task_struct *p)
+/* @p, which runs, queues @bio. */
+static void queue(struct machine *m, const struct task_struct *p, struct bio *bio)
 {
 	machine_use(m, m->now_ns, p->cpu);
 	if (m->rqs[p->cpu].curr != p)
 		abort();
-}
-
-/* @p, which runs, queues @bio: submit_bio_noacct(). */
-static void queue(struct machine *m, const struct task_struct *p, struct bio *bio)
-{
-	use(m, p);
-	scheduler_bio_queue(bio);
-}
-
-/* The same by submit_bio(). */
-static void submit(struct machine *m, const struct task_struct *p, struct bio *bio)
-{
-	use(m, p);
-	count_read(m, bio);
 	scheduler_bio_queue(bio);
 }
 
@@ -237,7 +193,7 @@ void machine_write_out(struct machine *m, const struct task_struct *p, const str
 
 	bio.bi_iter.bi_size = bytes;
 	bio.bi_iter.bi_idx = 1;
-	submit(m, p, &bio);
+	queue(m, p, &bio);
 }
 
 void machine_delay(struct machine *m, const struct task_struct *p, const struct task_struct *thread,
@@ -249,8 +205,9 @@ void machine_delay(struct machine *m, const struct task_struct *p, const struct 
 
 	vec->bv_page = fill(&folios[number % FOLIOS], at);
 	bio.bi_iter.bi_size = bytes;
-	use(m, p);
-	count_read(m, &bio);
+	machine_use(m, m->now_ns, p->cpu);
+	if (m->rqs[p->cpu].curr != p)
+		abort();
 	scheduler_bio_delayed(&bio);
 	queue(m, thread, &bio);
 }
@@ -310,8 +267,8 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 	copy->bv_page = &copies[number % FOLIOS];
 	upper.bi_iter.bi_sector = 8 * (number + 1ULL);
 	upper.bi_iter.bi_size = lower.bi_iter.bi_size = passing->bytes;
-	submit(m, p, &upper);
-	if (passing->clones && !passing->disk)
+	queue(m, p, &upper);
+	if (passing->clones)
 		lower.bi_io_vec = vec;
 	if (passing->copies)
 		data[1] = &upper;
@@ -326,10 +283,10 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 	/* The memory of the vector has a new use meanwhile. */
 	if (passing->reused)
 		vec->bv_page = copy->bv_page;
-	submit(m, thread, lower_request);
+	queue(m, thread, lower_request);
 	if (!passing->twice)
 		return;
 	/* Another disk gets the same pages, when the upper request has ended. */
 	upper = other;
-	submit(m, thread, lower_request);
+	queue(m, thread, lower_request);
 }

@@ -129,13 +129,11 @@ void machine_counter_dies(struct machine *m, s32 cpu);
 void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu);
 /* The running task of @cpu submits @bytes to a device; @layers stacked devices above it pass the
  * request on. @in_place: they remap the request instead of making another one. @partition: the
- * device is a partition. @counted_below: the stacked devices call submit_bio(), too. */
+ * device is a partition. */
 void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
-		    bool partition, bool counted_below);
+		    bool partition);
 /* The same to a stacked device that remaps the request in parts. */
 void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts);
-/* By the kernel's account, @p reads @bytes, of which no program is told. */
-void machine_add_read(struct task_struct *p, u64 bytes);
 /* By what the kernel tells of a command of a program's own making. */
 enum pass_through {
 	NATIVE_EXECUTED,

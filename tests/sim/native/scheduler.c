@@ -319,7 +319,6 @@ void scheduler_task_view(struct task_struct *p, struct scheduler_task *view)
 	view->bus_vt_ns = t->flow.bus_vt;
 	view->bytes = t->bytes;
 	view->dma_bytes = t->dma_bytes;
-	view->unseen_bytes = p->ioac.read_bytes - t->reads_seen;
 	view->charged_ns = t->charged_ns;
 	view->held_ns = t->held_ns;
 	view->weight = t->flow.weight;

@@ -32,7 +32,6 @@ struct scheduler_task {
 	u64 bus_vt_ns; /* virtual ns of the memory account */
 	u64 bytes; /* charged, of CPU and DMA */
 	u64 dma_bytes; /* the part of it that DMA moved */
-	u64 unseen_bytes; /* read, but not seen yet */
 	u64 charged_ns; /* CPU time that was charged */
 	u64 held_ns; /* total of all holds that ended */
 	u32 weight; /* effective; DRFQ_WEIGHT_ONE is 1 */

@@ -31,7 +31,6 @@ unsafe extern "C" {
     fn machine_pass_through(m: *mut Machine, cpu: i32, bytes: u32, told: PassThrough);
     fn machine_serve_ring(p: *mut Task, submitter: *mut Task);
     fn machine_skip(m: *mut Machine, first: bool, second: bool);
-    fn machine_add_read(p: *mut Task, bytes: u64);
     fn machine_split(m: *mut Machine, cpu: i32, bytes: u32, parts: u32);
     fn machine_submit(
         m: *mut Machine,
@@ -40,7 +39,6 @@ unsafe extern "C" {
         layers: u32,
         in_place: bool,
         partition: bool,
-        counted_below: bool,
     );
     fn machine_work(p: *mut Task, local: bool);
     fn machine_write_out(m: *mut Machine, p: *const Task, at: *const Page, op: u32, bytes: u32);
@@ -160,9 +158,6 @@ pub struct Way {
     pub in_place: bool,
     /// The device is a partition.
     pub partition: bool,
-    /// They call `submit_bio()` themselves, which counts the request once more.
-    #[serde(default)]
-    pub counted_below: bool,
 }
 
 impl Kernel {
@@ -273,27 +268,12 @@ impl Kernel {
         self.with(|m| unsafe { machine_split(m, cpu as i32, bytes, parts) });
     }
 
-    /// By the kernel's account, `task` reads `bytes`, of which no program is told.
-    pub fn add_read(&mut self, task: TaskId, bytes: u64) {
-        let p = self.tasks[task];
-        // SAFETY: the task lives.
-        self.with(|_| unsafe { machine_add_read(p, bytes) });
-    }
-
     /// The running task of `cpu` submits `bytes` to a device.
     pub fn submit(&mut self, cpu: usize, bytes: u32, way: Way) {
         let cpu = cpu as i32;
         // SAFETY: the machine lives; the caller runs a task there.
         self.with(|m| unsafe {
-            machine_submit(
-                m,
-                cpu,
-                bytes,
-                way.layers,
-                way.in_place,
-                way.partition,
-                way.counted_below,
-            );
+            machine_submit(m, cpu, bytes, way.layers, way.in_place, way.partition);
         });
     }
 }

@@ -31,8 +31,6 @@ pub struct Account {
     pub bytes: u64,
     /// The part of it that DMA moved, bytes.
     pub dma_bytes: u64,
-    /// What it has read by the kernel's account and the scheduler has not seen yet, bytes.
-    pub unseen_bytes: u64,
     /// CPU time that was charged, ns.
     pub charged_ns: u64,
     /// Total of all holds that ended, ns.

@@ -30,15 +30,12 @@ fn a_request_is_charged_once_however_devices_are_stacked() {
     for layers in 0..3 {
         for in_place in [false, true] {
             for partition in [false, true] {
-                for counted_below in [false, true] {
-                    let way = Way {
-                        layers,
-                        in_place,
-                        partition,
-                        counted_below,
-                    };
-                    assert_eq!(charged(way), 65536, "{way:?}");
-                }
+                let way = Way {
+                    layers,
+                    in_place,
+                    partition,
+                };
+                assert_eq!(charged(way), 65536, "{way:?}");
             }
         }
     }
@@ -65,7 +62,7 @@ fn what_one_of_a_pair_of_programs_misses_the_other_one_charges() {
             Way {
                 layers: 1,
                 in_place: true,
-                ..Way::default()
+                partition: false,
             },
         ] {
             sim.kernel().submit(0, 4096, way);

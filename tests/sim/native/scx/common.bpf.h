@@ -164,10 +164,6 @@ struct task_struct {
 	struct signal_struct *signal;
 	u64 start_time;
 	void *worker_private;
-	struct bio_list *bio_list;
-	struct {
-		u64 read_bytes;
-	} ioac;
 	char comm[16];
 	/* The model's own. */
 	struct cpumask cpus_mask, cpus_in_effect;
@@ -226,10 +222,6 @@ struct bio {
 	struct bio_vec *bi_io_vec;
 	void *bi_private;
 	struct bvec_iter bi_iter;
-};
-
-struct bio_list {
-	struct bio *head, *tail;
 };
 
 struct request {

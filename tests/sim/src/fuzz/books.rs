@@ -160,9 +160,6 @@ impl Books {
                 sim.act(|kernel, _| kernel.kernel_socket(socket));
                 self.sockets[socket as usize].kernels_own = true;
             }
-            // A worker is one from its begin, so it has read nothing before.
-            Traffic::Serve { task, .. }
-                if pays(task) && sim.kernel.account(task).unseen_bytes != 0 => {}
             Traffic::Serve { task, submitter } if pays(task) => {
                 let submitter = submitter.filter(|other| *other != task && pays(*other));
                 sim.act(|kernel, _| kernel.serve_ring(task, submitter));
@@ -339,12 +336,8 @@ impl Books {
             .filter(|task| is_kthread(sim, *task))
             .map(|task| engine_bytes(sim, task))
             .sum();
-        // The scheduler sees what a task read at its next tick or switch.
-        let unseen: u64 = (0..sim.tasks.len())
-            .map(|task| sim.kernel.account(task).unseen_bytes)
-            .sum();
         let got = Totals {
-            dma: count("DMA_BYTES") + unseen,
+            dma: count("DMA_BYTES"),
             unattributed: count("DMA_UNATTRIBUTED_BYTES") - of_steps,
             ended: count("DMA_ENDED_BYTES"),
             written_back: count("DMA_WRITTEN_BACK_BYTES"),

@@ -193,7 +193,6 @@ fn request(rng: &mut Rng, cpu: usize) -> Traffic {
                 layers: rng.below(3) as u32,
                 in_place: rng.below(2) == 0,
                 partition: rng.below(3) == 0,
-                counted_below: rng.below(3) == 0,
             },
         },
         3 => Traffic::Split {
