@@ -268,7 +268,7 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 	upper.bi_iter.bi_sector = 8 * (number + 1ULL);
 	upper.bi_iter.bi_size = lower.bi_iter.bi_size = passing->bytes;
 	queue(m, p, &upper);
-	if (passing->clones)
+	if (passing->clones && !passing->disk)
 		lower.bi_io_vec = vec;
 	if (passing->copies)
 		data[1] = &upper;
