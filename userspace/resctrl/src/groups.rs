@@ -150,7 +150,9 @@ impl<F: ResctrlFs> Groups<F> {
 
     fn error(&self, what: impl Into<String>, source: io::Error) -> Error {
         let status = self.fs.read("info/last_cmd_status");
-        Error::new(what, source, status.is_ok(), &status.unwrap_or_default())
+        // One that cannot be read for another reason, such as a lack of descriptors, is there.
+        let mounted = !status.as_ref().is_err_and(is_gone);
+        Error::new(what, source, mounted, &status.unwrap_or_default())
     }
 
     /// Makes a CTRL group, which has a class of its own, without throttling. One that
@@ -164,6 +166,15 @@ impl<F: ResctrlFs> Groups<F> {
             Err(error) if error.kind != Kind::Exists || !self.must_keep(&name) => Err(error),
             _ => Ok(Ctrl { name }),
         }
+    }
+
+    /// The same in place of a group of this name that could not be removed before.
+    ///
+    /// # Errors
+    /// As [`Groups::create_ctrl`].
+    pub fn replace_ctrl(&self, name: &str) -> Result<Ctrl> {
+        self.clean_ctrl(&our_name(name)?)?;
+        self.create_ctrl(name)
     }
 
     /// Whether another program has MON groups in our CTRL group, or may have.
@@ -183,6 +194,15 @@ impl<F: ResctrlFs> Groups<F> {
         };
         self.make(&mon.path())?;
         Ok(mon)
+    }
+
+    /// The same in place of a group of this name that could not be removed before.
+    ///
+    /// # Errors
+    /// As [`Groups::create_mon`].
+    pub fn replace_mon(&self, parent: &Ctrl, name: &str) -> Result<Mon> {
+        self.remove(&join(&join(&parent.name, "mon_groups"), &our_name(name)?))?;
+        self.create_mon(parent, name)
     }
 
     fn make(&self, path: &str) -> Result<()> {
@@ -435,6 +455,10 @@ impl<F: ResctrlFs> Groups<F> {
         if !self.must_keep(name) {
             return self.remove(name);
         }
+        // The kernel would leave the tasks of our groups in the class, as it does those of none. Those
+        // of the other program's groups stay.
+        let ctrl = Ctrl { name: name.into() };
+        self.add_tasks(&Ctrl::DEFAULT, || self.tasks(&ctrl).unwrap_or_default())?;
         // Removing the group would remove the other program's groups in it.
         let children = self.fs.list(&join(name, "mon_groups")).unwrap_or_default();
         for child in children.iter().filter(|child| child.starts_with(PREFIX)) {
