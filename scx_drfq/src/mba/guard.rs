@@ -175,6 +175,13 @@ fn has_left(files: &impl ResctrlFs) -> bool {
         .any(|path| groups_in(files, path).map_or(true, ours))
 }
 
+impl Guard {
+    /// The process that cleans up.
+    pub fn cleaner(&self) -> u32 {
+        self.child as u32
+    }
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.pipe.take());

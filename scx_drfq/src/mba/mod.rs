@@ -99,6 +99,8 @@ pub struct Loop<'a> {
     trace: Option<Trace>,
     /// Where resctrl is mounted, if it is used.
     point: Option<PathBuf>,
+    /// The process that cleans up after the agent.
+    cleaner: Option<u32>,
 }
 
 impl<'a> Loop<'a> {
@@ -118,6 +120,7 @@ impl<'a> Loop<'a> {
             caveat: None,
             trace: None,
             point: None,
+            cleaner: None,
         }
     }
 
@@ -181,6 +184,7 @@ impl<'a> Loop<'a> {
             state,
             trace: None,
             point: Some(guard.point.clone()),
+            cleaner: Some(guard.cleaner()),
         })
     }
 
@@ -220,11 +224,13 @@ impl<'a> Loop<'a> {
             return work();
         };
         let stop = AtomicBool::new(false);
+        let cleaner = ready.cleaner;
         thread::scope(|scope| {
             let _stop = StopAtEnd(&stop);
             scope.spawn(|| {
                 let read = || {
-                    let agent = [process::id(), statistics_id.load(Ordering::Relaxed)];
+                    let mut agent = vec![process::id(), statistics_id.load(Ordering::Relaxed)];
+                    agent.extend(cleaner);
                     let tasks = tasks::read(window.tasks).map_err(|error| format!("{error:#}"))?;
                     Ok(Look::new(tasks, &agent, &root()))
                 };

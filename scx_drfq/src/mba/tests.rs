@@ -111,6 +111,7 @@ impl<'a> Machine<'a> {
             most: f64::INFINITY,
             trace: None,
             point: None,
+            cleaner: None,
         };
         Self {
             kernel,

@@ -338,6 +338,7 @@ impl Machine<'_> {
             most: f64::INFINITY,
             trace: None,
             point: None,
+            cleaner: None,
         };
         let running = Running::new(ready, NoCgroups);
         Self {
