@@ -9,11 +9,14 @@ use drfq_resctrl::{
     info::{Info, Monitoring},
 };
 
+/// No hardware has more classes. A number that means nothing is larger.
+const CLASSES_MAX: usize = 1024;
+
 /// How many classes, of at most `classes`, and entities there can be beside other programs' groups.
 pub fn limits(fs: &impl ResctrlFs, info: &Info, classes: usize) -> (usize, usize) {
     // What cannot be listed is no reason for fewer; nothing is throttled then.
     let foreign = foreign_groups(fs, "").unwrap_or_default();
-    let classes = classes.saturating_sub(foreign.len());
+    let classes = classes.min(CLASSES_MAX).saturating_sub(foreign.len());
     divide_ids(free_ids(fs, info), classes)
 }
 
