@@ -32,6 +32,10 @@ use super::{
 /// AMD's unit of bandwidth (bytes per second).
 const EIGHTH_GB: f64 = 125e6;
 
+/// After so many failures to move a thread, the others of an entity wait for the next look: where
+/// resctrl is read-only, each of thousands would fail.
+const FAILURES_MOST: u32 = 16;
+
 /// The most entities that are monitored, whatever the hardware has. Only entities with 1 % of the
 /// traffic, or 2 % of a CPU, matter.
 const ROOM_MAX: usize = 128;
@@ -157,7 +161,9 @@ impl<F: ResctrlFs> Actuator<F> {
             return;
         };
         if rung.is_none() {
-            match self.groups.create_ctrl(&format!("c{number}")) {
+            let name = format!("c{number}");
+            let made = self.groups.create_ctrl(&name);
+            match replaced(made, || self.groups.replace_ctrl(&name)) {
                 Ok(ctrl) => {
                     self.release_counters(&ctrl, &[Event::MbmTotal, Event::MbmLocal]);
                     let settings = vec![self.unthrottled; self.domains.len()];
@@ -288,7 +294,9 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     }
 
     fn monitor(&mut self, id: GroupId) -> bool {
-        match self.groups.create_mon(&Ctrl::DEFAULT, &format!("g{id}")) {
+        let name = format!("g{id}");
+        let made = self.groups.create_mon(&Ctrl::DEFAULT, &name);
+        match replaced(made, || self.groups.replace_mon(&Ctrl::DEFAULT, &name)) {
             Ok(mon) => {
                 if self.assigns {
                     let assigned = self.groups.assign_counter(&mon, Event::MbmTotal);
@@ -339,12 +347,16 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
 
     fn place(&mut self, id: GroupId, tids: &[u32]) -> u64 {
         let mut failed = self.let_go(id, tids).err();
+        let mut failures = 0;
         let Some(monitored) = self.monitored.get_mut(&id) else {
             return 0;
         };
         for &tid in tids {
             if monitored.placed.contains_key(&tid) {
                 continue;
+            }
+            if failures == FAILURES_MOST {
+                break;
             }
             match self.groups.add_task(&monitored.mon, tid) {
                 Ok(Placed::Foreign) => {
@@ -354,7 +366,10 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
                     monitored.placed.insert(tid, true);
                 }
                 Ok(Placed::Ended) => {}
-                Err(error) => failed = Some(error),
+                Err(error) => {
+                    failures += 1;
+                    failed = Some(error);
+                }
             }
         }
         let foreign = monitored.placed.values().filter(|&&ours| !ours).count() as u64;
@@ -384,6 +399,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         for id in self.monitored.keys().copied().collect::<Vec<_>>() {
             self.audit_tasks(id);
         }
+        self.audit_strays();
         let uncounted = self.audit_counters();
         let gone = self.monitored.extract_if(.., |_, found| found.gone);
         gone.map(|(id, _)| id).chain(uncounted).collect()
@@ -514,6 +530,15 @@ fn ours<'a>(groups: impl Iterator<Item = &'a Monitored>, domain: Domain, now: In
         }
     }
     ours
+}
+
+/// A group that was made, or `again` in place of one of its name that could not be removed before.
+/// The lock of resctrl keeps other processes of scx_drfq away.
+fn replaced<T>(made: Result<T>, again: impl FnOnce() -> Result<T>) -> Result<T> {
+    match made {
+        Err(error) if error.kind == Kind::Exists => again(),
+        made => made,
+    }
 }
 
 /// Whether a group has gone, by itself or with all of resctrl.

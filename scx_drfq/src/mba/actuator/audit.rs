@@ -105,6 +105,21 @@ impl<F: ResctrlFs> Actuator<F> {
         }
     }
 
+    /// Notes the threads of a class that nobody placed there: the kernel puts those of a group that
+    /// another program removes into its class. Call it after [`Actuator::audit_tasks`].
+    pub(super) fn audit_strays(&mut self) {
+        let placed = self.monitored.values().filter(|monitored| !monitored.gone);
+        let placed: HashSet<u32> = placed
+            .flat_map(|monitored| monitored.placed.keys().copied())
+            .collect();
+        for rung in self.classes.iter().flatten() {
+            // A class that has vanished has no threads.
+            let tasks = self.groups.tasks(&rung.ctrl).unwrap_or_default();
+            let strays = tasks.into_iter().filter(|tid| !placed.contains(tid));
+            self.strays.extend(strays);
+        }
+    }
+
     /// Forgets the threads that another program took out of a group, so that they are put back, and
     /// those that were in its groups, so that they are asked for again. Notes who came by itself.
     pub(super) fn audit_tasks(&mut self, id: GroupId) {

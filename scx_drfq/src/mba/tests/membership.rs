@@ -53,6 +53,31 @@ fn a_child_that_left_its_parents_cgroup_leaves_its_class_as_well() {
 }
 
 #[test]
+fn a_thread_of_a_group_that_another_program_removes_leaves_the_class_as_well() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    let (class, mon) = machine.place(1);
+    assert!(!class.is_empty() && !mon.is_empty());
+    // No look has it in the entity of hog 1.
+    kernel.start_task(77, Some(1));
+    kernel.rmdir(&format!("{class}/mon_groups/{mon}")).unwrap();
+    assert_eq!(machine.place(77), (class, String::new()));
+    machine.running.audit();
+    machine.run(2);
+    assert_eq!(machine.place(77), (String::new(), String::new()));
+}
+
+#[test]
+fn a_group_that_could_not_be_removed_does_not_stop_the_monitoring() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let info = Info::read(&kernel, Vendor::Intel).unwrap();
+    let mut actuator = Actuator::open(&kernel, &info, 1, clock).unwrap();
+    kernel.mkdir("mon_groups/drfq_g7").unwrap();
+    assert!(actuator.monitor(7));
+}
+
+#[test]
 fn a_task_that_leaves_its_entity_leaves_the_group() {
     let kernel = FakeKernel::new(shape(8, 32));
     let info = Info::read(&kernel, Vendor::Intel).unwrap();
