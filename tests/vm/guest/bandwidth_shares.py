@@ -200,7 +200,7 @@ def start_agent(scx_drfq, mode, name):
     return start([*AT_NICE_0, scx_drfq], *options, "--mba-trace", trace, event="auto")
 
 
-def measure_agent(agent, mark, seconds, stopped):
+def measure_agent(agent, mark, seconds, stopped=None):
     """Returns the number of records."""
     used, wrote = cpu_s(agent.pid), stats()["system"]["mba"]["writes"]
     time.sleep(PAUSE_S)
