@@ -458,13 +458,16 @@ impl<F: ResctrlFs> Groups<F> {
         // The kernel would leave the tasks of our groups in the class, as it does those of none. Those
         // of the other program's groups stay.
         let ctrl = Ctrl { name: name.into() };
-        self.add_tasks(&Ctrl::DEFAULT, || self.tasks(&ctrl).unwrap_or_default())?;
+        let list = || self.tasks(&ctrl).unwrap_or_default();
+        let mut failed = self.add_tasks(&Ctrl::DEFAULT, list).err();
         // Removing the group would remove the other program's groups in it.
         let children = self.fs.list(&join(name, "mon_groups")).unwrap_or_default();
         for child in children.iter().filter(|child| child.starts_with(PREFIX)) {
-            self.remove(&join(&join(name, "mon_groups"), child))?;
+            let removed = self.remove(&join(&join(name, "mon_groups"), child));
+            failed = failed.or(removed.err());
         }
-        self.release(name)
+        failed = failed.or(self.release(name).err());
+        failed.map_or(Ok(()), Err)
     }
 
     /// Ends the throttling of a group: it gets the default group's values.

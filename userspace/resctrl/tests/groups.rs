@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Our groups on the modelled kernel.
 
+mod common;
+
+use common::{kernel, open};
 use drfq_resctrl::{
     error::Kind,
     fake::{FakeKernel, Shape},
@@ -10,14 +13,6 @@ use drfq_resctrl::{
     reading::{Event, Reading},
     schemata::Resource,
 };
-
-fn kernel() -> FakeKernel {
-    FakeKernel::new(Shape::default())
-}
-
-fn open(kernel: &FakeKernel) -> Groups<&FakeKernel> {
-    Groups::open(kernel).unwrap()
-}
 
 #[test]
 fn a_group_is_made_with_our_prefix_and_without_throttling() {

@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Groups that could not be removed, or must remain, on the modelled kernel.
 
-use drfq_resctrl::{
-    error::Kind,
-    fake::{FakeKernel, Shape},
-    fs::ResctrlFs,
-    groups::{Ctrl, Groups},
-    schemata::Resource,
-};
+mod common;
 
-fn kernel() -> FakeKernel {
-    FakeKernel::new(Shape::default())
-}
-
-fn open(kernel: &FakeKernel) -> Groups<&FakeKernel> {
-    Groups::open(kernel).unwrap()
-}
+use common::{kernel, open};
+use drfq_resctrl::{error::Kind, fs::ResctrlFs, groups::Ctrl, schemata::Resource};
 
 #[test]
 fn tasks_of_a_group_that_remains_return_to_the_default_group() {
@@ -58,6 +47,23 @@ fn a_group_that_could_not_be_removed_is_replaced() {
     let slow = groups.replace_ctrl("slow").unwrap();
     let values = groups.schemata(&slow).unwrap();
     assert_eq!(values.values(Resource::Mb), [(0, 100), (1, 100)]);
+}
+
+#[test]
+fn a_group_that_remains_is_not_throttled_though_its_tasks_cannot_be_moved() {
+    let kernel = kernel();
+    let groups = open(&kernel);
+    let slow = groups.create_ctrl("slow").unwrap();
+    groups.create_mon(&slow, "m").unwrap();
+    kernel.start_task(100, None);
+    groups.add_tasks(&slow, || vec![100]).unwrap();
+    groups.set(&slow, Resource::Mb, &[(0, 10)]).unwrap();
+    kernel.mkdir("drfq_slow/mon_groups/theirs").unwrap();
+    kernel.fail("write", "tasks", libc::EIO);
+    groups.clean().unwrap_err();
+    let values = groups.schemata(&slow).unwrap();
+    assert_eq!(values.values(Resource::Mb), [(0, 100), (1, 100)]);
+    assert_eq!(kernel.rmid("drfq_slow/mon_groups/drfq_m"), None);
 }
 
 #[test]
