@@ -36,15 +36,23 @@ fn a_task_that_was_in_another_programs_group_is_shared_again() {
     }
 }
 
+impl Machine<'_> {
+    /// Runs until hog 1 is in a class, and starts task 77 as its child, which no look has in the
+    /// entity of hog 1. Returns their place.
+    fn start_child(&mut self) -> (String, String) {
+        self.run(12);
+        let (class, mon) = self.place(1);
+        assert!(!class.is_empty() && !mon.is_empty());
+        self.kernel.start_task(77, Some(1));
+        (class, mon)
+    }
+}
+
 #[test]
 fn a_child_that_left_its_parents_cgroup_leaves_its_class_as_well() {
     let kernel = FakeKernel::new(shape(8, 32));
     let mut machine = Machine::new(&kernel, 4);
-    machine.run(12);
-    let (class, mon) = machine.place(1);
-    assert!(!class.is_empty() && !mon.is_empty());
-    // No look has it in the entity of hog 1.
-    kernel.start_task(77, Some(1));
+    let (class, mon) = machine.start_child();
     assert_eq!(machine.place(77), (class.clone(), mon.clone()));
     machine.running.audit();
     machine.run(2);
@@ -56,11 +64,7 @@ fn a_child_that_left_its_parents_cgroup_leaves_its_class_as_well() {
 fn a_thread_of_a_group_that_another_program_removes_leaves_the_class_as_well() {
     let kernel = FakeKernel::new(shape(8, 32));
     let mut machine = Machine::new(&kernel, 4);
-    machine.run(12);
-    let (class, mon) = machine.place(1);
-    assert!(!class.is_empty() && !mon.is_empty());
-    // No look has it in the entity of hog 1.
-    kernel.start_task(77, Some(1));
+    let (class, mon) = machine.start_child();
     kernel.rmdir(&format!("{class}/mon_groups/{mon}")).unwrap();
     assert_eq!(machine.place(77), (class, String::new()));
     machine.running.audit();
