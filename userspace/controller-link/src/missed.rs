@@ -306,6 +306,13 @@ mod tests {
     }
 
     #[test]
+    fn it_is_charged_from_half_a_second_on() {
+        let mut machine = Machine::new();
+        let paid = (1..10).find(|_| !machine.scan(63_000, 100_000).is_empty());
+        assert!(paid.is_some_and(|scan| scan <= 5), "scan {paid:?}");
+    }
+
+    #[test]
     fn it_is_charged_in_small_parts() {
         let mut machine = Machine::new();
         let mut most = 0;
