@@ -16,6 +16,10 @@ cache=${DRFQ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/scx_drfq}
 out=${DRFQ_TEST_OUT:-$cache/test-vm}
 mkdir -p "$out"
 
+# Rules of a machine's controller that docs/results/controller-design.md recommends, for sed.
+# shellcheck disable=SC2034  # of the scripts that source this
+recommended='admission = "share"\nprepare = true\nfill = true\nbatch = true\ntie_bursts = 32'
+
 say() { echo "tests/vm: $*" >&2; }
 
 # Runs a command in the VM: vm [OPTIONS OF vm/vm run] -- CMD ...

@@ -16,7 +16,7 @@ import resctrl
 from measurements.json_lines import json_lines
 from measurements.rows import median_row, write_rows
 
-# MBM's factors differ between what a program moves and the lines of others that it evicts.
+# A part of what events miss that is smaller than this is not charged (LEAST_PART in missed.rs).
 CHARGE_PCT = 5
 # What is known to be off by more: the controller counts lines of fdtd for the chaser, which evicts them.
 MISSED = {("fdtd", "chase"): 20, ("chase", "fdtd"): 31}

@@ -3,8 +3,7 @@
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 machine=$out/machine.toml
-sed 's/^policy = .*/policy = "lvtf"\nadmission = "share"\nprepare = true\nfill = true\nbatch = true\ntie_bursts = 32/' \
-	vm/machines/disk.toml > "$machine"
+sed "s/^policy = .*/policy = \"lvtf\"\n$recommended/" vm/machines/disk.toml > "$machine"
 rm -f "$out/truth"
 vm --machine "$machine" --machine-stats "$out/truth" --machine-interval 1000000000 -- \
 	env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/missed.py "$bin/scx_drfq" "$bin/drfq-load" \

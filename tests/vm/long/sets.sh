@@ -31,9 +31,8 @@ boot() {
 	touch "$out/$name.done"
 }
 
-# The policy of the controller, and the recommended rules.
+# The policy of the controller.
 lvtf='policy = "lvtf"'
-recommended='admission = "share"\nprepare = true\nfill = true\nbatch = true\ntie_bursts = 32'
 
 # The sets that have a fixed amount of work.
 timed=()
