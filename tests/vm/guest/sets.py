@@ -28,6 +28,7 @@ import time
 import tomllib
 from pathlib import Path
 
+import sjeng
 from monitoring import join, monitoring_group, mount, remove
 from scheduler import PATIENCE_S, start, wait
 
@@ -61,7 +62,7 @@ FIO = [
 # What runs until it is killed.
 ENDLESS = {
     "mbw": ["mbw", "-q", "-t0", "-n", "100000", "4"],
-    "sjeng": ["/usr/games/sjeng"],
+    "sjeng": sjeng.COMMAND,
     "spinner": ["sh", "-c", "while :; do :; done"],
     # Like the thesis', but on the disk itself: no file system is on it. Threads, so that one process has all its time.
     # Its main thread would use CPU time for an estimate each second, which counts as its share, too.
@@ -89,6 +90,8 @@ class Load:
 
     def __init__(self, name, weight, *, pinned, options=()):
         self.name = name
+        if name == "sjeng":
+            sjeng.prepare()
         command = [*(FIXED_WORK | ENDLESS)[name], *options]
         if pinned and name in CPUS:
             command = ["taskset", "-c", CPUS[name], *command]
@@ -100,8 +103,7 @@ class Load:
         self.process = subprocess.Popen(command, text=True, **pipes)
         join(self.group, self.process.pid)
         if name == "sjeng":
-            self.process.stdin.write("xboard\nanalyze\n")
-            self.process.stdin.flush()
+            sjeng.think(self.process)
 
     def runs(self):
         """Whether its initialisation is over."""

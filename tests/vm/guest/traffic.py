@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+import sjeng
 from monitoring import RESCTRL, id_of, join, monitoring_group, mount
 from scheduler import PATIENCE_S, children, spin, start, stats, wait
 
@@ -94,12 +95,11 @@ def streams(words, seconds, *, by_us):
 
 def analyse(count):
     """Starts sjeng, which thinks until it is killed."""
-    players = []
-    for _ in range(count):
-        player = subprocess.Popen(["/usr/games/sjeng"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        player.stdin.write(b"xboard\nanalyze\n")
-        player.stdin.flush()
-        players.append(player)
+    sjeng.prepare()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL}
+    players = [subprocess.Popen(sjeng.COMMAND, text=True, **pipes) for _ in range(count)]
+    for player in players:
+        sjeng.think(player)
     return players
 
 
