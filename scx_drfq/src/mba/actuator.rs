@@ -23,7 +23,7 @@ use drfq_stats::sample::TaskSample;
 
 use super::{
     gauge::Gauge,
-    ids::{foreign_groups, limits},
+    ids::{foreign_groups, foreign_in_ours, limits},
     memories::Memories,
     rest::{Ours, Rest},
     throttle::{Counts, Throttle},
@@ -406,13 +406,25 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
     }
 
     fn hindrance(&self) -> Option<String> {
-        match foreign_groups(self.groups.fs(), "") {
-            Ok(foreign) if foreign.is_empty() => {}
-            Ok(foreign) => {
-                let words = "another program has classes in resctrl";
-                return Some(format!("{words}: {}", foreign.len()));
+        let fs = self.groups.fs();
+        for (found, words) in [
+            (
+                foreign_groups(fs, ""),
+                "another program has classes in resctrl",
+            ),
+            // Our levels would throttle what it monitors.
+            (
+                foreign_in_ours(fs),
+                "another program monitors groups in our classes of resctrl",
+            ),
+        ] {
+            match found {
+                Ok(foreign) if foreign.is_empty() => {}
+                Ok(foreign) => return Some(format!("{words}: {}", foreign.len())),
+                Err(error) => {
+                    return Some(format!("the groups in resctrl cannot be listed: {error}"));
+                }
             }
-            Err(error) => return Some(format!("the classes in resctrl cannot be listed: {error}")),
         }
         // A task that we move to a class would escape them.
         let schemata = match self.groups.schemata(&Ctrl::DEFAULT) {

@@ -32,8 +32,10 @@ fn free_ids(fs: &impl ResctrlFs, info: &Info) -> usize {
     let groups = |class: &str| foreign(&format!("{class}mon_groups")).len();
     let classes = foreign("");
     let in_classes: usize = classes.iter().map(|name| groups(&format!("{name}/"))).sum();
+    let in_ours = foreign_in_ours(fs).unwrap_or_default();
     // The default group has one, too.
-    (monitoring.num_rmids as usize).saturating_sub(1 + groups("") + classes.len() + in_classes)
+    let others = groups("") + classes.len() + in_classes + in_ours.len();
+    (monitoring.num_rmids as usize).saturating_sub(1 + others)
 }
 
 /// Divides monitoring ids among classes, of which each has one (the kernel's resctrl.rst), and
@@ -59,4 +61,16 @@ pub fn foreign_groups(fs: &impl ResctrlFs, path: &str) -> io::Result<Vec<String>
     let mut names = groups_in(fs, path)?;
     names.retain(|name| !name.starts_with(PREFIX));
     Ok(names)
+}
+
+/// MON groups that other programs have made in our classes.
+///
+/// # Errors
+/// As [`directories`].
+pub fn foreign_in_ours(fs: &impl ResctrlFs) -> io::Result<Vec<String>> {
+    let mut ours = groups_in(fs, "")?;
+    ours.retain(|name| name.starts_with(PREFIX));
+    let inside = |class: String| foreign_groups(fs, &format!("{class}/mon_groups"));
+    let found: io::Result<Vec<_>> = ours.into_iter().map(inside).collect();
+    Ok(found?.concat())
 }

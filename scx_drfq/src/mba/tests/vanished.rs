@@ -42,3 +42,28 @@ fn a_read_only_resctrl_is_a_failure_that_is_told() {
     assert!(report.state.contains("Read-only"), "{}", report.state);
     assert_eq!(report.groups.len(), 4);
 }
+
+#[test]
+fn a_group_of_another_program_in_our_class_ends_throttling_until_it_has_gone() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    kernel.mkdir("drfq_c0/mon_groups/theirs").unwrap();
+    let is_throttled = || {
+        !kernel
+            .read("drfq_c0/schemata")
+            .unwrap()
+            .contains("MB:0=100")
+    };
+    assert!(is_throttled());
+    machine.running.audit();
+    machine.run(12);
+    let state = machine.report.lock().unwrap().state.clone();
+    assert!(state.starts_with("observe: "), "{state}");
+    assert!(!is_throttled());
+    kernel.rmdir("drfq_c0/mon_groups/theirs").unwrap();
+    machine.running.audit();
+    let got = machine.run(12);
+    assert_eq!(machine.report.lock().unwrap().state, "on");
+    assert!(spread(&got) < 0.10, "{got:?}");
+}
