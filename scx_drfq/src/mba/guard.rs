@@ -154,7 +154,7 @@ pub fn clean_left(root: &Path) -> Result<(), String> {
         return Ok(());
     };
     let files = KernelFs::open(&mount.point).map_err(|error| error.to_string())?;
-    if !has_left(&files) && !is_marked(&mount.point) {
+    if !has_left(&files) && !has_mark(&mount.point) {
         return Ok(());
     }
     let Some(_lock) = Lock::take(root, Duration::ZERO)? else {
@@ -261,12 +261,13 @@ fn mount_id(point: &Path) -> Option<u64> {
     (failed == 0 && found.stx_mask & STATX_MNT_ID_UNIQUE != 0).then_some(found.stx_mnt_id)
 }
 
-/// Whether an agent has made a directory writable and none has restored it.
-fn is_marked(point: &Path) -> bool {
-    DIRECTORIES.iter().any(|name| {
-        let metadata = fs::metadata(point.join(name));
-        metadata.is_ok_and(|found| found.permissions().mode() & MARK != 0)
-    })
+/// Whether an agent has made one of our directories writable and none has restored it.
+fn has_mark(point: &Path) -> bool {
+    DIRECTORIES.iter().any(|name| is_marked(&point.join(name)))
+}
+
+fn is_marked(directory: &Path) -> bool {
+    fs::metadata(directory).is_ok_and(|found| found.permissions().mode() & MARK != 0)
 }
 
 /// Directories and the permissions that they had.
@@ -303,14 +304,29 @@ fn make_writable(point: &Path) -> Result<Modes, String> {
 
 /// Does what [`Guard::open`] did, if another program has mounted resctrl anew since.
 pub fn keep_writable(point: &Path) {
-    // A failure shows when a group is made.
-    let _ = make_writable(point);
+    // The directory stays when resctrl is unmounted.
+    if KernelFs::open(point).is_ok() {
+        // A failure shows when a group is made.
+        let _ = make_writable(point);
+    }
 }
 
+/// Whether a child process has ended. It can still be waited for.
+pub fn has_ended(child: u32) -> bool {
+    let mut found = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the kernel fills the structure. It stays zero while the child runs.
+    let failed = unsafe { libc::waitid(libc::P_PID, child, found.as_mut_ptr(), options) };
+    // SAFETY: all bits zero are a value of the structure, and waitid() sets the field.
+    failed != 0 || unsafe { found.assume_init().si_pid() } != 0
+}
+
+/// Restores directories that bear the mark. Another program has changed or mounted the others.
 fn restore(modes: &Modes) {
     for (directory, before) in modes {
-        // It may have been unmounted.
-        let _ = fs::set_permissions(directory, before.clone());
+        if is_marked(directory) {
+            let _ = fs::set_permissions(directory, before.clone());
+        }
     }
 }
 
@@ -369,9 +385,9 @@ mod tests {
     fn after_a_killed_agent_and_child_the_next_one_restores_the_first_modes() {
         let (point, groups) = point_of_mode(0o555);
         make_writable(point.path()).unwrap();
-        assert!(is_marked(point.path()));
+        assert!(has_mark(point.path()));
         restore(&make_writable(point.path()).unwrap());
-        assert!(!is_marked(point.path()));
+        assert!(!has_mark(point.path()));
         assert_eq!((mode(point.path()), mode(&groups)), (0o555, 0o555));
         end(&point);
     }
@@ -383,6 +399,35 @@ mod tests {
         assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
         restore(&modes);
         assert_eq!((mode(point.path()), mode(&groups)), (0o755, 0o755));
+    }
+
+    #[test]
+    fn what_another_program_mounted_or_changed_since_keeps_its_modes() {
+        let (point, groups) = point_of_mode(0o555);
+        let modes = make_writable(point.path()).unwrap();
+        fs::set_permissions(&groups, Permissions::from_mode(0o750)).unwrap();
+        restore(&modes);
+        assert_eq!((mode(point.path()), mode(&groups)), (0o555, 0o750));
+        // No resctrl is mounted here.
+        keep_writable(point.path());
+        assert_eq!(mode(point.path()), 0o555);
+        end(&point);
+    }
+
+    #[test]
+    fn the_end_of_a_process_is_noticed_before_it_is_waited_for() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        assert!(!has_ended(child.id()));
+        child.kill().unwrap();
+        while !has_ended(child.id()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(has_ended(child.id()));
+        child.wait().unwrap();
+        assert!(has_ended(child.id()));
     }
 
     #[test]

@@ -26,6 +26,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
     io,
+    panic::{self, AssertUnwindSafe},
     path::PathBuf,
     process,
     sync::{
@@ -76,6 +77,14 @@ const LOOK_PERIODS: u64 = 5;
 
 /// Other programs' changes are looked for once in this many periods.
 const AUDIT_PERIODS: u64 = 4 * LOOK_PERIODS;
+
+/// The state after a panic of the loop.
+const ENDED: &str = "off: the loop has ended by a defect of scx_drfq, and told it to standard error; \
+                     please report it, and restart scx_drfq";
+
+/// What a user should know once [`Guard::cleaner`] has ended.
+const NO_CLEANER: &str = "the process drfq-cleaner has ended: if the agent is killed now, its \
+                          groups in resctrl stay until the next start of scx_drfq";
 
 /// Charges a thread for traffic of CPUs (bytes). Returns whether the scheduler knows it.
 type Charge<'a> = Box<dyn Fn(u32, u64) -> io::Result<bool> + Send + 'a>;
@@ -234,7 +243,8 @@ impl<'a> Loop<'a> {
                     let tasks = tasks::read(window.tasks).map_err(|error| format!("{error:#}"))?;
                     Ok(Look::new(tasks, &agent, &root()))
                 };
-                Running::new(ready, Kernel::new(&root())).run(&stop, read, rules, report);
+                let running = Running::new(ready, Kernel::new(&root()));
+                or_ended(report, || running.run(&stop, read, rules, report));
             });
             work()
         })
@@ -244,6 +254,16 @@ impl<'a> Loop<'a> {
 /// The words for the statistics. `hindrance`: why a loop that could throttle must not.
 fn state(state: &str, hindrance: Option<&str>) -> String {
     hindrance.map_or_else(|| state.into(), |reason| format!("observe: {reason}"))
+}
+
+/// Runs the loop. The scheduler goes on without one that panics, and its groups are removed as it ends.
+fn or_ended(report: &Mutex<Mba>, run: impl FnOnce()) {
+    if panic::catch_unwind(AssertUnwindSafe(run)).is_err() {
+        *report.lock().unwrap_or_else(PoisonError::into_inner) = Mba {
+            state: ENDED.into(),
+            ..Mba::default()
+        };
+    }
 }
 
 /// Ends the loop when `work` returns or panics.
@@ -374,6 +394,10 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         }
         if self.setup.hindrance.is_some() {
             self.setup.throttle.release();
+        }
+        if self.setup.cleaner.is_some_and(guard::has_ended) {
+            self.setup.cleaner = None;
+            self.setup.throttle.fail(NO_CLEANER.into());
         }
     }
 

@@ -67,3 +67,19 @@ fn a_group_of_another_program_in_our_class_ends_throttling_until_it_has_gone() {
     assert_eq!(machine.report.lock().unwrap().state, "on");
     assert!(spread(&got) < 0.10, "{got:?}");
 }
+
+#[test]
+fn a_loop_that_panics_removes_its_groups_and_is_told() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    machine.run(12);
+    let (report, running) = (Mutex::default(), machine.running);
+    or_ended(&report, move || {
+        let _running = running;
+        panic!("a defect");
+    });
+    let state = report.lock().unwrap().state.clone();
+    assert!(state.starts_with("off: "), "{state}");
+    assert_eq!(classes(&kernel), 0);
+    assert!(kernel.list("mon_groups").unwrap().is_empty());
+}
