@@ -448,16 +448,22 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
             let gauge = monitored.gauges.entry(domain);
             let gauge = gauge.or_insert_with(|| Gauge::new((self.clock)()));
             let was_readable = gauge.is_readable();
+            let mut has_gone = false;
             let reading = match self.groups.reading(&monitored.mon, domain, Event::MbmTotal) {
                 Ok(reading) => reading,
                 Err(error) => {
-                    monitored.gone |= vanished(&error);
+                    has_gone = vanished(&error);
                     failed = Some(error);
                     Reading::Error
                 }
             };
             let moved = gauge.take(reading, (self.clock)());
             monitored.bytes += moved.map_or(0, |moved| moved.bytes);
+            if has_gone {
+                // The last rate would count a second time: its tasks are in the default group.
+                gauge.end();
+                monitored.gone = true;
+            }
             rates.push(gauge.rate());
             if gauge.is_readable() != was_readable {
                 // The kernel's count of the default group leaves out what it cannot read, perhaps

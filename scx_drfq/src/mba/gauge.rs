@@ -72,6 +72,13 @@ impl Gauge {
         Some(count + self.rate() * since.as_secs_f64())
     }
 
+    /// The counter has gone for good. What it counted counts elsewhere now.
+    pub const fn end(&mut self) {
+        self.rate = 0.0;
+        self.count = None;
+        self.readable = false;
+    }
+
     /// What was counted until `now`, when `reading` was taken; none if it is not known.
     pub fn take(&mut self, reading: Reading, now: Instant) -> Option<Moved> {
         let since = now.saturating_duration_since(self.read).max(INTERVAL_MIN);

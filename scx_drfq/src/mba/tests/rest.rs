@@ -12,6 +12,8 @@ struct Traffic<'a> {
     moved: BTreeMap<u32, f64>,
     /// The id that the hardware does not count.
     uncounted: Option<u32>,
+    /// What is taken for the groups' (bytes per second).
+    groups: f64,
 }
 
 impl<'a> Traffic<'a> {
@@ -24,6 +26,7 @@ impl<'a> Traffic<'a> {
             rates: BTreeMap::new(),
             moved: BTreeMap::new(),
             uncounted: None,
+            groups: 0.0,
         }
     }
 
@@ -51,9 +54,7 @@ impl<'a> Traffic<'a> {
             };
             self.kernel.set_reading(rmid, 0, Event::MbmTotal, reading);
         }
-        for &id in all {
-            self.actuator.traffic(id);
-        }
+        self.groups = all.iter().map(|&id| self.actuator.traffic(id)[0]).sum();
         self.actuator.rest()[0]
     }
 }
@@ -106,5 +107,28 @@ fn the_rest_is_measured_while_the_hardware_counts_now_one_group_now_another() {
         traffic.uncounted = rmid.filter(|_| period % 2 == 0);
         let rest = traffic.period(&[], &[7, 8]);
         assert!((rest - 0.1e9).abs() < 0.01e9, "{rest} in period {period}");
+    }
+}
+
+#[test]
+fn traffic_of_groups_that_another_program_removed_counts_once() {
+    let kernel = FakeKernel::new(shape(3, 32));
+    let mut traffic = Traffic::new(&kernel);
+    traffic.monitor(7, 0.3e9);
+    traffic.monitor(8, 0.4e9);
+    traffic.rates.insert(0, 0.1e9);
+    (0..5).for_each(|_| _ = traffic.period(&[7], &[7, 8]));
+    for group in [
+        "drfq_c0/mon_groups/drfq_g7",
+        "mon_groups/drfq_g8",
+        "drfq_c0",
+    ] {
+        kernel.rmdir(group).unwrap();
+    }
+    // Their tasks are in the default group.
+    traffic.rates = BTreeMap::from([(0, 0.8e9)]);
+    for period in 0..8 {
+        let all = traffic.period(&[], &[7, 8]) + traffic.groups;
+        assert!(all < 0.81e9, "{all} in period {period}");
     }
 }
