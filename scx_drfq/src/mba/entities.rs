@@ -124,7 +124,9 @@ impl Kernel {
     }
 
     fn read_cgroup(&self, pid: u32) -> Option<String> {
-        let text = fs::read_to_string(self.proc.join(format!("{pid}/cgroup"))).ok()?;
+        // Any user may name a cgroup of theirs by bytes that are not UTF-8.
+        let text = fs::read(self.proc.join(format!("{pid}/cgroup"))).ok()?;
+        let text = String::from_utf8_lossy(&text);
         let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
         Some(path.to_owned())
     }
@@ -387,6 +389,17 @@ mod tests {
         assert_eq!(look(&first, &second), "/a /worker");
         let third = [task(1, 1, 6, 0), task(2, 2, 9, 0)];
         assert_eq!(look(&second, &third), "/sleeper /worker");
+    }
+
+    #[test]
+    fn a_cgroup_whose_name_is_no_text_is_an_entity() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("proc/1");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("cgroup"), b"0::/user/\xff\n").unwrap();
+        let kernel = Kernel::new(root.path());
+        let usages = usages(Entity::Cgroup, &[], &[task(1, 1, 5, 0)], 0.5, &kernel);
+        assert_eq!(names(usages.into_keys()), "/user/\u{fffd}");
     }
 
     #[test]

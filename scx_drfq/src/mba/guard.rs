@@ -85,7 +85,7 @@ impl Guard {
         };
         let (reader, writer) =
             io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
-        let (mount, before) = match mount(root) {
+        let (mount, before) = match Mount::find(root) {
             Some(mount) => (mount, None),
             None => {
                 mount_resctrl().map_err(|error| match error.raw_os_error() {
@@ -94,7 +94,7 @@ impl Guard {
                     }
                     _ => format!("cannot mount resctrl: {error}"),
                 })?;
-                let Some(mount) = mount(root) else {
+                let Some(mount) = Mount::find(root) else {
                     unmount();
                     return Err("resctrl vanished after it was mounted".into());
                 };
@@ -138,11 +138,6 @@ impl Guard {
     }
 }
 
-/// Where resctrl is mounted.
-fn mount(root: &Path) -> Option<Mount> {
-    Mount::parse(&fs::read_to_string(root.join("proc/mounts")).ok()?)
-}
-
 /// Removes the groups that a killed agent and its killed child have left, unless another process
 /// owns them. Call it with all privileges where no [`Guard`] is opened. Else their tasks would stay
 /// throttled.
@@ -150,7 +145,7 @@ fn mount(root: &Path) -> Option<Mount> {
 /// # Errors
 /// Why they remain, in a few words.
 pub fn clean_left(root: &Path) -> Result<(), String> {
-    let Some(mount) = mount(root) else {
+    let Some(mount) = Mount::find(root) else {
         return Ok(());
     };
     let files = KernelFs::open(&mount.point).map_err(|error| error.to_string())?;

@@ -78,6 +78,9 @@ const LOOK_PERIODS: u64 = 5;
 /// Other programs' changes are looked for once in this many periods.
 const AUDIT_PERIODS: u64 = 4 * LOOK_PERIODS;
 
+/// What a user should know where the entities of most tasks are not known.
+const HIDDEN: &str = "the cgroups of most processes cannot be read; is /proc mounted with hidepid?";
+
 /// The state after a panic of the loop.
 const ENDED: &str = "off: the loop has ended by a defect of scx_drfq, and told it to standard error; \
                      please report it, and restart scx_drfq";
@@ -358,13 +361,14 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             if self.periods.is_multiple_of(AUDIT_PERIODS) {
                 self.audit();
             }
-            if self.periods.is_multiple_of(LOOK_PERIODS)
-                && let Ok(look) = read()
-            {
+            if self.periods.is_multiple_of(LOOK_PERIODS) {
                 let rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
                 self.rules.clone_from(&rules);
                 drop(rules);
-                self.look(look, Instant::now());
+                match read() {
+                    Ok(look) => self.look(look, Instant::now()),
+                    Err(reason) => self.setup.throttle.fail(reason),
+                }
             }
             let now = Instant::now();
             let plan = self.step(now - last, report);
@@ -417,6 +421,10 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             interval.as_secs_f64(),
             &self.hierarchy,
         );
+        let known: usize = usages.values().map(|usage| usage.tids.len()).sum();
+        if 2 * known < self.last_look.tasks.len() {
+            self.setup.throttle.fail(HIDDEN.into());
+        }
         let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
         let chosen = entities::choose(&usages, &monitored, self.setup.throttle.room());
         for key in monitored.difference(&chosen) {

@@ -29,6 +29,8 @@ use modelled::{level_in, place, shape};
 thread_local! {
     /// Time of the machine since an arbitrary moment.
     static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// Whether /proc hides the processes.
+    static HIDES: Cell<bool> = const { Cell::new(false) };
 }
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -42,7 +44,7 @@ struct Cgroups;
 
 impl Hierarchy for Cgroups {
     fn cgroup_of(&self, pid: u32) -> Option<String> {
-        Some(format!("/{pid}"))
+        (!HIDES.get()).then(|| format!("/{pid}"))
     }
     fn weight_of(&self, cgroup: &str) -> Option<f64> {
         let weight: f64 = cgroup.trim_start_matches('/').parse().ok()?;

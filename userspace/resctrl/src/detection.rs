@@ -64,7 +64,7 @@ impl Detection {
             .flat_map(|words| words.split(','))
             .map(str::to_owned)
             .collect();
-        let state = match mounted(root, &read("proc/mounts"), &cpu) {
+        let state = match mounted(root, &cpu) {
             Some(state) => state,
             None if !cfg!(target_arch = "x86_64") || CPU_FLAGS.iter().any(|flag| cpu.has(flag)) => {
                 let known = read("proc/filesystems");
@@ -228,8 +228,8 @@ const fn not_built_in() -> &'static str {
     }
 }
 
-fn mounted(root: &Path, mounts: &str, cpu: &CpuModel) -> Option<State> {
-    let mount = Mount::parse(mounts)?;
+fn mounted(root: &Path, cpu: &CpuModel) -> Option<State> {
+    let mount = Mount::find(root)?;
     let point = root.join(mount.point.strip_prefix("/").unwrap_or(&mount.point));
     let vendor = Vendor::of_cpu(&cpu.vendor);
     let info = Info::read(&KernelFs::at(&point, &root.join("proc")), vendor);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where resctrl is mounted, and with which options.
 
-use std::path::PathBuf;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// A mounted resctrl. The kernel has at most one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +16,13 @@ pub struct Mount {
 }
 
 impl Mount {
+    /// Finds it on the machine whose `/` is `root`.
+    pub fn find(root: &Path) -> Option<Self> {
+        // Any user may mount a file system at a path that is not UTF-8.
+        let mounts = fs::read(root.join("proc/mounts")).ok()?;
+        Self::parse(&String::from_utf8_lossy(&mounts))
+    }
+
     /// Finds it in the text of `/proc/mounts`.
     pub fn parse(mounts: &str) -> Option<Self> {
         mounts.lines().find_map(|line| {
@@ -53,6 +63,17 @@ fn unescape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mount_points_that_are_no_text_hide_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(Mount::find(root.path()), None);
+        fs::create_dir(root.path().join("proc")).unwrap();
+        let mounts = b"x /home/u/\xff fuse rw 0 0\nresctrl /sys/fs/resctrl resctrl rw 0 0\n";
+        fs::write(root.path().join("proc/mounts"), mounts).unwrap();
+        let found = Mount::find(root.path()).unwrap();
+        assert_eq!(found.point, Path::new("/sys/fs/resctrl"));
+    }
 
     #[test]
     fn the_mount_is_found_with_its_options() {

@@ -94,3 +94,27 @@ fn a_task_that_leaves_its_entity_leaves_the_group() {
     let groups = [1, 2, 3].map(|tid| place(&kernel, tid).1);
     assert_eq!(groups, ["drfq_g7", "", "drfq_g8"]);
 }
+
+#[test]
+fn processes_that_are_hidden_are_told() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 4);
+    HIDES.set(true);
+    machine.run(2);
+    let state = machine.report.lock().unwrap().state.clone();
+    assert!(state.contains("hidepid"), "{state}");
+}
+
+#[test]
+fn tasks_that_cannot_be_read_are_told() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let machine = Machine::new(&kernel, 4);
+    let (stop, report) = (AtomicBool::new(false), Mutex::default());
+    let read = || {
+        stop.store(true, Ordering::Relaxed);
+        Err("no iterator".to_owned())
+    };
+    machine.running.run(&stop, read, &Mutex::default(), &report);
+    let state = report.lock().unwrap().state.clone();
+    assert!(state.contains("no iterator"), "{state}");
+}
