@@ -26,6 +26,8 @@ pub struct Look {
     others: Vec<TaskSample>,
     /// What all tasks of the machine used since boot; none: that is not known.
     machine: Option<Times>,
+    /// What the tasks waited and the machine has not counted yet (s): it counts a wait when it ends.
+    uncounted_waits_s: f64,
 }
 
 impl Look {
@@ -36,13 +38,14 @@ impl Look {
             tasks,
             others,
             machine: Times::of_machine(root),
+            uncounted_waits_s: 0.0,
         }
     }
 
     /// Mean number of tasks that share bandwidth and ran or waited for a CPU since `before`. A task
     /// that waits for a pace wants no CPU. Kernels that do not record waiting leave the number at
     /// this moment.
-    pub fn runnable(&self, before: &Self, interval: Duration) -> f64 {
+    pub fn runnable(&mut self, before: &Self, interval: Duration) -> f64 {
         if self.tasks.iter().all(|task| task.wait_ns == 0) {
             let wants =
                 |task: &&TaskSample| matches!(task.state, TaskState::Queued | TaskState::Running);
@@ -55,7 +58,7 @@ impl Look {
 
     /// CPU time and waits of tasks that have ended since (s): what the machine counted beyond the
     /// tasks that there are.
-    fn ended_s(&self, before: &Self, since: &Since) -> f64 {
+    fn ended_s(&mut self, before: &Self, since: &Since) -> f64 {
         let (Some(machine), Some(machine_before)) = (self.machine, before.machine) else {
             return 0.0;
         };
@@ -66,11 +69,13 @@ impl Look {
         let mut ended_s = ran_s - present().map(|task| since.ran_s(task)).sum::<f64>();
         // The machine's count does not tell what of the waits was one for a pace.
         let throttled = present().any(|task| since.throttled_s(task) > 0.0);
-        if let (Some(now_s), Some(then_s)) = (machine.waited_s, machine_before.waited_s)
-            && !throttled
-        {
+        if let (Some(now_s), Some(then_s)) = (machine.waited_s, machine_before.waited_s) {
             let waited_s: f64 = present().map(|task| since.waited_s(task)).sum();
-            ended_s += now_s - then_s - waited_s;
+            let others_s = now_s - then_s - waited_s - before.uncounted_waits_s;
+            self.uncounted_waits_s = (-others_s).max(0.0);
+            if !throttled {
+                ended_s += others_s.max(0.0);
+            }
         }
         ended_s.max(0.0)
     }
@@ -251,6 +256,7 @@ mod tests {
                 ran_s,
                 waited_s,
             }),
+            ..Look::default()
         }
     }
 
@@ -263,7 +269,7 @@ mod tests {
             (1.55, Some(0.5), 4.0), // which waited besides
             (0.3, Some(0.0), 1.0),  // a kernel that counts less tells nothing
         ] {
-            let now = looked(500, 100.0 + ran_s, waited_s.map(|waited| 50.0 + waited));
+            let mut now = looked(500, 100.0 + ran_s, waited_s.map(|waited| 50.0 + waited));
             let mean = now.runnable(&before, HALF);
             assert!((mean - expected).abs() < 1e-9, "{mean}, not {expected}");
         }
@@ -271,6 +277,32 @@ mod tests {
         let mut now = looked(500, 101.55, Some(50.5));
         now.tasks[0].throttled_ns = 1;
         assert!((now.runnable(&before, HALF) - 3.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_wait_that_lasts_is_not_one_of_another_task_when_it_ends() {
+        // A thread of the kernel waits for a CPU. The machine counts that when it ends.
+        let looked = |hog_ms: u64, waited_ms: u64, counted_s: f64| {
+            let mut look = looked(
+                hog_ms,
+                100.0 + hog_ms as f64 * 1.1e-3,
+                Some(50.0 + counted_s),
+            );
+            look.others[0].wait_ns = waited_ms * 1_000_000;
+            look
+        };
+        let mut before = looked(0, 1, 0.0);
+        for (hog_ms, waited_ms, counted_s) in [
+            (500, 400, 0.0),
+            (1000, 900, 0.0),
+            (1500, 1001, 1.0),
+            (2000, 1001, 1.0),
+        ] {
+            let mut now = looked(hog_ms, waited_ms, counted_s);
+            let mean = now.runnable(&before, HALF);
+            assert!((mean - 1.0).abs() < 1e-9, "{mean} at {hog_ms} ms");
+            before = now;
+        }
     }
 
     #[test]
@@ -286,6 +318,7 @@ mod tests {
                 ran_s: f64::from(cpus) * ran_s,
                 waited_s: None,
             }),
+            ..Look::default()
         };
         // The counts cover between 490 and 510 of 500 ms.
         for (hogs_ms, ran_s) in [(504, 0.504), (510, 0.490), (490, 0.510), (500, 0.5)] {
