@@ -210,7 +210,9 @@ fn run_once(
     if Topology::read(&root)? != topology {
         // Before the pages of the labels are freed.
         links.retract();
-        *accounts = Some(scheduler.finish()?.1);
+        let (exit, left) = scheduler.finish();
+        exit.report(say)?;
+        *accounts = Some(left?);
         return Ok(true);
     }
     let mut loaded = scheduler.sample(true)?;
@@ -242,8 +244,9 @@ fn run_once(
         })
     };
     mba::Loop::beside(ready, window, &seen.statistics_id, &rules, &report, work)?;
-    let (exit, left) = scheduler.finish()?;
-    *accounts = Some(left);
+    let (exit, left) = scheduler.finish();
+    exit.report(say)?;
+    *accounts = Some(left?);
     if signals.stop() {
         say("stopped; the kernel's own scheduler runs again");
     }

@@ -22,10 +22,10 @@ use drfq_stats::{
 };
 use libbpf_rs::{Link, MapInfo, MapType, OpenObject};
 use scx_utils::{
-    ScxExitKind, UEI_DUMP_PTR_MUTEX, UserExitInfo,
+    UEI_DUMP_PTR_MUTEX,
     compat::{SCX_OPS_SWITCH_PARTIAL, ksym_exists, struct_has_field},
     libbpf_clap_opts::LibbpfOpts,
-    scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_read, uei_report,
+    scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited,
 };
 
 use crate::{
@@ -39,7 +39,9 @@ use crate::{
     callbacks, charge,
     config::{Charging, Config, DELTA_NONE_NS, Weights},
     counters::{Counters, give_counter},
-    devices, exit_text, preflight, realtime, tasks,
+    devices,
+    exit_report::{self, Exit},
+    preflight, realtime, tasks,
 };
 
 // The libraries repeat these constants of bpf/drfq.h and bpf/intf.h.
@@ -214,18 +216,14 @@ impl<'a> Scheduler<'a> {
         uei_exited!(&self.skel, uei)
     }
 
-    /// Detaches the scheduler. If the kernel ended it, the reason is printed on
-    /// standard error. Returns it, and the accounts of the tasks.
-    ///
-    /// # Errors
-    /// The kernel ended it because of a fault.
-    pub fn finish(mut self) -> Result<(UserExitInfo, Accounts)> {
+    /// Detaches the scheduler. Returns why it ended, and the accounts of the tasks, which may be
+    /// unreadable.
+    pub fn finish(mut self) -> (Exit, Result<Accounts>) {
         // The kernel takes a while for each. No other scheduler runs meanwhile.
         self.hooks.clear();
         self.close_v();
         drop(self.link.take());
-        let exit = self.exit_info()?;
-        Ok((exit, self.accounts()?))
+        (self.exit(), self.accounts())
     }
 
     /// V stands still from now on.
@@ -238,35 +236,35 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    fn exit_info(&mut self) -> Result<UserExitInfo> {
-        self.clean_exit_texts();
-        let data = self.skel.maps.data_data.as_deref();
-        let kind = data.map(|data| volatile(&data.uei.kind));
-        if kind == Some(ScxExitKind::Unreg as i32) {
-            return Ok(uei_read!(&self.skel, uei));
+    fn exit(&self) -> Exit {
+        let Some(data) = self.skel.maps.data_data.as_deref() else {
+            return Exit::default();
+        };
+        let tells_cpu = matches!(struct_has_field("scx_exit_info", "exit_cpu"), Ok(true));
+        Exit {
+            kind: volatile(&data.uei.kind),
+            code: volatile(&data.uei.exit_code),
+            cpu: u32::try_from(volatile(&data.uei.exit_cpu))
+                .ok()
+                .filter(|_| tells_cpu),
+            reason: exit_report::text(&data.uei.reason),
+            message: exit_report::text(&data.uei.msg),
+            dump: self.exit_dump(),
         }
-        uei_report!(&self.skel, uei)
     }
 
-    /// scx_utils takes the texts for UTF-8 and panics where they are not. They have names of tasks,
-    /// which the kernel cuts after 15 bytes.
-    fn clean_exit_texts(&mut self) {
-        if let Some(data) = self.skel.maps.data_data.as_deref_mut() {
-            exit_text::to_ascii(&mut data.uei.reason);
-            exit_text::to_ascii(&mut data.uei.msg);
-        }
+    fn exit_dump(&self) -> String {
         let read_only = self.skel.maps.rodata_data;
         let length = read_only.map_or(0, |data| data.uei_dump_len as usize);
         let dump = UEI_DUMP_PTR_MUTEX
             .lock()
             .map_or(ptr::null(), |dump| dump.ptr);
-        if !dump.is_null() {
-            // SAFETY: uei_set_size! made the map of this length, which is mapped for writing, and
-            // BPF programs run no more.
-            exit_text::to_ascii(unsafe {
-                slice::from_raw_parts_mut(dump.cast_mut().cast(), length)
-            });
+        if dump.is_null() {
+            return String::new();
         }
+        // SAFETY: uei_set_size! made the map of this length, which is mapped, and BPF programs run no
+        // more.
+        exit_report::text(unsafe { slice::from_raw_parts(dump.cast(), length) })
     }
 
     fn accounts(&self) -> Result<Accounts> {

@@ -22,7 +22,7 @@ mod counters;
 mod devices;
 mod doctor;
 mod evidence;
-mod exit_text;
+mod exit_report;
 mod export;
 mod group_limits;
 mod json_lines;
