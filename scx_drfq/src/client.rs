@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
+use drfq_sense::root;
 use drfq_stats::{
     events::EVENTS,
     report::{System, Tasks},
@@ -18,7 +19,7 @@ use drfq_stats::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
-use crate::{json_lines, link_summary::link_summaries, server::SOCKET};
+use crate::{json_lines, link_summary::link_summaries, preflight, server::SOCKET};
 
 /// How long an answer may take. The agent answers within its poll interval, or once it
 /// has loaded the scheduler again after CPU hotplug.
@@ -53,9 +54,7 @@ impl Client {
     /// No scheduler is running, or this user may not connect to it.
     pub fn connect() -> Result<Self> {
         Self::connect_to(Path::new(SOCKET)).map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-                anyhow!("no scx_drfq is running (nothing serves {SOCKET}); start it first")
-            }
+            ErrorKind::NotFound | ErrorKind::ConnectionRefused => anyhow!(nobody_serves(&root())),
             ErrorKind::PermissionDenied => {
                 anyhow!(
                     "not permitted to connect to {SOCKET}; run this command with sudo, or the \
@@ -95,7 +94,10 @@ impl Client {
             }
             sleep(pause);
         }
-        Err(anyhow!("scx_drfq has ended"))
+        match preflight::is_ours_loaded(&root()) {
+            true => Err(anyhow!(nobody_serves(&root()))),
+            false => Err(anyhow!("scx_drfq has ended")),
+        }
     }
 
     /// The system since the last request.
@@ -146,20 +148,37 @@ impl Client {
     /// Asks, and reads the line of the answer.
     fn exchange(&mut self, arguments: &serde_json::Value) -> io::Result<()> {
         let request = json!({ "req": "stats", "args": arguments }).to_string() + "\n";
-        self.stream.get_mut().write_all(request.as_bytes())?;
+        let closed = || {
+            let words = "it has closed the connection: it ended, or serves 64 others already";
+            io::Error::new(ErrorKind::UnexpectedEof, words)
+        };
+        let is_closed = |error: &io::Error| {
+            matches!(
+                error.kind(),
+                ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+            )
+        };
+        let sent = self.stream.get_mut().write_all(request.as_bytes());
         self.line.clear();
-        match self.stream.read_line(&mut self.line) {
-            Ok(0) => Err(io::Error::new(
-                ErrorKind::UnexpectedEof,
-                "it has closed the connection",
-            )),
+        match sent.and_then(|()| self.stream.read_line(&mut self.line)) {
+            Ok(0) => Err(closed()),
             Ok(_) => Ok(()),
+            // A broken pipe of ours would be taken for that of the reader of our output.
+            Err(error) if is_closed(&error) => Err(closed()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(io::Error::new(
                 ErrorKind::TimedOut,
                 format!("it took longer than {} s", TIMEOUT.as_secs()),
             )),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Why nothing serves the socket of the machine whose `/` is `root`, and what to do.
+fn nobody_serves(root: &Path) -> String {
+    match preflight::is_ours_loaded(root) {
+        true => format!("scx_drfq runs, but nothing serves {SOCKET}; restart it for statistics"),
+        false => format!("no scx_drfq is running (nothing serves {SOCKET}); start it first"),
     }
 }
 
@@ -263,6 +282,33 @@ mod tests {
         );
         let ended = format!("{:#}", client.system().unwrap_err());
         assert!(ended.starts_with("no answer from "), "{ended}");
+    }
+
+    #[test]
+    fn a_server_that_closes_is_not_the_reader_of_our_output() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(dir.path().join("stats")).unwrap();
+        let mut client = Client::connect_to(&dir.path().join("stats")).unwrap();
+        drop(listener.accept().unwrap());
+        let error = client.system().unwrap_err();
+        let cause = error.root_cause().downcast_ref::<io::Error>().unwrap();
+        assert_eq!(cause.kind(), ErrorKind::UnexpectedEof, "{error:#}");
+    }
+
+    #[test]
+    fn a_scheduler_without_statistics_is_told_from_none() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(nobody_serves(root.path()).contains("start it first"));
+        let dir = root.path().join("sys/kernel/sched_ext");
+        std::fs::create_dir_all(dir.join("root")).unwrap();
+        std::fs::write(dir.join("state"), "enabled\n").unwrap();
+        for (ops, words) in [
+            ("drfq_0.1.0\n", "restart it"),
+            ("rusty\n", "start it first"),
+        ] {
+            std::fs::write(dir.join("root/ops"), ops).unwrap();
+            assert!(nobody_serves(root.path()).contains(words), "{ops}");
+        }
     }
 
     #[test]

@@ -44,13 +44,19 @@ pub fn check(root: &Path) -> Result<()> {
 /// # Errors
 /// One runs.
 pub fn check_stopped(root: &Path, command: &str) -> Result<()> {
-    match SchedExt::detect(root) {
-        SchedExt::Available { loaded: Some(name) } if name.starts_with(NAME) => bail!(
+    if is_ours_loaded(root) {
+        bail!(
             "scx_drfq is running, and its throttling and `scx_drfq {command}` disturb each other; \
              stop scx_drfq, run `scx_drfq {command}`, and start scx_drfq again"
-        ),
-        _ => Ok(()),
+        );
     }
+    Ok(())
+}
+
+/// Whether the loaded scheduler is scx_drfq.
+pub fn is_ours_loaded(root: &Path) -> bool {
+    let found = SchedExt::detect(root);
+    matches!(found, SchedExt::Available { loaded: Some(name) } if name.starts_with(NAME))
 }
 
 /// Checks that no `sched_ext` scheduler is loaded.
