@@ -225,7 +225,8 @@ fn run_once(
     degraded.extend(warnings.into_iter().chain(uncharged));
     let rules = Mutex::new(settings.rules.clone());
     let report = Mutex::new(first_report(ready.as_ref()));
-    degraded.extend(bounds_without_effect(&settings.rules, ready.as_ref()));
+    let state = first_report(ready.as_ref()).state;
+    degraded.extend(bounds_without_effect(&settings.rules, &state));
     degraded.extend(statistics.load(Load {
         facts: facts.clone(),
         first: loaded.clone(),
@@ -305,11 +306,13 @@ fn first_report(ready: Option<&mba::Loop>) -> Mba {
     }
 }
 
-/// A warning if rules bound memory bandwidth and nothing keeps the bounds.
-fn bounds_without_effect(rules: &[Rule], ready: Option<&mba::Loop>) -> Option<String> {
-    let state = first_report(ready).state;
+/// A warning if rules bound memory bandwidth and nothing keeps the bounds. `state`: of the loop.
+fn bounds_without_effect(rules: &[Rule], state: &str) -> Option<String> {
     let bounded = rules.iter().any(Rule::bounds_memory);
-    (bounded && !ready.is_some_and(mba::Loop::acts)).then(|| {
+    let acts = ["on", "hold"]
+        .iter()
+        .any(|word| state.split(';').next() == Some(*word));
+    (bounded && !acts).then(|| {
         format!(
             "memory-min and memory-max of rules have no effect; they need --mba on or --throttle \
              hold; sharing is: {state}"
@@ -360,6 +363,10 @@ fn serve(
             let mut rules = seen.rules.lock().unwrap_or_else(PoisonError::into_inner);
             rules.clone_from(&settings.rules);
             drop(rules);
+            let mba = seen.mba.lock().unwrap_or_else(PoisonError::into_inner);
+            let useless = bounds_without_effect(&settings.rules, &mba.state);
+            drop(mba);
+            useless.iter().for_each(|line| say(line));
             weights.hurry();
         }
         weights.follow(&settings.rules, say);
