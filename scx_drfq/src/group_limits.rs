@@ -9,7 +9,7 @@ use std::{
 use scx_utils::compat::struct_has_field;
 
 /// How many groups are looked at.
-const GROUPS_MAX: usize = 10_000;
+pub const GROUPS_MAX: usize = 10_000;
 
 /// The limits that a kernel reports to a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 //! programs forget nothing if the agent ends: the weights live in the scheduler alone.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -16,6 +16,7 @@ use drfq_stats::sample::TaskSample;
 use crate::{
     bpf_intf::drfq_task_flags_DRFQ_TASK_RULED as RULED,
     charge,
+    group_limits::GROUPS_MAX,
     loader::Window,
     mba::entities::{WEIGHT_DEFAULT, weight_in},
     settings::rules::{self, Rule},
@@ -101,13 +102,13 @@ impl<'a> RuleWeights<'a> {
     }
 
     fn follow_cgroups(&mut self, rules: &[Rule]) -> io::Result<()> {
-        let mut wanted = BTreeMap::new();
         let any = rules
             .iter()
             .any(|rule| matches!(rule.target, rules::Target::Cgroup(_)));
-        if any {
-            find(&self.cgroups, "", rules, DEPTH_MAX, &mut wanted);
-        }
+        let (wanted, all) = match any {
+            true => find(&self.cgroups, rules, GROUPS_MAX),
+            false => (Found::new(), true),
+        };
         let set = |id, weight| charge::set_cgroup_weight(self.window.set_cgroup_weight, id, weight);
         for (&id, (_, weight)) in &wanted {
             set(id, *weight)?;
@@ -123,6 +124,12 @@ impl<'a> RuleWeights<'a> {
             .into_iter()
             .map(|(id, (directory, _))| (id, directory))
             .collect();
+        if !all {
+            let words = "cgroups; it concerns more, which keep their weights";
+            return Err(io::Error::other(format!(
+                "the agent looks at {GROUPS_MAX} {words}"
+            )));
+        }
         Ok(())
     }
 }
@@ -177,34 +184,38 @@ fn concerns_below(rules: &[Rule], path: &str) -> bool {
     })
 }
 
-/// Adds the cgroups at and below `path` that rules concern: id, directory, weight.
-fn find(
-    mount: &Path,
-    path: &str,
-    rules: &[Rule],
-    depth: usize,
-    found: &mut BTreeMap<u64, (PathBuf, u32)>,
-) {
-    let directory = mount.join(path.trim_start_matches('/'));
-    if let Some(weight) = rules::for_cgroup(rules, path).and_then(Rule::fixed_weight)
-        && let Ok(metadata) = fs::metadata(&directory)
-    {
-        found.insert(metadata.ino(), (directory.clone(), weight));
-    }
-    if depth == 0 || !concerns_below(rules, path) {
-        return;
-    }
-    // It may have been removed since its parent was read.
-    let Ok(entries) = fs::read_dir(&directory) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let name = entry.file_name();
-        if let (true, Some(name)) = (is_group, name.to_str()) {
-            find(mount, &format!("{path}/{name}"), rules, depth - 1, found);
+/// The cgroups that rules give a weight: by id, the directory and the weight.
+type Found = BTreeMap<u64, (PathBuf, u32)>;
+
+/// Finds the cgroups that rules give a weight, the highest of the hierarchy first. Users make cgroups
+/// of their own, so no more than `most` are looked at. Returns whether that was all.
+fn find(mount: &Path, rules: &[Rule], most: usize) -> (Found, bool) {
+    let mut found = Found::new();
+    let mut pending = VecDeque::from([(String::new(), 0)]);
+    let mut looked_at = 0;
+    while let Some((path, depth)) = pending.pop_front() {
+        if looked_at == most {
+            return (found, false);
+        }
+        looked_at += 1;
+        let directory = mount.join(path.trim_start_matches('/'));
+        if let Some(weight) = rules::for_cgroup(rules, &path).and_then(Rule::fixed_weight)
+            && let Ok(metadata) = fs::metadata(&directory)
+        {
+            found.insert(metadata.ino(), (directory.clone(), weight));
+        }
+        if depth == DEPTH_MAX || !concerns_below(rules, &path) {
+            continue;
+        }
+        // It may have been removed since its parent was read.
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            let is_group = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if let (true, Some(name)) = (is_group, entry.file_name().to_str()) {
+                pending.push_back((format!("{path}/{name}"), depth + 1));
+            }
         }
     }
+    (found, true)
 }
 
 /// The kernel's weight of a cgroup in the unit of the scheduler; none if it is gone.
@@ -300,9 +311,12 @@ mod tests {
             fs::create_dir_all(root.path().join(path)).unwrap();
             fs::write(root.path().join(path).join("cpu.weight"), "250\n").unwrap();
         }
-        let mut found = BTreeMap::new();
         let rules = [rule(true, "/a/*.service", 3.0)];
-        find(root.path(), "", &rules, DEPTH_MAX, &mut found);
+        // The root, what is in it, and what is in a.
+        let (found, all) = find(root.path(), &rules, 5);
+        assert!(all);
+        let (some, all) = find(root.path(), &rules, 4);
+        assert!(!all && some.len() <= 1);
         let found: Vec<_> = found.into_values().collect();
         let directory = root.path().join("a/b.service");
         assert_eq!(found, [(directory.clone(), 3 * WEIGHT_ONE)]);
