@@ -11,8 +11,9 @@ const PROCESSOR: u8 = 4;
 const MEMORY_DEVICE: u8 = 17;
 const END: u8 = 127;
 
-/// Channels that a package has at least, if the modules' names do not tell them.
-const CHANNELS: usize = 2;
+/// Memory types that hold no main memory: video RAM, ROM, flash, the EPROMs, and a logical
+/// non-volatile device.
+const NO_MAIN_MEMORY: [u8; 7] = [0x05, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x1f];
 
 /// The width of a module whose width is not given (bits).
 const WIDTH_BITS: u64 = 64;
@@ -63,7 +64,10 @@ impl DmiMemory {
         let known: Option<BTreeSet<_>> = modules.iter().map(channel).collect();
         let (channels, how) = match known {
             Some(names) => (names.len(), ""),
-            None => (modules.len().min(CHANNELS * packages.max(1)), " (assumed)"),
+            None => (
+                assumed_channels(modules.len(), packages.max(1)),
+                " (assumed)",
+            ),
         };
         // A speed that no memory has means that the table is wrong.
         let mb_per_s = mt_per_s.checked_mul(width_bits)? / 8;
@@ -146,6 +150,10 @@ fn module(found: &Structure) -> Option<Module> {
     if found.kind != MEMORY_DEVICE || found.word(0x0c)? == 0 {
         return None;
     }
+    let kind_of_memory = found.byte(0x12)?;
+    if NO_MAIN_MEMORY.contains(&kind_of_memory) {
+        return None;
+    }
     let known = |word: u16| (word != 0 && word != 0xffff).then_some(u64::from(word));
     // 0xffff refers to an extended field.
     let speed = |at: usize, extended: usize| match found.word(at)? {
@@ -159,7 +167,7 @@ fn module(found: &Structure) -> Option<Module> {
     Some(Module {
         mt_per_s,
         width_bits: found.word(0x0a).and_then(known).unwrap_or(WIDTH_BITS),
-        kind: kind(found.byte(0x12)?),
+        kind: kind(kind_of_memory),
         locator: found.string(0x10),
         bank: found.string(0x11),
     })
@@ -179,6 +187,17 @@ fn kind(number: u8) -> &'static str {
         0x23 => "LPDDR5",
         _ => "memory",
     }
+}
+
+/// The channels of a machine whose modules' names do not tell them. Desktops have two for up to four
+/// modules. Servers have four to twelve for each package, of which each takes one module or two.
+fn assumed_channels(modules: usize, packages: usize) -> usize {
+    let of_package = match modules.div_ceil(packages) {
+        few @ 0..=4 => few.min(2),
+        some @ 5..=8 => some,
+        many => many / 2,
+    };
+    modules.min(of_package * packages)
 }
 
 /// A name for the channel of a module, which other modules of the channel share, if the maker's
@@ -253,6 +272,37 @@ mod tests {
     fn memory(parts: &[Vec<u8>]) -> Option<(u64, String)> {
         let found = DmiMemory::parse(&parts.concat())?;
         Some((found.peak_bytes_per_s, found.text))
+    }
+
+    #[test]
+    fn servers_whose_slots_have_plain_names_have_more_channels_than_desktops() {
+        for (modules, packages, channels) in [
+            (1, 1, 1),
+            (4, 1, 2),
+            (4, 2, 4),
+            (12, 2, 12),
+            (16, 2, 16),
+            (24, 2, 12),
+            (32, 2, 16),
+        ] {
+            let slots = (1..=modules).map(|number| format!("A{number}"));
+            let mut parts: Vec<_> = slots
+                .map(|locator| device(8192, 64, 2400, &locator, "Not Specified"))
+                .collect();
+            parts.extend((0..packages).map(|_| processor(true)));
+            let (peak, text) = memory(&parts).unwrap();
+            assert_eq!(peak, channels * 19_200_000_000, "{modules}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_flash_memory_is_none_of_the_modules() {
+        let modules = [("DIMM A1", 2400), ("DIMM B1", 2400)];
+        let modules = modules.map(|(locator, speed)| device(8192, 64, speed, locator, ""));
+        let mut flash = device(16, 8, 33, "System ROM", "");
+        flash[0x12] = 0x09;
+        let all = [&modules[..], &[flash]].concat();
+        assert_eq!(memory(&all), memory(&modules));
     }
 
     #[test]
