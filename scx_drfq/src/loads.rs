@@ -129,6 +129,11 @@ fn pin(cpu: u32) -> io::Result<()> {
     succeeded(refused)
 }
 
+/// Whether a thread of this process may run on a CPU: no cpuset keeps it away.
+pub fn may_use(cpu: u32) -> bool {
+    thread::scope(|scope| scope.spawn(|| pin(cpu).is_ok()).join()).unwrap_or(false)
+}
+
 /// Sets the nice value of the calling thread.
 fn renice(nice: i32) -> io::Result<()> {
     // SAFETY: the call has no preconditions. On Linux, 0 is the calling thread.

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use drfq_resctrl::task::TaskGroups;
 use drfq_sense::{root, sched_ext, topology::Topology};
 use drfq_version::VERSION;
 
@@ -81,24 +82,29 @@ fn not_writable(error: io::Error) -> anyhow::Error {
 /// # Errors
 /// A load cannot run.
 pub fn measure(seconds: f64, root: &Path, out: &mut impl Write) -> Result<Calibration> {
-    let topology = Topology::read(root)?;
+    let topology = reachable(Topology::read(root)?, loads::may_use, out)?;
     let throttle = Throttle::open(root);
+    check_group(root)?;
     let levels = throttle
         .as_ref()
         .map_or(0, |throttle| throttle.levels().len());
-    let several = topology.nr_llcs > 1;
-    let phases = 4 * topology.nr_llcs as usize + levels + if several { OPS.len() } else { 0 };
+    let llcs: Vec<u32> = (0..topology.nr_llcs)
+        .filter(|&llc| !cpus_of(llc, &topology).is_empty())
+        .collect();
+    let several = llcs.len() > 1;
+    let phases = 4 * llcs.len() + levels + if several { OPS.len() } else { 0 };
     let time = Duration::from_secs_f64(seconds / phases as f64);
     writeln!(
         out,
         "measures the memory for {seconds:.0} s with all CPUs; other programs are slow meanwhile"
     )?;
+    let join = || throttle.as_ref().map_or(Ok(()), Throttle::join);
     let mut domains = Vec::new();
-    for llc in 0..topology.nr_llcs {
-        domains.push(domain(llc, &topology, root, time, out)?);
+    for &llc in &llcs {
+        domains.push(domain(llc, &topology, root, time, join, out)?);
     }
     let together = match several {
-        true => Some(all(&topology, root, time, out)?),
+        true => Some(all(&llcs, &topology, root, time, join, out)?),
         false => None,
     };
     match throttle {
@@ -141,12 +147,13 @@ fn domain(
     topology: &Topology,
     root: &Path,
     time: Duration,
+    join: impl Fn() -> io::Result<()> + Sync,
     out: &mut impl Write,
 ) -> Result<DomainMeasured> {
-    let cpus = cpus_of(llc, topology)?;
+    let cpus = cpus_of(llc, topology);
     let name = format!("domain {llc}");
     let [read_bytes_per_s, write_bytes_per_s, copy_bytes_per_s] =
-        rates(&name, &threads(&cpus, root), time, out)?;
+        rates(&name, &threads(&cpus, root), time, join, out)?;
     let whole = beyond_cache(cpus[0], root);
     let latency_ns = loads::latency_ns(cpus[0], whole, time).context("cannot measure latency")?;
     writeln!(out, "{name}: a read of idle memory {latency_ns:.0} ns")?;
@@ -161,21 +168,64 @@ fn domain(
     })
 }
 
-/// Measures the bandwidth of all CPUs together.
-fn all(topology: &Topology, root: &Path, time: Duration, out: &mut impl Write) -> Result<[u64; 3]> {
-    let mut all = Vec::new();
-    for llc in 0..topology.nr_llcs {
-        all.extend(threads(&cpus_of(llc, topology)?, root));
-    }
-    rates("all domains", &all, time, out)
+/// Measures the bandwidth of all CPUs of these caches together.
+fn all(
+    llcs: &[u32],
+    topology: &Topology,
+    root: &Path,
+    time: Duration,
+    join: impl Fn() -> io::Result<()> + Sync,
+    out: &mut impl Write,
+) -> Result<[u64; 3]> {
+    let of_llc = |&llc| threads(&cpus_of(llc, topology), root);
+    let all: Vec<_> = llcs.iter().flat_map(of_llc).collect();
+    rates("all domains", &all, time, join, out)
 }
 
-/// The CPUs of one last-level cache, at least one.
-fn cpus_of(llc: u32, topology: &Topology) -> Result<Vec<u32>> {
+/// The CPUs of one last-level cache.
+fn cpus_of(llc: u32, topology: &Topology) -> Vec<u32> {
     let of_llc = |cpu: &&u32| topology.cpu_llc[**cpu as usize] == llc;
-    let cpus: Vec<u32> = topology.online.iter().filter(of_llc).copied().collect();
-    ensure!(!cpus.is_empty(), "cache {llc} has no CPU that is online");
-    Ok(cpus)
+    topology.online.iter().filter(of_llc).copied().collect()
+}
+
+/// The topology without the CPUs that a cpuset keeps this process away from, as those of an isolated
+/// partition. `may_use`: whether a load can run on a CPU.
+///
+/// # Errors
+/// It may use none.
+pub fn reachable(
+    mut topology: Topology,
+    may_use: impl Fn(u32) -> bool,
+    out: &mut impl Write,
+) -> Result<Topology> {
+    let (online, left_out) = topology.online.iter().partition(|&&cpu| may_use(cpu));
+    topology.online = online;
+    let left_out: Vec<u32> = left_out;
+    ensure!(!topology.online.is_empty(), "no CPU can run a load");
+    if !left_out.is_empty() {
+        writeln!(out, "CPUs of other cpusets are left out: {left_out:?}")?;
+    }
+    Ok(topology)
+}
+
+/// Checks that no other program limits the memory traffic of this process by a resctrl group: too
+/// small an m would be found.
+///
+/// # Errors
+/// It is in a group.
+fn check_group(root: &Path) -> Result<()> {
+    let groups = fs::read_to_string(root.join("proc/self/cpu_resctrl_groups"));
+    let found = groups.ok().and_then(|text| TaskGroups::parse(&text));
+    if let Some(group) = found
+        .map(|found| found.ctrl)
+        .filter(|name| !name.is_empty())
+    {
+        bail!(
+            "this process is in the resctrl group {group:?} of another program, which may limit its \
+             memory traffic; start it from a shell that is in none"
+        );
+    }
+    Ok(())
 }
 
 /// A thread on each CPU of a last-level cache, and the bytes of its memory.
@@ -189,11 +239,12 @@ fn rates(
     whose: &str,
     threads: &[(u32, usize)],
     time: Duration,
+    join: impl Fn() -> io::Result<()> + Sync,
     out: &mut impl Write,
 ) -> Result<[u64; 3]> {
     let mut found = [0; 3];
     for ((op, name), found) in OPS.into_iter().zip(&mut found) {
-        let moved = loads::run(op, threads, time, || Ok(()))
+        let moved = loads::run(op, threads, time, &join)
             .with_context(|| format!("cannot measure {name}"))?;
         let rate = format_bytes_per_s(moved.bytes_per_s);
         writeln!(out, "{whose}: {name} {rate}{}", disturbed(moved))?;
@@ -272,6 +323,8 @@ pub fn command(seconds: f64, dry: bool) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use drfq_sense::queues::Queues;
+
     use super::*;
 
     fn domain(read: u64, write: u64, copy: u64) -> DomainMeasured {
@@ -283,6 +336,35 @@ mod tests {
             latency_ns: 80.0,
             counted_by: String::new(),
             levels: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn cpus_of_other_cpusets_are_left_out() {
+        let topology = || Topology {
+            online: vec![0, 1, 2, 3],
+            cpu_llc: vec![0, 0, 1, 1],
+            nr_llcs: 2,
+            queues: Queues::single(4),
+        };
+        let mut said = Vec::new();
+        let found = reachable(topology(), |cpu| cpu < 2, &mut said).unwrap();
+        assert_eq!((found.online.as_slice(), found.nr_llcs), (&[0, 1][..], 2));
+        assert!(cpus_of(1, &found).is_empty());
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("[2, 3]"), "{said}");
+        assert!(reachable(topology(), |_| false, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn a_process_that_another_program_may_limit_measures_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(check_group(root.path()).is_ok());
+        fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        for (groups, refused) in [("res:/\nmon:\n", false), ("res:theirs\nmon:\n", true)] {
+            let file = root.path().join("proc/self/cpu_resctrl_groups");
+            fs::write(file, groups).unwrap();
+            assert_eq!(check_group(root.path()).is_err(), refused, "{groups}");
         }
     }
 

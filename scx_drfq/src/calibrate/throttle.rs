@@ -80,7 +80,8 @@ impl Throttle {
         set.with_context(|| format!("cannot set the throttle to {setting}"))
     }
 
-    /// Puts the calling thread into the class. It leaves when it ends.
+    /// Puts the calling thread into the class, where limits of the default group do not hold. It leaves
+    /// when it ends.
     ///
     /// # Errors
     /// As [`join`].

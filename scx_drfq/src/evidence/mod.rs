@@ -25,7 +25,7 @@ use self::{sensors::Sensors, sets::Sets};
 use crate::{
     calibrate,
     calibration::{Calibration, machine},
-    cli, doctor, local_time, preflight,
+    cli, doctor, loads, local_time, preflight,
 };
 
 /// The version of the file's form.
@@ -151,7 +151,7 @@ fn announce(options: &cli::Evidence, out: &mut impl Write) -> Result<()> {
 
 fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result<Evidence> {
     let seconds = f64::from(options.seconds);
-    let topology = Topology::read(root)?;
+    let topology = calibrate::reachable(Topology::read(root)?, loads::may_use, out)?;
     let mut report = Vec::new();
     let can_run = doctor::run(&mut report)?;
     let sensors = sensors::measure(
