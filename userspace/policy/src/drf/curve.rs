@@ -32,11 +32,12 @@ impl Curve {
 
     /// The levels that have an effect among measured (setting, fraction) pairs.
     /// `max` is the setting that does not throttle. A plateau becomes its highest
-    /// setting. Fractions that are no positive normal numbers are dropped.
+    /// setting. Fractions that are no positive normal numbers are dropped, and so is setting 0, of which
+    /// no smaller one is a part.
     pub fn new(points: &[(u32, f64)], max: u32) -> Self {
         let mut points: Vec<_> = points
             .iter()
-            .filter(|(setting, fraction)| *setting < max && fraction.is_normal())
+            .filter(|(setting, fraction)| (1..max).contains(setting) && fraction.is_normal())
             .filter(|(_, fraction)| *fraction > 0.0)
             .copied()
             .collect();
@@ -119,6 +120,12 @@ mod tests {
 
     fn settings(curve: &Curve) -> Vec<u32> {
         curve.levels().iter().map(|level| level.setting).collect()
+    }
+
+    #[test]
+    fn a_setting_of_0_is_no_level() {
+        let curve = Curve::new(&[(0, 0.05), (10, 0.1)], 100);
+        assert_eq!(curve.min_setting(), 10);
     }
 
     #[test]
