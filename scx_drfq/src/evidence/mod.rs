@@ -77,12 +77,26 @@ pub fn command(options: &cli::Evidence) -> Result<()> {
     fs::remove_file(&options.file).context("cannot remove the file again")?;
     announce(options, out)?;
     let evidence = measure(options, &root, out)?;
-    let path = write(&options.file, &evidence)?;
     evidence
         .summary
         .iter()
         .try_for_each(|line| writeln!(out, "{line}"))?;
-    writeln!(out, "written to {}", path.display())?;
+    deliver(&options.file, &evidence, out)
+}
+
+/// Writes the file. If that fails, all that was measured goes to `out`.
+///
+/// # Errors
+/// The file cannot be written.
+fn deliver(path: &Path, evidence: &impl Serialize, out: &mut impl Write) -> Result<()> {
+    match write(path, evidence) {
+        Ok(path) => writeln!(out, "written to {}", path.display())?,
+        Err(error) => {
+            serde_json::to_writer_pretty(&mut *out, evidence)?;
+            writeln!(out)?;
+            return Err(error.context("the measurements are on standard output instead"));
+        }
+    }
     Ok(())
 }
 
@@ -228,6 +242,19 @@ fn uncore_pmus(root: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_file_takes_is_printed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut out = Vec::new();
+        let gone = dir.path().join("gone/evidence.json");
+        let error = deliver(&gone, &"measured", &mut out).unwrap_err();
+        assert!(format!("{error:#}").contains("cannot write"), "{error:#}");
+        assert_eq!(out, b"\"measured\"\n");
+        out.clear();
+        deliver(&dir.path().join("evidence.json"), &"measured", &mut out).unwrap();
+        assert!(String::from_utf8(out).unwrap().starts_with("written to "));
+    }
 
     #[test]
     fn a_file_that_exists_is_not_overwritten() {
