@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use drfq_recording::writer::Writer;
+use drfq_recording::{TASKS_MAX, writer::Writer};
 use drfq_view::source::Source;
 
 use crate::{
@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(100);
 pub fn run(options: &Record) -> Result<()> {
     let signals = Signals::listen(false).context("cannot handle signals")?;
     let duration = options.duration.map(|time| time.0);
-    let mut source = Live::open(options.interval.0, duration, usize::MAX, Form::Whole)?;
+    let mut source = Live::open(options.interval.0, duration, TASKS_MAX, Form::Whole)?;
     let mut writer = Writer::open(&options.file, options.max_size.0)?;
     let mut problem = None;
     let mut count = 0u64;

@@ -19,6 +19,9 @@ pub const MAGIC: [u8; 8] = *b"DRFQREC\x01";
 /// Frames from one that holds a whole snapshot to the next.
 pub const KEY_INTERVAL: u32 = 60;
 
+/// A snapshot has the heaviest tasks, at most so many: more would not fit into a frame.
+pub const TASKS_MAX: usize = 25_000;
+
 /// Reads up to as many bytes as `MAGIC` has; fewer where the file ends.
 fn read_magic(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut magic = Vec::new();

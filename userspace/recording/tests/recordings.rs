@@ -4,7 +4,7 @@
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc, time::Duration};
 
 use drfq_recording::{
-    KEY_INTERVAL,
+    KEY_INTERVAL, TASKS_MAX,
     reader::{Reader, Replay},
     writer::Writer,
 };
@@ -264,6 +264,21 @@ fn a_snapshot_that_no_reader_would_take_is_not_written() {
     assert!(error.contains("too large"), "{error}");
     drop(writer);
     assert_eq!(read(&path), expected(1..2, 2));
+}
+
+#[test]
+fn a_snapshot_of_as_many_tasks_as_are_recorded_fits() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut writer = Writer::open(&directory.path().join("r"), 1 << 30).unwrap();
+    let mut large = snapshot(1, TASKS_MAX as u32);
+    for task in &mut large.report.tasks {
+        (task.pid, task.tgid) = (task.pid + 4_000_000, task.tgid + 4_000_000);
+        task.comm = "123456789012345".into();
+        for count in [&mut task.bytes, &mut task.charged_ns, &mut task.wait_ns] {
+            *count = u64::MAX / 3;
+        }
+    }
+    writer.append(&large).unwrap();
 }
 
 #[test]
