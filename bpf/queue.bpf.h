@@ -159,8 +159,11 @@ static __always_inline u64 queue_other_llcs(u32 llc)
 	return READ_ONCE(queued_llcs) & ~(1ULL << (llc & (DRFQ_MAX_LLCS - 1)));
 }
 
-/* Sets the bits that were cleared while a task was inserted. */
-static void queue_mark_again(void)
+/*
+ * Sets the bits that were cleared while a task was inserted, and clears those of LLCs whose tasks
+ * CPUs of other LLCs have taken.
+ */
+static void queue_correct_marks(void)
 {
 	u32 llc;
 
@@ -169,6 +172,8 @@ static void queue_mark_again(void)
 	bpf_for(llc, 0, nr_llcs) {
 		if (queue_llc_has_tasks(llc))
 			queue_announce(DRFQ_DSQ_LLC + llc);
+		else
+			queue_unmark(llc);
 	}
 }
 

@@ -36,7 +36,7 @@ static void timer_work(void)
 		hold_release_overdue();
 		hold_kick_idle(!cpus_busy(-1));
 	}
-	queue_mark_again();
+	queue_correct_marks();
 	kick_idle_for_queued((s32)bpf_get_smp_processor_id());
 	kick_idle_for_pinned();
 	rescue_measure_jiffy();

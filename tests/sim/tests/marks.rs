@@ -4,8 +4,9 @@
 //! here, as on several CPUs.
 
 use drfq_sim::kernel::{Kernel, Place};
+use drfq_sim::outside::Outside;
 use drfq_sim::replay::strand::{Path, Point};
-use drfq_sim::{Config, CpuSet, MS};
+use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace};
 
 const BEGIN: u64 = MS;
 const NOW: u64 = 25 * MS;
@@ -95,4 +96,26 @@ fn a_task_whose_mark_is_lost_runs_after_a_period_of_the_timer() {
         assert_eq!(kernel.place(WAKES), Place::Running, "after {points} points");
     }
     assert!(lost > 0);
+}
+
+/// A task of an idle LLC is queued because a higher class takes its CPU, and an idle CPU of the other
+/// LLC takes it. No CPU of its own LLC looks at the queue.
+#[test]
+fn a_mark_of_an_idle_llc_is_no_task_that_waits() {
+    let run = |ns| Step::Run { ns, bytes_per_s: 0 };
+    let specs = vec![
+        TaskSpec::new("hog", Trace::hog()).allowed(CpuSet::one(0)),
+        TaskSpec::new("early", Trace::once([run(100 * MS)])).allowed(CpuSet::one(1)),
+        TaskSpec::new("mover", Trace::once([run(400 * MS)])).allowed(CpuSet::of(0b1_0010)),
+    ];
+    let mut sim = Sim::new(Config::new(8).llcs(2), specs);
+    let (cpu, ns) = (4, 10 * SEC);
+    sim.plan(200 * MS, Outside::Take { cpu, ns });
+    let report = sim.run_until(SEC);
+    assert!(report.tasks[2].exited_at_ns.is_some());
+    assert_eq!(report.counters.steals, 1, "the mover waited for CPU 4");
+    let before_ns = sim.kernel().v_ns();
+    sim.run_until(5 * SEC);
+    let rose_ns = sim.kernel().v_ns() - before_ns;
+    assert_eq!(rose_ns, 0, "the hog is charged while nobody waits");
 }
