@@ -154,7 +154,7 @@ static __always_inline u64 vtime_now(void)
 
 /*
  * Returns S of the packet that runs on @cpu (ns), or of the last one if a higher class
- * has the CPU and pinned tasks wait for it; otherwise V.
+ * has the CPU and a crowd waits for it; otherwise V.
  */
 static __always_inline u64 vtime_of_cpu(s32 cpu)
 {
@@ -166,7 +166,7 @@ static __always_inline u64 vtime_of_cpu(s32 cpu)
 
 /*
  * Returns the V by which tasks wake on @cpu (ns): V, or S of the CPU's packet if that
- * is earlier. Tasks that are pinned to a CPU with much weight fall behind a V that
+ * is earlier. Tasks that are bound to CPUs with much weight fall behind a V that
  * the other CPUs advance. A task that wakes among them starts from their S.
  */
 static __always_inline u64 vtime_local(s32 cpu)

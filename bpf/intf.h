@@ -156,7 +156,7 @@ struct drfq_cpu {
 	u32 pid;
 	/* Not 0: a wake-up already preempts the running packet. */
 	u32 preempt_pending;
-	/* Not 0: a higher class has taken the CPU from tasks that are pinned to it. */
+	/* Not 0: a higher class has taken the CPU from tasks that wait for few CPUs. */
 	u32 crowded;
 	/* What follows is for the CPU itself, on lines that others rarely read. */
 	/* Thread id of a task that yielded and is not queued yet; 0: none. */

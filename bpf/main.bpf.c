@@ -411,7 +411,7 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 
 /*
  * A higher scheduling class takes @cpu. The tasks of its local DSQ are queued again.
- * @pinned: one of them is pinned. Tasks that come to a CPU for which pinned tasks wait
+ * @pinned: one of them is pinned. Tasks that come to a CPU that a crowd waits for
  * are placed by the packet that ran last, which may be far behind V.
  */
 static __always_inline void lose_cpu(s32 cpu, bool pinned)
@@ -423,7 +423,7 @@ static __always_inline void lose_cpu(s32 cpu, bool pinned)
 	slot->ahead_pid = 0;
 	exchange_end(slot, cpu);
 	scx_bpf_reenqueue_local();
-	WRITE_ONCE(slot->crowded, pinned || queue_has_pinned(cpu));
+	WRITE_ONCE(slot->crowded, pinned || queue_is_crowded(cpu));
 	count(DRFQ_EV_REENQUEUED);
 }
 
@@ -542,7 +542,7 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 	if (slot->pid != (u32)p->pid || p->flags & PF_EXITING)
 		return;
 	slot_lost(slot);
-	WRITE_ONCE(slot->crowded, queue_has_pinned(scx_bpf_task_cpu(p)));
+	WRITE_ONCE(slot->crowded, queue_is_crowded(scx_bpf_task_cpu(p)));
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)
