@@ -216,6 +216,25 @@ DRFQ_FN void drfq_flow_new(struct drfq_flow *f, u64 v, u64 bus, u32 weight)
 }
 
 /*
+ * Initializes the flow @child of a task that one with flow @parent forks. It starts at
+ * the parent's S and bus_vt, or at @v and @bus if those are later (ns). What devices
+ * moved for the parent counts up to cap beyond @v, as for an heir: the child has not
+ * asked for it. The parent's CPU time is no debt of the child (4.10). @weight: as above.
+ */
+DRFQ_FN void drfq_flow_fork(struct drfq_flow *child, const struct drfq_flow *parent,
+			    const struct drfq_conf *c, u64 v, u64 bus, u32 weight)
+{
+	u64 start = drfq_start(parent), most = v + c->cap_ns, beyond = 0;
+	u64 debt_vt = drfq_earlier(start, drfq_later(v, parent->debt_vt));
+
+	if (drfq_before(most, debt_vt))
+		beyond = debt_vt - most;
+	drfq_flow_new(child, drfq_later(v, start - beyond), drfq_later(bus, parent->bus_vt),
+		      weight);
+	child->debt_vt = debt_vt - beyond;
+}
+
+/*
  * Returns the virtual time of 1 ns of resource time (ns per ns, 32.32 fixed
  * point): 1 / (w x divisor). @weight: w, not 0. @divisor: CPUs that share the time
  * (4.1), not 0; 1 for memory.
@@ -408,6 +427,26 @@ DRFQ_FN void drfq_move(struct drfq_flow *f, const struct drfq_conf *c, u64 v, u6
 	f->cpu_vt += by_ns;
 	f->mem_vt += by_ns;
 	f->debt_vt += by_ns;
+}
+
+/* Returns @vt (ns) after the weight changed from @old to @weight: what lies after @v is worth the
+ * same resource time. */
+DRFQ_FN u64 drfq_reweighed(u64 vt, u64 v, u32 old, u32 weight)
+{
+	u32 frac = 0;
+
+	if (!drfq_before(v, vt))
+		return vt;
+	return v + drfq_scale(vt - v, ((u64)old << 32) / weight, &frac);
+}
+
+/* The flow's weight changes from @old to @weight, which is not 0. @v: V, @bus_v: B (ns). */
+DRFQ_FN void drfq_reweigh(struct drfq_flow *f, u64 v, u64 bus_v, u32 old, u32 weight)
+{
+	f->cpu_vt = drfq_reweighed(f->cpu_vt, v, old, weight);
+	f->mem_vt = drfq_reweighed(f->mem_vt, v, old, weight);
+	f->debt_vt = drfq_reweighed(f->debt_vt, v, old, weight);
+	f->bus_vt = drfq_reweighed(f->bus_vt, bus_v, old, weight);
 }
 
 /*

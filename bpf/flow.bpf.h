@@ -109,9 +109,17 @@ __noinline int flow_move(struct drfq_flow *f __arg_nonnull, u64 from, u64 to)
 
 /* drfq_inherited(): S of the heir of a flow that ends (ns). */
 __noinline u64 flow_inherited(struct drfq_flow *ended __arg_nonnull,
-			      struct drfq_flow *heir __arg_nonnull)
+			      struct drfq_flow *heir __arg_nonnull, u64 v)
 {
-	return drfq_inherited(ended, heir, drfq_conf(), vtime_now());
+	return drfq_inherited(ended, heir, drfq_conf(), v);
+}
+
+/* drfq_reweigh(). @v: the V of its CPU (ns). */
+__noinline int flow_reweigh(struct drfq_flow *f __arg_nonnull, u64 v, u32 old, u32 weight)
+{
+	if (weight)
+		drfq_reweigh(f, v, bus_vtime_now(), old, weight);
+	return 0;
 }
 
 /* drfq_bus_inherited(): bus_vt of the heir of a flow that ends (ns). */

@@ -68,16 +68,15 @@ static void fork_init(struct task_ctx *child)
 	flow = t->flow;
 	flow_charge(&flow, run_ns, 0, queue_has_waiters(cpu));
 	flow.bus_vt += fork_uncharged_bus_ns(t, run_ns);
-	drfq_flow_new(&child->flow, drfq_later(v, drfq_start(&flow)),
-		      drfq_later(bus_v, flow.bus_vt), child->weight);
+	drfq_flow_fork(&child->flow, &flow, drfq_conf(), v, bus_v, child->weight);
 	child->last_run_ns = t->last_run_ns;
 	child->last_bus_ns = t->last_bus_ns;
 }
 
-/* Raises the virtual times of the heir of @h by what the task of @t used beyond V. */
-static void fork_raise(struct task_ctx *t, struct task_ctx *h)
+/* Raises the virtual times of the heir of @h by what the task of @t used beyond @v (ns). */
+static void fork_raise(struct task_ctx *t, struct task_ctx *h, u64 v)
 {
-	u64 start = flow_inherited(&t->flow, &h->flow);
+	u64 start = flow_inherited(&t->flow, &h->flow, v);
 
 	/* A concurrent charge of the heir may overwrite this. Then one child's
 	 * use is not charged to it, which is rare and small. */
@@ -111,7 +110,7 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 		return;
 	h = found == heir ? bpf_task_storage_get(&task_ctxs, found, 0, 0) : NULL;
 	if (h)
-		fork_raise(t, h);
+		fork_raise(t, h, vtime_local(scx_bpf_task_cpu(found)));
 	bpf_task_release(found);
 }
 

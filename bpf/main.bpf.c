@@ -465,7 +465,7 @@ void BPF_STRUCT_OPS(drfq_set_weight, struct task_struct *p, u32 weight)
 
 	if (!t)
 		return;
-	task_set_weight(t, t->cgroup, task_own_weight(p, t));
+	task_renice(p, t);
 	task_reactivate(p, t);
 }
 

@@ -175,6 +175,20 @@ static void task_set_weight(struct task_ctx *t, u32 cgroup, u32 weight)
 	task_update_weight(t);
 }
 
+/*
+ * The nice value of @p has changed. A larger weight, which takes a privilege, leaves what the task
+ * owes as much resource time as before. A smaller one leaves as much virtual time: a child
+ * that lowers its weight would pay many times for what its parent used.
+ */
+static void task_renice(const struct task_struct *p, struct task_ctx *t)
+{
+	u32 old = t->weight, weight = task_own_weight(p, t);
+
+	task_set_weight(t, t->cgroup, weight);
+	if (old && weight > old)
+		flow_reweigh(&t->flow, vtime_local(scx_bpf_task_cpu(p)), old, weight);
+}
+
 /* Brings all weights up to date, before a charge. */
 static __always_inline void task_follow_rule(const struct task_struct *p, struct task_ctx *t)
 {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What children have from their parents, heirs from those that end, and what a task keeps when its
+//! weight changes.
+
+mod common;
+
+use common::{hogs, nice, run};
+use drfq_sim::ffi::{Charging, weight_one};
+use drfq_sim::kernel::Place;
+use drfq_sim::outside::Outside;
+use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace};
+
+/// 1 GB/s: one byte is 1 ns of virtual time.
+const MEM: u64 = 1_000_000_000;
+
+const fn on_cpu(ns: u64) -> Step {
+    Step::Run { ns, bytes_per_s: 0 }
+}
+
+const fn sleep(ns: u64, dma_bytes: u64) -> Step {
+    Step::Sleep { ns, dma_bytes }
+}
+
+/// A device has moved for the parent what takes five seconds of the memory.
+#[test]
+fn a_child_of_a_debtor_waits_no_longer_than_an_heir() {
+    let steps = [
+        on_cpu(MS),
+        sleep(10 * MS, 5 * MEM),
+        on_cpu(MS),
+        Step::Spawn(9),
+        on_cpu(MS),
+    ];
+    let mut specs = hogs(&[weight_one(); 8]);
+    specs.push(TaskSpec::new("parent", Trace::once(steps)));
+    specs.push(TaskSpec::new("child", Trace::once([on_cpu(MS)])).arrival(u64::MAX));
+    let report = run(Config::new(2).memory(MEM), specs, 60);
+    let child = &report.tasks[9];
+    assert!(child.exited_at_ns.is_some());
+    assert!(child.max_wait_ns < SEC / 2, "{} ns", child.max_wait_ns);
+}
+
+/// A child of a parent of low weight reads 4 KiB. Only its parent's CPU time is after V.
+#[test]
+fn a_child_is_no_debtor_for_its_parents_cpu_time() {
+    let parent = Trace::once([on_cpu(8 * MS), Step::Spawn(2), on_cpu(MS)]);
+    let child = Trace::once([on_cpu(MS / 10), sleep(MS, 4096), on_cpu(MS)]);
+    let mut specs = hogs(&[nice(0)]);
+    specs.push(TaskSpec::new("parent", parent).weight(nice(19)));
+    let child = TaskSpec::new("child", child).weight(nice(19));
+    specs.push(child.arrival(u64::MAX));
+    let config = Config::new(2).memory(MEM).charging(Charging::Always);
+    let report = run(config, specs, 5);
+    assert!(report.tasks[2].exited_at_ns.is_some());
+    assert_eq!(report.counters.held, 0);
+}
+
+/// A shell behind V, whose child of nice 19 uses half a slice.
+#[test]
+fn a_light_child_does_not_delay_its_parent_behind_v() {
+    let shell = Trace::once([
+        on_cpu(MS),
+        Step::Spawn(11),
+        sleep(700 * MS, 0),
+        on_cpu(10 * MS),
+    ]);
+    let bound = |spec: TaskSpec, cpu| spec.allowed(CpuSet::one(cpu));
+    let mut specs: Vec<TaskSpec> = hogs(&[weight_one(); 10])
+        .into_iter()
+        .enumerate()
+        .map(|(number, spec)| bound(spec, usize::from(number >= 8)))
+        .collect();
+    specs.push(bound(TaskSpec::new("shell", shell), 0).arrival(2 * SEC));
+    let child = TaskSpec::new("child", Trace::once([on_cpu(2 * MS)])).weight(nice(19));
+    specs.push(bound(child, 0).arrival(u64::MAX));
+    let config = Config::new(2);
+    let round_ns = 10 * (config.slice_ns + config.tick_ns);
+    let report = run(config, specs, 8);
+    assert!(report.tasks[11].exited_at_ns.is_some());
+    let waited_ns = report.tasks[10].max_wait_ns;
+    assert!(waited_ns < 2 * round_ns, "the shell waited {waited_ns} ns");
+}
+
+/// What it used at a low weight is worth less virtual time at a larger one.
+#[test]
+fn a_task_whose_weight_rises_runs_in_its_turn() {
+    let mut specs = hogs(&[weight_one(); 16]);
+    specs.push(TaskSpec::new("low", Trace::hog()).weight(nice(19)));
+    let config = Config::new(8);
+    let round_ns = 3 * (config.slice_ns + config.tick_ns);
+    let mut sim = Sim::new(config, specs);
+    let mut now_ns = 5 * SEC;
+    sim.run_until(now_ns);
+    while sim.kernel().place(16) != Place::Running {
+        now_ns += MS;
+        sim.run_until(now_ns);
+    }
+    let from_ns = now_ns + 10 * MS;
+    let (task, nice) = (16, 0);
+    sim.plan(from_ns, Outside::Renice { task, nice });
+    let before_ns = sim.run_until(from_ns).tasks[16].cpu_ns;
+    let after_ns = sim.run_until(from_ns + 2 * round_ns).tasks[16].cpu_ns;
+    assert!(
+        after_ns > before_ns,
+        "it ran for {before_ns} ns, and no longer"
+    );
+}
