@@ -262,7 +262,7 @@ static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 sta
 
 	/* What waits is in no queue, and may be earlier. */
 	if (vtime_stands_still()) {
-		*published = vtime_now();
+		*published = drfq_earlier(start, vtime_now());
 		return start;
 	}
 	queue_choose_own(cpu, &head);
@@ -275,9 +275,36 @@ static __noinline u64 start_out_of_order(struct task_struct *p, s32 cpu, u64 sta
 		*published = start;
 		return start;
 	}
-	*published = earlier ? head.start : vtime_now();
+	*published = earlier ? head.start : drfq_earlier(start, vtime_now());
 	if (drfq_before(*published + conf.cap_ns, start) && !runs_ahead(slot, p))
 		give_back(slot, cpu);
+	return start;
+}
+
+/*
+ * Returns S of the next packet of @p, which continues on its CPU, with @slot, and stores in
+ * *@published what V may advance to. @contended: a task waits for this CPU, and the first
+ * one has S = @head (ns). The new S is at most C before V, or before @head if that is
+ * earlier. So a task whose weight is worth more than one CPU saves up at most C. @head is
+ * earlier than V if V had to advance past it.
+ */
+static __always_inline u64 start_of_continued(struct drfq_cpu *slot, struct task_struct *p,
+					      bool contended, u64 head, u64 *published)
+{
+	u64 v = vtime_now(), start = slot->charged_vtime_ns;
+	s32 cpu = scx_bpf_task_cpu(p);
+	/* What another CPU exchanges waits in no queue, and may be earlier, or as far behind V. */
+	bool exchanged = !contended && READ_ONCE(*exchanges_of(cpu));
+
+	if (exchanged && drfq_before(v + conf.cap_ns, start)) {
+		*published = v;
+		give_back(slot, cpu);
+		return start;
+	}
+	if (contended)
+		v = drfq_earlier(v, head);
+	start = task_start_packet(p, start, contended, exchanged ? start : v);
+	*published = start;
 	return start;
 }
 

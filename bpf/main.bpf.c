@@ -201,25 +201,21 @@ static __always_inline void start_packet(struct drfq_cpu *slot, struct task_stru
 	vtime_refresh();
 }
 
-/*
- * The running task continues on its CPU with a new packet. @contended: a task waits
- * for this CPU, and the first one has S = @head (ns). The new S is at most C before
- * V, or before @head if that is earlier. So a task whose weight is worth more than
- * one CPU saves up at most C. @head is earlier than V if V had to advance past it.
- */
+/* The running task continues on its CPU with a new packet. For @contended and @head see
+ * start_of_continued(). */
 static void continue_running(struct drfq_cpu *slot, struct task_struct *prev, bool contended,
 			     u64 head)
 {
-	u64 v = vtime_now(), start;
+	u64 published, start;
 
 	/* It left the class while ops.dispatch had given up the lock to move another task. */
 	if (!(prev->scx.flags & SCX_TASK_QUEUED))
 		return;
 	slot->yielded_pid = 0;
-	start = task_start_packet(prev, slot->charged_vtime_ns, contended,
-				  contended ? drfq_earlier(v, head) : v);
-	start_packet(slot, prev, start, start);
+	/* First: it may have to give the CPU back. */
 	scx_bpf_task_set_slice(prev, slice_ns);
+	start = start_of_continued(slot, prev, contended, head, &published);
+	start_packet(slot, prev, start, published);
 	count(DRFQ_EV_CONTINUED);
 }
 

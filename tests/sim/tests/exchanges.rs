@@ -151,3 +151,36 @@ fn a_far_task_gives_way_to_the_one_that_another_cpu_exchanges() {
     }
     assert!(taken > 0);
 }
+
+/// At each point of an exchange on CPU 1, the slice of a far task on CPU 0 ends. The task that is due is
+/// in no queue for a moment. The far one keeps its S, and gives the CPU back at once.
+#[test]
+fn a_far_task_that_goes_on_during_an_exchange_keeps_what_it_owes() {
+    for points in 0.. {
+        let mut kernel = two_cpus();
+        kernel.renice(BEGIN, STREAM, 19);
+        kernel.take_rescheds();
+        let exchanges = exchange(&mut kernel, |kernel| kernel.tick(NOW, 1, 1), points);
+        kernel.tick(NOW, 0, 0);
+        let owed_ns = kernel.account(STREAM).start_ns;
+        assert!(kernel.v_ns() + 100 * MS < owed_ns, "after {points} points");
+        // Where CPU 1 holds the lock that CPU 0 needs for a task, it goes on, too: V follows it.
+        let waits = kernel.schedule(NOW, 0) == Some(STREAM);
+        while exchanges && kernel.strand_point(1).0 != Point::Done {
+            kernel.strand_resume(1, None);
+        }
+        for cpu in kernel.take_rescheds() {
+            kernel.schedule(NOW, cpu);
+        }
+        assert_eq!(
+            kernel.account(STREAM).start_ns,
+            owed_ns,
+            "after {points} points"
+        );
+        let queued = kernel.place(STREAM) == Place::Queued;
+        assert!(queued || waits, "after {points} points");
+        if !exchanges {
+            break;
+        }
+    }
+}
