@@ -63,7 +63,7 @@ use anyhow::Result;
 use drfq_sense::{root, topology::Topology};
 
 use crate::{
-    capacity::Capacity,
+    capacity::{Capacity, Wanted},
     cli::Command,
     config::Config,
     settings::{Refusal, Settings},
@@ -142,9 +142,9 @@ fn run(settings: Settings) -> Result<bool, Failure> {
 
 fn schedule(settings: Settings) -> Result<(), Failure> {
     let cli = &settings.cli;
+    let capacity = Capacity::find(cli.options.memory_bandwidth, &root());
     let resolve = || -> Result<Config, Failure> {
         let topology = Topology::read(&root())?;
-        let capacity = Capacity::find(cli.options.memory_bandwidth, &root());
         let resolved = cli.options.resolve(&topology, &capacity);
         resolved.map_err(|error| Failure::Usage(error.to_string()))
     };
@@ -154,6 +154,11 @@ fn schedule(settings: Settings) -> Result<(), Failure> {
         return Ok(());
     }
     if cli.run.dry_run {
+        if let (Wanted::Auto, Capacity::Unknown(reason)) = (cli.options.memory_bandwidth, &capacity)
+        {
+            // What root alone may read could tell m.
+            let _ = writeln!(io::stderr(), "scx_drfq: m is unknown here: {reason}");
+        }
         let text = toml::to_string(&config).map_err(anyhow::Error::from)?;
         io::stdout()
             .write_all(text.as_bytes())

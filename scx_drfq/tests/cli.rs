@@ -254,6 +254,23 @@ fn a_dry_run_prints_what_would_be_loaded() {
 }
 
 #[test]
+fn a_dry_run_says_why_memory_is_not_charged() {
+    let root = fake_root(&CPUS);
+    for (options, told) in [
+        ("--dry-run", true),
+        ("--dry-run --memory-bandwidth none", false),
+    ] {
+        let output = run_on(root.path(), options);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(
+            said.contains("m is unknown here: cannot read"),
+            told,
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn the_configuration_in_effect_is_printed_and_can_be_read_again() {
     let root = fake_root(&CPUS);
     let file = root.path().join("drfq.toml");
@@ -360,7 +377,7 @@ fn a_closed_pipe_is_no_error() {
     for arguments in [
         "--help",
         "--help-stats",
-        "--dry-run",
+        "--dry-run --memory-bandwidth none",
         "--print-config",
         "completions bash",
         "doctor",
