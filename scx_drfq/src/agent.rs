@@ -37,6 +37,7 @@ use crate::{
     bpf_skel::types::drfq_label,
     capacity::Capacity,
     config::{Config, MbaMode, Throttle, Weights},
+    exit_report::Exit,
     links::{self, Counted, Links},
     loader::{Loading, Scheduler, Window},
     mba::{self, access::Access, trace::Trace},
@@ -210,9 +211,7 @@ fn run_once(
     if Topology::read(&root)? != topology {
         // Before the pages of the labels are freed.
         links.retract();
-        let (exit, left) = scheduler.finish();
-        exit.report(say)?;
-        *accounts = Some(left?);
+        end(scheduler, accounts)?;
         return Ok(true);
     }
     let mut loaded = scheduler.sample(true)?;
@@ -245,13 +244,19 @@ fn run_once(
         })
     };
     mba::Loop::beside(ready, window, &seen.statistics_id, &rules, &report, work)?;
-    let (exit, left) = scheduler.finish();
-    exit.report(say)?;
-    *accounts = Some(left?);
+    let exit = end(scheduler, accounts)?;
     if signals.stop() {
         say("stopped; the kernel's own scheduler runs again");
     }
     Ok(exit.should_restart())
+}
+
+/// Ends the scheduler, tells why if the kernel did, and keeps the accounts of the tasks.
+fn end(scheduler: Scheduler, accounts: &mut Option<Accounts>) -> Result<Exit> {
+    let (exit, left) = scheduler.finish();
+    exit.report(say)?;
+    *accounts = Some(left?);
+    Ok(exit)
 }
 
 /// Says what runs, and what it does less than asked.
