@@ -308,9 +308,10 @@ const ROWS: &[Row] = &[
         models: &[],
         pmu: "",
         events: &[
-            // A line that the L2 prefetcher brings is no fill from memory for the L1.
+            // A line that the L2's prefetchers bring is no fill from memory for the L1. Those of the L1's
+            // own (unit mask 0xe0, which Linux' name without .l2_hwpf includes) are.
             ("ls_any_fills_from_sys.dram_io_all", 0x4844, 0),
-            ("l2_pf_miss_l2_l3.all", 0x1f72, 0),
+            ("l2_pf_miss_l2_l3.l2_hwpf", 0x1f72, 0),
         ],
         missing: WRITES,
         source: "x86/amdzen3, x86/amdzen4",
