@@ -42,16 +42,21 @@ impl Curve {
             .copied()
             .collect();
         points.sort_by_key(|&(setting, _)| setting);
+        let contradicted = |&(setting, fraction): &(u32, f64)| {
+            let lower = points.iter().take_while(|point| point.0 < setting);
+            lower.filter(|point| is_more(point.1, fraction)).count() > 1
+        };
+        // Something else ran beside a measurement that two smaller settings exceed.
+        let points: Vec<_> = points.iter().filter(|point| !contradicted(point)).collect();
         let mut levels = vec![Level {
             setting: max,
             fraction: 1.0,
         }];
         // From the top down, a level counts if it does less than all above it.
-        for &(setting, fraction) in points.iter().rev() {
+        for &&(setting, fraction) in points.iter().rev() {
             let above = levels[levels.len() - 1];
             // A setting that was measured twice counts once.
-            let effect = above.fraction - fraction >= PLATEAU.min(fraction / 4.0);
-            if effect && setting < above.setting {
+            if is_more(above.fraction, fraction) && setting < above.setting {
                 levels.push(Level { setting, fraction });
             }
         }
@@ -112,6 +117,11 @@ pub fn dither(levels: &[Level], fraction: f64, error: &mut f64) -> Level {
     chosen
 }
 
+/// Whether a fraction is more than another by what counts as an effect.
+fn is_more(fraction: f64, other: f64) -> bool {
+    fraction - other >= PLATEAU.min(other / 4.0)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -120,6 +130,17 @@ mod tests {
 
     fn settings(curve: &Curve) -> Vec<u32> {
         curve.levels().iter().map(|level| level.setting).collect()
+    }
+
+    #[test]
+    fn one_disturbed_measurement_costs_one_level() {
+        let mut points: Vec<_> = (1..10).map(|n| (10 * n, f64::from(n) / 10.0)).collect();
+        points[8].1 = 0.45;
+        let curve = Curve::new(&points, 100);
+        assert_eq!(curve.levels().len(), 9);
+        assert_eq!(curve.min_setting(), 10);
+        let curve = Curve::new(&[(10, 0.1), (50, 0.5), (90, 0.05)], 100);
+        assert_eq!(curve.min_setting(), 10);
     }
 
     #[test]
