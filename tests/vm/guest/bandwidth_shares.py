@@ -191,13 +191,13 @@ def run_paced(ops, weights, mark, seconds):
     return mark + seconds + 1
 
 
-def start_agent(scx_drfq, mode, name):
-    trace = f"{os.environ['DRFQ_VM_OUT']}/trace-{name}.jsonl"
-    options = ["--throttle", "hold"] if mode == "hold" else ["--mba", mode]
+def start_agent(scx_drfq, mode, *options):
+    """`options` are further ones. A trace would cost the agent a fifth more CPU time, so none is written."""
+    shares = ["--throttle", "hold"] if mode == "hold" else ["--mba", mode]
     if mode in ("killed", "phases"):
-        options = ["--mba", "on"]
+        shares = ["--mba", "on"]
     # A busy machine takes long to load it.
-    return start([*AT_NICE_0, scx_drfq], *options, "--mba-trace", trace, event="auto")
+    return start([*AT_NICE_0, scx_drfq], *shares, *options, event="auto")
 
 
 def measure_agent(agent, mark, seconds, stopped=None):
@@ -267,7 +267,7 @@ def main():
             mark = run_paced(ops, weights, mark, int(seconds))
             continue
         if mode in AGENT and mode != "next":
-            agent = start_agent(scx_drfq, mode, f"{number}-{mode}")
+            agent = start_agent(scx_drfq, mode)
         load, mark = run(mode, agent, ops, weights, mark, int(seconds))
         if agent and not " ".join(modes[number + 1 :]).startswith("next"):
             stop_agent(agent, mode)

@@ -125,7 +125,8 @@ def main():
     os.nice(-20)
     ops, weights = zip(*(load.split(":") for load in loads.split(",")))
     shares.make_cgroups(weights)
-    agent = shares.start_agent(scx_drfq, "on", "hostile")
+    trace = f"{os.environ['DRFQ_VM_OUT']}/trace.jsonl"
+    agent = shares.start_agent(scx_drfq, "on", "--mba-trace", trace)
     load = shares.start_hogs(ops)
     time.sleep(RECOVERY_S)
     mark, before = 0, None
