@@ -95,11 +95,12 @@ impl Capacity {
         }
     }
 
-    /// The memory domains that m is of, where `present` are online: a calibration counts those that
-    /// have gone offline since.
+    /// The memory domains that m is divided among, where `present` are online. A calibration counts
+    /// those that have gone offline since. Those that it could not measure share its m: together all
+    /// never count as more.
     pub fn domains(&self, present: usize) -> usize {
         match self {
-            Self::Calibrated(_, found) if !found.domains.is_empty() => found.domains.len(),
+            Self::Calibrated(_, found) => found.domains.len().max(present),
             _ => present,
         }
     }
@@ -159,6 +160,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::calibration::DomainMeasured;
 
     /// One module of 64 bits at 2400 MT/s.
     fn dmi() -> Vec<u8> {
@@ -169,6 +171,33 @@ mod tests {
         data[0x20..0x22].copy_from_slice(&2400u16.to_le_bytes());
         data.extend_from_slice(&[0, 0]);
         data
+    }
+
+    #[test]
+    fn domains_that_no_calibration_measured_share_its_m() {
+        let m = Bandwidth::new(1_000_000_000).unwrap();
+        let domain = |domain| DomainMeasured {
+            domain,
+            read_bytes_per_s: 0,
+            write_bytes_per_s: 0,
+            copy_bytes_per_s: 0,
+            latency_ns: 0.0,
+            counted_by: String::new(),
+            levels: Vec::new(),
+        };
+        let calibration = Calibration {
+            machine: String::new(),
+            kernel: String::new(),
+            version: String::new(),
+            date: String::new(),
+            bytes_per_s: m.bytes_per_s(),
+            domains: vec![domain(0), domain(1)],
+        };
+        let calibrated = Capacity::Calibrated(m, calibration);
+        assert_eq!(calibrated.domains(3), 3);
+        // One has gone offline since.
+        assert_eq!(calibrated.domains(1), 2);
+        assert_eq!(Capacity::Given(m).domains(2), 2);
     }
 
     #[test]
