@@ -314,10 +314,7 @@ fn first_report(ready: Option<&mba::Loop>) -> Mba {
 /// A warning if rules bound memory bandwidth and nothing keeps the bounds. `state`: of the loop.
 fn bounds_without_effect(rules: &[Rule], state: &str) -> Option<String> {
     let bounded = rules.iter().any(Rule::bounds_memory);
-    let acts = ["on", "hold"]
-        .iter()
-        .any(|word| state.split(';').next() == Some(*word));
-    (bounded && !acts).then(|| {
+    (bounded && !mba::acts(state)).then(|| {
         format!(
             "memory-min and memory-max of rules have no effect; they need --mba on or --throttle \
              hold; sharing is: {state}"

@@ -259,6 +259,29 @@ pub fn usages(
     usages
 }
 
+/// Whether no entity is known of most tasks of `cur` that were in `prev`, too. Of many short ones, most
+/// have ended before their cgroups are read, which tells nothing.
+pub fn are_hidden(usages: &BTreeMap<Key, Usage>, prev: &[TaskSample], cur: &[TaskSample]) -> bool {
+    let known: usize = usages.values().map(|usage| usage.tids.len()).sum();
+    if 2 * known >= cur.len() {
+        return false;
+    }
+    let known: HashSet<u32> = usages
+        .values()
+        .flat_map(|usage| &usage.tids)
+        .copied()
+        .collect();
+    let before: HashSet<(u32, u64)> = prev
+        .iter()
+        .map(|task| (task.pid, task.started_ns))
+        .collect();
+    let stayed = cur
+        .iter()
+        .filter(|task| before.contains(&(task.pid, task.started_ns)));
+    let (seen, hidden): (Vec<_>, Vec<_>) = stayed.partition(|task| known.contains(&task.pid));
+    hidden.len() > seen.len()
+}
+
 fn cgroup_key(pid: u32, awake: bool, hierarchy: &impl Hierarchy) -> Option<Key> {
     let cgroup = match awake {
         true => hierarchy.cgroup_of(pid),
@@ -400,6 +423,16 @@ mod tests {
         let kernel = Kernel::new(root.path());
         let usages = usages(Entity::Cgroup, &[], &[task(1, 1, 5, 0)], 0.5, &kernel);
         assert_eq!(names(usages.into_keys()), "/user/\u{fffd}");
+    }
+
+    #[test]
+    fn short_tasks_that_have_ended_are_not_hidden() {
+        let fake = Fake(vec![(1, "/a")], vec![]);
+        let (stays, ended) = (task(1, 1, 5, 0), (2..9).map(|pid| task(pid, pid, 5, 0)));
+        let cur: Vec<_> = [stays.clone()].into_iter().chain(ended).collect();
+        let usages = usages(Entity::Cgroup, &[], &cur, 0.5, &fake);
+        assert!(!are_hidden(&usages, &[stays], &cur));
+        assert!(are_hidden(&usages, &cur, &cur));
     }
 
     #[test]

@@ -218,7 +218,7 @@ impl<'a> Loop<'a> {
 
     /// Whether it throttles, rather than only observes.
     pub fn acts(&self) -> bool {
-        matches!(self.state().as_str(), "on" | "hold")
+        acts(&self.state())
     }
 
     /// Runs, if there is a loop, while `work` runs. `report` gets the statistics of each period.
@@ -252,6 +252,11 @@ impl<'a> Loop<'a> {
             work()
         })
     }
+}
+
+/// Whether a loop whose statistics have this state throttles.
+pub fn acts(state: &str) -> bool {
+    matches!(state.split(';').next(), Some("on" | "hold"))
 }
 
 /// The words for the statistics. `hindrance`: why a loop that could throttle must not.
@@ -421,8 +426,7 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             interval.as_secs_f64(),
             &self.hierarchy,
         );
-        let known: usize = usages.values().map(|usage| usage.tids.len()).sum();
-        if 2 * known < self.last_look.tasks.len() {
+        if entities::are_hidden(&usages, &before.tasks, &self.last_look.tasks) {
             self.setup.throttle.fail(HIDDEN.into());
         }
         let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
