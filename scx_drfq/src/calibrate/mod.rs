@@ -51,7 +51,8 @@ pub fn run(seconds: f64, dry: bool, out: &mut impl Write) -> Result<()> {
     if !dry {
         store.writable().map_err(not_writable)?;
     }
-    let calibration = measure(seconds, &root, out)?;
+    let topology = reachable(Topology::read(&root)?, loads::may_use, out)?;
+    let calibration = measure(seconds, &topology, &root, out)?;
     let m = format_bytes_per_s(calibration.bytes_per_s as f64);
     if dry {
         writeln!(out, "m = {m}; not stored")?;
@@ -81,15 +82,19 @@ fn not_writable(error: io::Error) -> anyhow::Error {
 ///
 /// # Errors
 /// A load cannot run.
-pub fn measure(seconds: f64, root: &Path, out: &mut impl Write) -> Result<Calibration> {
-    let topology = reachable(Topology::read(root)?, loads::may_use, out)?;
+pub fn measure(
+    seconds: f64,
+    topology: &Topology,
+    root: &Path,
+    out: &mut impl Write,
+) -> Result<Calibration> {
     let throttle = Throttle::open(root);
     check_group(root)?;
     let levels = throttle
         .as_ref()
         .map_or(0, |throttle| throttle.levels().len());
     let llcs: Vec<u32> = (0..topology.nr_llcs)
-        .filter(|&llc| !cpus_of(llc, &topology).is_empty())
+        .filter(|&llc| !cpus_of(llc, topology).is_empty())
         .collect();
     let several = llcs.len() > 1;
     let phases = 4 * llcs.len() + levels + if several { OPS.len() } else { 0 };
@@ -101,15 +106,15 @@ pub fn measure(seconds: f64, root: &Path, out: &mut impl Write) -> Result<Calibr
     let join = || throttle.as_ref().map_or(Ok(()), Throttle::join);
     let mut domains = Vec::new();
     for &llc in &llcs {
-        domains.push(domain(llc, &topology, root, time, join, out)?);
+        domains.push(domain(llc, topology, root, time, join, out)?);
     }
     let together = match several {
-        true => Some(all(&llcs, &topology, root, time, join, out)?),
+        true => Some(all(&llcs, topology, root, time, join, out)?),
         false => None,
     };
     match throttle {
         Ok(throttle) => {
-            let measured = curve(&throttle, &topology, root, time, out)?;
+            let measured = curve(&throttle, topology, root, time, out)?;
             domains
                 .iter_mut()
                 .for_each(|domain| domain.levels.clone_from(&measured));

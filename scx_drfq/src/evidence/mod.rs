@@ -175,7 +175,7 @@ fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result
         out,
     )
     .context("cannot compare the sensors")?;
-    let calibration = calibrate::measure(seconds * CALIBRATION, root, out)?;
+    let calibration = calibrate::measure(seconds * CALIBRATION, &topology, root, out)?;
     let plan = sets::Plan {
         time: Duration::from_secs_f64(seconds * (1.0 - SENSORS - CALIBRATION)),
         bytes_per_s: calibration.bytes_per_s,
