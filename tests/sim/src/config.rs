@@ -35,6 +35,8 @@ pub struct Config {
     pub rescue_ns: u64,
     /// No task may wait for a CPU for longer, ns; holds do not count.
     pub wait_bound_ns: u64,
+    /// What each task adds to that bound that ever lived beside one of each spec, ns.
+    pub wait_per_fork_ns: u64,
     /// Whether the CPUs' ticks are spread over a tick's period (`skew_tick=1`). Otherwise all CPUs
     /// tick together, which is the kernel's default.
     pub skewed_ticks: bool,
@@ -91,6 +93,7 @@ impl Config {
             hold_max_ns: 300 * MS,
             rescue_ns: 2 * SEC,
             wait_bound_ns: u64::MAX,
+            wait_per_fork_ns: 0,
             skewed_ticks: false,
             v_origin_ns: ffi::v_origin_ns(),
             checked: true,

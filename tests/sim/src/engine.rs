@@ -66,6 +66,8 @@ pub struct Sim {
     pub(crate) tasks: Vec<Task>,
     /// Tasks that the next check looks at.
     pub(crate) live: Vec<TaskId>,
+    /// How many tasks have lived at a time.
+    pub(crate) most_live: usize,
     /// Whether a CPU runs each task, during a check.
     pub(crate) runs: Vec<bool>,
     /// Tasks that are queued while a CPU idles that may run them, each with the time since when,
@@ -103,6 +105,7 @@ impl Sim {
             cpus: vec![Cpu::default(); nr_cpus],
             tasks: Vec::new(),
             live: Vec::new(),
+            most_live: 0,
             runs: Vec::new(),
             beside_idle: Vec::new(),
             memory: Memory::new(nr_cpus, config.mem_bytes_per_s),

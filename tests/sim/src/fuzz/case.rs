@@ -16,6 +16,10 @@ use crate::{SEC, US};
 /// How long a limit lets a task wait (`RESCUE_LATE_NS` of rescue.bpf.h), ns.
 const LIMITED_NS: u64 = 10 * SEC;
 
+/// Rescues of a CPU use one in so many parts of its time (`DRFQ_BUDGET_PART`), so that tasks which
+/// are forked in a crowd may wait for so many packets of each other.
+const RESCUE_PART: u64 = 20;
+
 /// A machine of at most 64 CPUs, what runs on it, and what happens to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
@@ -107,6 +111,7 @@ impl Case {
         config.exact_slices = self.exact_slices;
         config.resched_ns = self.resched_ns;
         config.wait_bound_ns = self.wait_bound_ns(&config);
+        config.wait_per_fork_ns = RESCUE_PART * packet_ns(&config);
         if self.fair {
             // A rescue is out of order.
             config.rescue_ns = 1000 * SEC;
@@ -119,7 +124,6 @@ impl Case {
     /// rescued before it and use a slice and a tick; and a higher class may take its CPU. A limit
     /// lets it wait for [`LIMITED_NS`] before.
     fn wait_bound_ns(&self, config: &Config) -> u64 {
-        let packet_ns = config.slice_ns + config.tick_ns + config.resched_ns;
         let rescue_ns = config.rescue_ns + 2 * SEC;
         let taken = self.events.iter().map(|(_, outside)| match outside {
             Outside::Take { ns, .. } => *ns,
@@ -127,7 +131,7 @@ impl Case {
         });
         let limits = self.events.iter().any(|(_, outside)| outside.limits());
         let limited_ns = if limits { LIMITED_NS } else { 0 };
-        limited_ns + rescue_ns + 2 * packet_ns * (self.tasks.len() as u64 + 1) + taken.sum::<u64>()
+        limited_ns + rescue_ns + 2 * packet_ns(config) * (self.tasks.len() as u64 + 1) + taken.sum::<u64>()
     }
 
     fn specs(&self) -> Vec<TaskSpec> {
@@ -213,4 +217,9 @@ impl Case {
             && self.traffic.is_sorted_by_key(|(at_ns, _)| *at_ns)
             && self.groups.iter().enumerate().all(parent)
     }
+}
+
+/// The longest packet, ns.
+fn packet_ns(config: &Config) -> u64 {
+    config.slice_ns + config.tick_ns + config.resched_ns
 }
