@@ -43,7 +43,11 @@ RULES = {
     "thesis": ", thesis' rules",
     "thesis-4.5.2": ", thesis' rules with credit",
     "": "",
+    # The kernel's own, in a boot of scx_drfq: before all rules, and after them.
+    "~": "",
 }
+# Of them, those of the kernel's scheduler.
+KERNELS = {"": ", before it", "~": ", after it"}
 # Foreground processes whose amount of work is fixed.
 TIMED = ("lbm", "fdtd", "mcf")
 # What a slowdown at weight 1 may be beyond what a fair share allows.
@@ -95,7 +99,8 @@ def lacking(directory, wanted):
     out = []
     for word in wanted:
         boot, _, numbers = word.partition("=")
-        found = {number for (number, _, _), _ in runs(directory, boot)}
+        own = "scx_drfq" in BOOTS[boot]
+        found = {number for (number, rule, _), _ in runs(directory, boot) if not own or rule not in KERNELS}
         out += [f"set {number}, {BOOTS[boot]}: not measured" for number in numbers.split(",") if number not in found]
     return out
 
@@ -174,9 +179,19 @@ def limits(sets, directory, boot):
             print(f"{number}={1e9 * max(total / 2, total - demand):.0f}")
 
 
+def kernels_times(sets, directory, boot):
+    """What each set takes under the kernel's scheduler in this boot (ns), the median."""
+    times = {}
+    for (number, rule, _), turns in runs(directory, boot):
+        if rule in KERNELS and sets[number]["foreground"] in TIMED:
+            times.setdefault(number, []).extend(timed(turns)[0])
+    return {number: statistics.median(values) for number, values in times.items()}
+
+
 def timed_rows(sets, directory, provenance, missed):
     base, allowed, out = {}, {}, []
     for boot, title in BOOTS.items():
+        of_boot = kernels_times(sets, directory, boot)
         for (number, rule, weights), turns in runs(directory, boot):
             if sets[number]["foreground"] not in TIMED:
                 continue
@@ -185,14 +200,17 @@ def timed_rows(sets, directory, provenance, missed):
             own = boot if boot == "eevdf-1" else ""
             if boot in ("eevdf", "eevdf-1"):
                 base[own, number] = statistics.median(times)
-            alone = base[own, sets[number].get("alone", number)]
+            of_set = sets[number].get("alone", number)
+            alone = base[own, of_set]
             slowdowns = [ns / alone for ns in times]
             slowdown = statistics.median(slowdowns)
             if boot == "limited":
                 allowed[number] = slowdown
             name = f"{title}{RULES[rule]}, weight {weights[0]}"
+            if "scx_drfq" in title and rule in KERNELS:
+                name = title.replace("scx_drfq", "EEVDF in the boot of scx_drfq") + KERNELS[rule]
             verdict = ""
-            judged = "scx_drfq" in title and weights[0] == 1 and "alone" in sets[number]
+            judged = name.startswith("scx_drfq") and weights[0] == 1 and "alone" in sets[number]
             if judged and number in allowed:
                 verdict = "held" if slowdown <= ALLOWED * allowed[number] else "missed"
                 if verdict == "missed" and rule in JUDGED:
@@ -206,6 +224,10 @@ def timed_rows(sets, directory, provenance, missed):
             limit = f"{ALLOWED * allowed[number]:.3f}" if verdict else ""
             time = "slowdown" if "alone" in sets[number] else "time alone"
             out.append(median_row(slowdowns, 3, **about, what=time, unit="x", at_most=limit, verdict=verdict))
+            if name.startswith("scx_drfq") and of_set in of_boot:
+                slowdowns = [ns / of_boot[of_set] for ns in times]
+                print(f"  {statistics.median(slowdowns):.3f} x alone under EEVDF in this boot")
+                out.append(median_row(slowdowns, 3, **about, what=f"{time}, by this boot's", unit="x"))
             out += [
                 median_row(values, 4, **about, what=what, unit="bytes/ns")
                 for what, values in (("disk", disk), ("CPUs", cores))

@@ -48,6 +48,8 @@ RULES = {
     "thesis": ("--variant", "memoryless"),
     "thesis-4.5.2": ("--variant", "memoryless", "--charge", "busy-cpus"),
 }
+# The kernel's scheduler, after all rules.
+AFTER = "~"
 THESIS = [rule for rule in RULES if rule.startswith("thesis")]
 # What runs for a fixed amount of work after its initialisation, and tells both.
 FIXED_WORK = {
@@ -168,6 +170,9 @@ def runs(plan, description):
         )
         return
     own = plan in ("commodity", "controller")
+    # Under the kernel's scheduler in the same boot: where in memory a boot puts a program makes some percent.
+    if own and description["foreground"] in FIXED_WORK and "alone" not in description:
+        yield from (("", [1, 1]), (AFTER, [1, 1]))
     shared = "hold" if plan == "commodity" else "default"
     # What each process moves alone tells what it can take of its part.
     if own and len(description["weights"]) > 1 and description["foreground"] not in FIXED_WORK:
@@ -197,8 +202,8 @@ def main():
     fronts = [int(weight) for weight in os.environ.get("DRFQ_WEIGHTS", "").split()]
     for turn, word in itertools.product(range(int(os.environ.get("DRFQ_RUNS") or 1)), chosen):
         number, _, rate = word.partition("=")
-        found = [run for run in runs(plan, sets[number]) if not rules or run[0] in ("", *rules)]
-        found = [run for run in found if not fronts or run[1][0] in fronts]
+        found = [run for run in runs(plan, sets[number]) if not rules or run[0] in ("", AFTER, *rules)]
+        found = [run for run in found if not fronts or run[1][0] in fronts or run[0] in ("", AFTER)]
         todo += [(rule, number, weights, rate, turn) for rule, weights in found]
 
     def load_of(run):
@@ -213,9 +218,11 @@ def main():
             if agent:
                 agent.send_signal(signal.SIGINT)
                 assert agent.wait(timeout=PATIENCE_S) == 0
+            agent, agent_load = None, load_of(run)
+        if not agent and rule not in ("", AFTER):
             options = ["--weights", "thesis", "--memory-bandwidth", str(M_BYTES_PER_S), *RULES[rule]]
             options += ["--controller", "mmio:auto"] if plan == "controller" else []
-            agent, agent_load = start(scx_drfq, *options, event="auto"), load_of(run)
+            agent = start(scx_drfq, *options, event="auto")
         row = {"set": number, "plan": plan, "rule": rule, "weights": weights, "turn": turn}
         run_set(row, sets[number], weights, [f"--rate={rate}"] if rate else [])
     if agent:

@@ -60,23 +60,35 @@ class Boots(unittest.TestCase):
         self.write("eevdf", "", {"6": [1], "7": [2]})
         self.write("limited", "", {"7": [1.5]})
 
-    def write(self, boot, rule, runs):
-        """A boot of sets with these times (s) of each run."""
+    def write(self, boot, rule, runs=None):
+        """A boot of sets with these times (s) of each run, of one rule or by rule."""
+        rules = rule if isinstance(rule, dict) else {rule: runs}
         looks, truth = [], []
-        for number, times in runs.items():
+        for name, number, times in ((name, *run) for name, of_rule in rules.items() for run in of_rule.items()):
             for turn, seconds in enumerate(times):
-                look = {"set": number, "rule": rule, "weights": [1, 1], "turn": turn}
+                look = {"set": number, "rule": name, "weights": [1, 1], "turn": turn}
                 looks += [look, look | {"measured_ns": seconds * SECOND}]
                 line = {"cores": [], "device": {"to_memory_bytes": 0, "cached_bytes": 0}}
                 truth += [line | {"interval_ns": SECOND}, line | {"interval_ns": seconds * SECOND}]
         for name, lines in (("json", looks), ("truth", truth)):
             self.directory.joinpath(f"{boot}.{name}").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    def missed(self):
+    def rows(self):
         found = []
         with contextlib.redirect_stdout(io.StringIO()):
-            sets.timed_rows(SETS, self.directory, {"series": "sets", "commit": "1", "date": "2026-01-01"}, found)
-        return found
+            about = {"series": "sets", "commit": "1", "date": "2026-01-01"}
+            return sets.timed_rows(SETS, self.directory, about, found), found
+
+    def missed(self):
+        return self.rows()[1]
+
+    def test_a_boot_has_its_own_time_alone(self):
+        self.write("share", {"": {"6": [1.1]}, "default": {"7": [1.54]}, "~": {"6": [1.3]}})
+        rows, missed = self.rows()
+        by_boot = [row.value for row in rows if row.what == "slowdown, by this boot's"]
+        self.assertEqual([round(float(value), 2) for value in by_boot], [1.28])
+        self.assertEqual(missed, [])
+        self.assertEqual(len(sets.lacking(self.directory, ["share=6,7"])), 1)
 
     def test_a_set_that_was_not_measured_is_named(self):
         self.assertEqual(sets.lacking(self.directory, ["eevdf=6,7", "limited=7"]), [])
