@@ -2,10 +2,14 @@
 """The rows of docs/results/data: reading, checking, merging."""
 
 import csv
+import math
+import re
 import statistics
 import tomllib
 from dataclasses import astuple, dataclass, fields
 
+# float() also takes nan, inf, 1_000 and spaces.
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 STATISTICS = ("median", "mean", "worst", "best", "single", "count", "")
 
 
@@ -93,14 +97,19 @@ def read_series(path, root):
     return series
 
 
-def check(row, place):
-    """Raises Invalid unless the row keeps the format."""
+def check_numbers(row, place):
+    """Raises Invalid unless the numbers of the row are numbers."""
     for name in NUMBERS:
         text = getattr(row, name)
-        try:
-            float(text or 0)
-        except ValueError:
-            raise Invalid(f"{place}: {name} {text!r} is not a number") from None
+        if text and not (NUMBER.fullmatch(text) and math.isfinite(float(text))):
+            raise Invalid(f"{place}: {name} {text!r} is not a number")
+    if row.n and not re.fullmatch("[1-9][0-9]*", row.n):
+        raise Invalid(f"{place}: n {row.n!r} is no number of runs")
+
+
+def check(row, place):
+    """Raises Invalid unless the row keeps the format."""
+    check_numbers(row, place)
     if not row.value and not (row.least and row.greatest):
         raise Invalid(f"{place}: neither a value nor least and greatest")
     if row.statistic not in STATISTICS:

@@ -51,9 +51,20 @@ class RowTests(WithData):
         self.assertEqual(series["s"].command, "run it")
         self.assertEqual([row.value for row in found], ["50.0"])
 
+    def test_small_and_large_numbers_may_have_an_exponent(self):
+        self.write("s.csv", line(value="-7.11e-15", at_most="1e+03"))
+        self.assertEqual(rows.read_all(self.data, self.root)[1][0].value, "-7.11e-15")
+
     def test_a_broken_row_is_refused_with_its_line(self):
         for broken, why in (
             (line(value="a lot"), "not a number"),
+            (line(value="nan"), "value 'nan' is not a number"),
+            (line(greatest="inf", least="1"), "greatest 'inf' is not a number"),
+            (line(at_most="1_000"), "at_most '1_000' is not a number"),
+            (line(value=" 5"), "value ' 5' is not a number"),
+            (line(expected="1e999"), "expected '1e999' is not a number"),
+            (line(n="2.5"), "n '2.5' is no number of runs"),
+            (line(n="0"), "n '0' is no number of runs"),
             (line(value=""), "neither a value"),
             (line(statistic="guess"), "none of"),
             (line(spread="1"), "go together"),
