@@ -4,8 +4,8 @@
 //! others share [`SHARED_ID`].
 //!
 //! An id is handed over in three steps, so that no byte goes to the wrong task.
-//! First it is taken from its task. Then no core carries it any more. Then its
-//! traffic is read, and another task gets it.
+//! First it is taken from its task. Then neither a core nor a request to a device
+//! carries it any more. Then its traffic is read, and another task gets it.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -109,6 +109,18 @@ impl IdTable {
         self.assignments[usize::from(id)] = Assignment::Task(pid);
         self.by_pid.insert(pid, id);
         self.changed.push(pid);
+    }
+
+    /// Reports the id of a task as changed, if it holds one.
+    pub fn report(&mut self, pid: u32) {
+        if self.by_pid.contains_key(&pid) {
+            self.changed.push(pid);
+        }
+    }
+
+    /// Reports all ids as changed.
+    pub fn report_all(&mut self) {
+        self.changed.extend(self.by_pid.keys());
     }
 
     /// The tasks whose id changed since the last call.
