@@ -9,6 +9,7 @@ use crate::{
     link_stats::{Clock, LinkStats},
     register_cache::RegisterCache,
     registers::{Access, Fault, Registers},
+    traffic_accounting::take_absurd,
 };
 
 /// State of one connection.
@@ -45,6 +46,7 @@ impl Session {
     ) -> Result<(), Fault> {
         let result = registers.batch(accesses);
         self.cache.learn(accesses);
+        let absurd = take_absurd(accesses);
         let mut stats = lock(stats);
         if self.ids_written {
             booked.extend(stats.traffic.book(accesses, ids));
@@ -52,6 +54,6 @@ impl Session {
             stats.traffic.inherit(accesses);
         }
         stats.time_ps += self.clock.tick(result?);
-        Ok(())
+        absurd.map_or(Ok(()), |what| Err(Fault::Protocol(what)))
     }
 }

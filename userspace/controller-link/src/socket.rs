@@ -28,6 +28,10 @@ pub const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may take to answer while the agent is ending.
 const STOPPING_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How far one request lets a server's time advance (ps). A server that simulates each cycle may take
+/// thousands of times as long, and has [`REPLY_TIMEOUT`] for each.
+const ADVANCE_MAX_PS: u64 = 1_000_000_000;
+
 /// How often it checks whether the agent is ending.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -156,8 +160,11 @@ impl Registers for Socket {
     }
 
     fn advance(&mut self, by_ps: u64) -> Result<(), Fault> {
-        if self.lock_step {
-            self.call(Call::Advance, by_ps, 0, &[])?;
+        let mut left_ps = if self.lock_step { by_ps } else { 0 };
+        while left_ps > 0 {
+            let part_ps = left_ps.min(ADVANCE_MAX_PS);
+            self.call(Call::Advance, part_ps, 0, &[])?;
+            left_ps -= part_ps;
         }
         Ok(())
     }

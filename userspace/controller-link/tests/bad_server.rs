@@ -37,6 +37,7 @@ enum Misdeed {
     HugeLength,
     TinyLength,
     ShortBatch,
+    HugeCount,
     Refusal,
     Bytes(Vec<u8>),
 }
@@ -141,6 +142,13 @@ fn misdo(misdeed: &Misdeed, mut frame: Vec<u8>) -> Option<Vec<u8>> {
             frame.truncate(40);
             frame[..4].copy_from_slice(&40u32.to_le_bytes());
         }
+        Misdeed::HugeCount => {
+            // Of each register that is read.
+            let reads = frame[40..]
+                .chunks_exact_mut(24)
+                .filter(|record| record[0] != 3);
+            reads.for_each(|record| record[23] = 0x80);
+        }
         Misdeed::Refusal => frame[6] = 8,
         Misdeed::Bytes(bytes) => return Some(bytes.clone()),
     }
@@ -171,6 +179,7 @@ fn misdeeds() -> Vec<(Misdeed, &'static str)> {
         (Misdeed::HugeLength, "a frame of 4294967295 bytes"),
         (Misdeed::TinyLength, "a frame of 39 bytes"),
         (Misdeed::ShortBatch, "answered another batch"),
+        (Misdeed::HugeCount, "9223372036854775808 bytes of id"),
         (Misdeed::Refusal, "only the writer may do that"),
         (Misdeed::Bytes(vec![0; 4096]), "a frame of 0 bytes"),
     ]
@@ -210,7 +219,7 @@ fn a_misdeed_at_the_start_is_an_error_of_one_line() {
     for at in 0..CONNECT_FRAMES {
         for (misdeed, _) in misdeeds() {
             // The reply to hello is no batch.
-            if at == 0 && matches!(misdeed, Misdeed::ShortBatch) {
+            if at == 0 && matches!(misdeed, Misdeed::ShortBatch | Misdeed::HugeCount) {
                 continue;
             }
             let server = FakeServer::start(misdeed.clone(), at);
