@@ -107,9 +107,19 @@ def check_numbers(row, place):
         raise Invalid(f"{place}: n {row.n!r} is no number of runs")
 
 
+def check_range(row, place):
+    """Raises Invalid unless the value, if there is one, lies in the range."""
+    if row.least and not row.greatest:
+        raise Invalid(f"{place}: least without greatest")
+    ends = [text for text in (row.least, row.value, row.greatest) if text]
+    if sorted(ends, key=float) != ends:
+        raise Invalid(f"{place}: least, value and greatest are not in order: {', '.join(ends)}")
+
+
 def check(row, place):
     """Raises Invalid unless the row keeps the format."""
     check_numbers(row, place)
+    check_range(row, place)
     if not row.value and not (row.least and row.greatest):
         raise Invalid(f"{place}: neither a value nor least and greatest")
     if row.statistic not in STATISTICS:

@@ -55,6 +55,10 @@ class RowTests(WithData):
         self.write("s.csv", line(value="-7.11e-15", at_most="1e+03"))
         self.assertEqual(rows.read_all(self.data, self.root)[1][0].value, "-7.11e-15")
 
+    def test_a_value_may_lie_at_an_end_of_its_range_and_the_least_may_be_missing(self):
+        self.write("s.csv", line(value="1", least="1.0", greatest="2"), line("b", value="2", greatest="2"))
+        self.assertEqual(len(rows.read_all(self.data, self.root)[1]), 2)
+
     def test_a_broken_row_is_refused_with_its_line(self):
         for broken, why in (
             (line(value="a lot"), "not a number"),
@@ -66,6 +70,11 @@ class RowTests(WithData):
             (line(n="2.5"), "n '2.5' is no number of runs"),
             (line(n="0"), "n '0' is no number of runs"),
             (line(value=""), "neither a value"),
+            (line(value="", greatest="2"), "neither a value"),
+            (line(value="5", least="1"), "least without greatest"),
+            (line(value="9", least="10", greatest="11"), "not in order: 10, 9, 11"),
+            (line(value="12", greatest="11"), "not in order: 12, 11"),
+            (line(value="", least="2", greatest="1"), "not in order: 2, 1"),
             (line(statistic="guess"), "none of"),
             (line(spread="1"), "go together"),
             (line(commit=""), "commit is empty"),
