@@ -129,6 +129,9 @@ def check(row, place):
     for name in ("series", "what", "unit", "commit", "date"):
         if not getattr(row, name):
             raise Invalid(f"{place}: {name} is empty")
+    # HEAD and branches move: their rows would never be stale.
+    if not re.fullmatch("[0-9a-f]{7,40}", row.commit):
+        raise Invalid(f"{place}: commit {row.commit!r} is no hash of 7 to 40 digits")
 
 
 def read_rows(path):

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from measurements import pages, rows, staleness
 
 HEADER = ",".join(rows.COLUMNS)
+OLD = "0123456789"
 SERIES = '[s]\ncommand = "run it"\nmachine = "VM"\ncode = ["bpf", "!bpf/sizes"]\n'
 
 
@@ -19,7 +20,7 @@ def line(what="share", variant="drfq", value="50.0", **others):
     """One line of a data file."""
     fields = dict.fromkeys(rows.COLUMNS, "")
     fields.update(series="s", case="c", what=what, variant=variant, unit="%", value=value)
-    fields.update(statistic="median", n="3", commit="abc", date="2026-01-02")
+    fields.update(statistic="median", n="3", commit="abcdef0", date="2026-01-02")
     fields.update(others)
     return ",".join(fields[name] for name in rows.COLUMNS)
 
@@ -78,6 +79,9 @@ class RowTests(WithData):
             (line(statistic="guess"), "none of"),
             (line(spread="1"), "go together"),
             (line(commit=""), "commit is empty"),
+            (line(commit="HEAD"), "commit 'HEAD' is no hash"),
+            (line(commit="main"), "commit 'main' is no hash"),
+            (line(commit="abcdef"), "commit 'abcdef' is no hash"),
             (line() + ",more", "19 fields"),
         ):
             self.write("s.csv", line(what="good"), broken)
@@ -188,8 +192,8 @@ class Current:
     """A judge that finds one commit stale."""
 
     def changed(self, commit, _code):
-        """Only rows of commit old are stale."""
-        return ["bpf/main.c"] if commit == "old" else []
+        """Only rows of commit OLD are stale."""
+        return ["bpf/main.c"] if commit == OLD else []
 
 
 class PageTests(WithData):
@@ -212,9 +216,9 @@ class PageTests(WithData):
         self.assertEqual(pages.render(page, "p.md", *found, Current()), page)
 
     def test_only_rows_of_changed_code_are_marked_stale(self):
-        page = self.render("list s", line(), line(what="old one", commit="old"))
-        self.assertIn("- commit `abc`, 2026-01-02 (1 of 2 rows)\n", page)
-        self.assertIn("- commit `old`, 2026-01-02 (1 of 2 rows), **stale**\n", page)
+        page = self.render("list s", line(), line(what="old one", commit=OLD))
+        self.assertIn("- commit `abcdef0`, 2026-01-02 (1 of 2 rows)\n", page)
+        self.assertIn(f"- commit `{OLD}`, 2026-01-02 (1 of 2 rows), **stale**\n", page)
 
     def test_what_was_not_recorded_is_named(self):
         page = self.render("list s", line(value="", least="1", greatest="2", n="", statistic=""))
