@@ -2,6 +2,7 @@
 """The rows of docs/results/data: reading, checking, merging."""
 
 import csv
+import datetime
 import math
 import re
 import statistics
@@ -116,6 +117,14 @@ def check_range(row, place):
         raise Invalid(f"{place}: least, value and greatest are not in order: {', '.join(ends)}")
 
 
+def is_date(text):
+    """Whether the text is a day in the form YYYY-MM-DD."""
+    try:
+        return datetime.date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
 def check(row, place):
     """Raises Invalid unless the row keeps the format."""
     check_numbers(row, place)
@@ -132,6 +141,8 @@ def check(row, place):
     # HEAD and branches move: their rows would never be stale.
     if not re.fullmatch("[0-9a-f]{7,40}", row.commit):
         raise Invalid(f"{place}: commit {row.commit!r} is no hash of 7 to 40 digits")
+    if not is_date(row.date):
+        raise Invalid(f"{place}: date {row.date!r} is not YYYY-MM-DD")
 
 
 def read_rows(path):

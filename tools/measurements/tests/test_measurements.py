@@ -82,6 +82,9 @@ class RowTests(WithData):
             (line(commit="HEAD"), "commit 'HEAD' is no hash"),
             (line(commit="main"), "commit 'main' is no hash"),
             (line(commit="abcdef"), "commit 'abcdef' is no hash"),
+            (line(date="2026-1-2"), "date '2026-1-2' is not"),
+            (line(date="20260102"), "date '20260102' is not"),
+            (line(date="2026-02-30"), "date '2026-02-30' is not"),
             (line() + ",more", "19 fields"),
         ):
             self.write("s.csv", line(what="good"), broken)
