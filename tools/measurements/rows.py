@@ -170,6 +170,13 @@ def write_rows(path, rows):
         writer.writerows(astuple(row) for row in rows)
 
 
+def refuse_second(row, seen, path):
+    """Raises Invalid if the row's id is among those seen, to which it is added."""
+    if row.id in seen:
+        raise Invalid(f"{path}: two rows are {' / '.join(row.id)}")
+    seen.add(row.id)
+
+
 def read_all(data, root):
     """The series by name, and the rows of every CSV file."""
     series = read_series(data / "series.toml", root)
@@ -178,9 +185,7 @@ def read_all(data, root):
         for row in read_rows(path):
             if row.series not in series:
                 raise Invalid(f"{path}: series {row.series} is not in series.toml")
-            if row.id in seen:
-                raise Invalid(f"{path}: two rows are {' / '.join(row.id)}")
-            seen.add(row.id)
+            refuse_second(row, seen, path)
             found.append(row)
     return series, found
 
@@ -195,8 +200,9 @@ def add(data, source):
         contents[path] = read_rows(path)
         for row in contents[path]:
             homes[row.series] = path
-    replaced = appended = 0
+    replaced, appended, seen = 0, 0, set()
     for row in read_rows(source):
+        refuse_second(row, seen, source)
         home = homes.setdefault(row.series, data / f"{row.series}.csv")
         rows = contents.setdefault(home, [])
         for index, old in enumerate(rows):

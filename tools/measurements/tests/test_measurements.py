@@ -109,6 +109,14 @@ class RowTests(WithData):
         self.assertEqual(rows.add(self.data, source), "1 rows replaced, 1 added")
         self.assertEqual([row.value for row in rows.read_rows(home)], ["51", "50.0", "50.0"])
 
+    def test_two_added_rows_of_one_id_are_refused(self):
+        home = self.write("topic.csv", line())
+        source = self.root / "new.csv"
+        source.write_text("\n".join([HEADER, line(value="51"), line(value="52")]) + "\n")
+        with self.assertRaisesRegex(rows.Invalid, "new.csv: two rows are s / c / share / drfq"):
+            rows.add(self.data, source)
+        self.assertEqual([row.value for row in rows.read_rows(home)], ["50.0"])
+
 
 class StalenessTests(unittest.TestCase):
     def setUp(self):
