@@ -3,7 +3,7 @@
 
 mod overlay;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,7 +15,7 @@ use ratatui::layout::Rect;
 
 use crate::{
     columns::{COLUMNS, column},
-    draw::screen::Screen,
+    draw::{memory, screen::Screen},
     entity::Entity,
     filter::Filter,
     history::History,
@@ -228,15 +228,29 @@ impl App {
         }
     }
 
+    /// The part of the screen that has the heading and the rows of the view.
+    fn list(&self) -> Rect {
+        let body = Screen::of(self.size).body;
+        match self.shown() {
+            Some(snapshot) if self.view == View::Memory => memory::parts(body, snapshot).0,
+            _ => body,
+        }
+    }
+
+    /// Number of rows that are visible at once; at least one, so that the cursor moves.
+    fn room(&self) -> usize {
+        self.list().height.saturating_sub(1).max(1).into()
+    }
+
     /// Moves the cursor into the rows, and the rows so that the cursor is visible.
     fn keep_visible(&mut self) {
-        let room = Screen::of(self.size).rows();
+        let room = self.room();
         let last = self.len().saturating_sub(1);
         self.cursor = self.cursor.min(last);
         self.top = self
             .top
             .min(self.cursor)
-            .max((self.cursor + 1).saturating_sub(room.max(1)));
+            .max((self.cursor + 1).saturating_sub(room));
     }
 
     /// Handles an event of the terminal.
@@ -262,9 +276,7 @@ impl App {
             Action::Show(view) => self.show(view),
             Action::NextView(forward) => self.show(self.view.step(forward)),
             Action::Move(by) => self.move_by(by),
-            Action::Page(pages) => {
-                self.move_by(pages * Screen::of(self.size).rows().max(1) as i32);
-            }
+            Action::Page(pages) => self.move_by(pages * self.room() as i32),
             Action::First => self.move_by(i32::MIN),
             Action::Last => self.move_by(i32::MAX),
             Action::Freeze => self.freeze(),
@@ -402,6 +414,7 @@ impl App {
 
     fn click(&mut self, x: u16, y: u16) {
         let screen = Screen::of(self.size);
+        let list = self.list();
         if y == screen.tabs.y {
             if let Some(view) = VIEWS.iter().position(|view| screen.tab(*view).contains(&x)) {
                 self.show(VIEWS[view]);
@@ -414,8 +427,8 @@ impl App {
             if let Some((column, _)) = found {
                 self.sort_by(column.name);
             }
-        } else if (screen.body.y + 1..screen.body.bottom()).contains(&y) {
-            let at = self.top + usize::from(y - screen.body.y - 1);
+        } else if (list.y + 1..list.bottom()).contains(&y) {
+            let at = self.top + usize::from(y - list.y - 1);
             if at < self.len() {
                 self.cursor = at;
                 self.followed = self.selected();

@@ -13,7 +13,7 @@ fn app() -> App {
     app
 }
 
-fn press(app: &mut App, code: KeyCode) -> Effect {
+pub(crate) fn press(app: &mut App, code: KeyCode) -> Effect {
     app.handle(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
 }
 
@@ -25,7 +25,7 @@ fn write(app: &mut App, text: &str) -> Effect {
     effects.last().unwrap()
 }
 
-fn click(app: &mut App, x: u16, y: u16) {
+pub(crate) fn click(app: &mut App, x: u16, y: u16) {
     app.handle(&Event::Mouse(MouseEvent {
         kind: MouseEventKind::Down(MouseButton::Left),
         column: x,

@@ -2,13 +2,7 @@
 //! Memory bandwidth: how much is used, by which group, and what the throttles leave.
 
 use drfq_stats::{mba_report::MbaGroup, report::System};
-use ratatui::{
-    Frame,
-    layout::{Constraint, Layout, Rect},
-    style::Style,
-    text::Line,
-    widgets::Paragraph,
-};
+use ratatui::{Frame, layout::Rect, style::Style, text::Line, widgets::Paragraph};
 
 use super::{empty, meters::gauge, put};
 use crate::{
@@ -21,14 +15,37 @@ use crate::{
 
 const HEADING: &str = "  TRAFFIC  SHARE%  LEVEL                    WEIGHT  DOMINANT%  TASKS  GROUP";
 
+/// The summary gets only lines that this many groups leave.
+const LEAST_GROUPS: usize = 5;
+
+/// The parts of the body for the groups with their heading, and for the summary below them.
+pub fn parts(body: Rect, snapshot: &Snapshot) -> (Rect, Rect) {
+    let kept = match snapshot.report.system.mba.groups.len() {
+        0 => 0,
+        groups => groups.min(LEAST_GROUPS) as u16 + 1,
+    };
+    // An empty line parts the summary from the groups.
+    let wanted = summary(snapshot).len() as u16 + 1;
+    let below = match body.height.saturating_sub(kept).min(wanted) {
+        0 | 1 => 0,
+        height => height,
+    };
+    let groups = Rect {
+        height: body.height - below,
+        ..body
+    };
+    let summary = Rect {
+        y: groups.bottom(),
+        height: below,
+        ..body
+    };
+    (groups, summary)
+}
+
 /// Draws what is known of memory bandwidth.
 pub fn draw(frame: &mut Frame, area: Rect, app: &App, snapshot: &Snapshot) {
     let system = &snapshot.report.system;
-    let lines = summary(snapshot);
-    let height = (lines.len() as u16 + 1).min(area.height);
-    // The groups keep the first lines, where the mouse and the cursor expect them.
-    let [groups, below] =
-        Layout::vertical([Constraint::Min(0), Constraint::Length(height)]).areas(area);
+    let (groups, below) = parts(area, snapshot);
     if system.mba.groups.is_empty() {
         let reason = why(system);
         empty(frame, groups, &[&reason.0, &reason.1]);
@@ -36,7 +53,7 @@ pub fn draw(frame: &mut Frame, area: Rect, app: &App, snapshot: &Snapshot) {
         draw_groups(frame, groups, app, system);
     }
     let lines: Vec<Line> = std::iter::once(String::new())
-        .chain(lines)
+        .chain(summary(snapshot))
         .map(Line::from)
         .collect();
     frame.render_widget(Paragraph::new(lines), below);

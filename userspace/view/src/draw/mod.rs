@@ -3,7 +3,7 @@
 
 mod controller;
 mod cpus;
-mod memory;
+pub(crate) mod memory;
 mod meters;
 mod overlays;
 mod rows;

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Each view on a test terminal.
 
+use crossterm::event::KeyCode;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer, style::Color};
 
 use super::*;
-use crate::{filter::Filter, fixture, palette::Palette, settings::Settings};
+use crate::{
+    app::tests::{click, press},
+    filter::Filter,
+    fixture,
+    palette::Palette,
+    settings::Settings,
+};
 
 /// The state after some seconds of a snapshot.
 fn app(view: View, snapshot: Snapshot) -> App {
@@ -101,6 +108,75 @@ fn memory_shows_groups_levels_and_what_is_unattributed() {
             "of it without a group: 1.80 GB/s",
         ],
     );
+}
+
+/// The view of memory with groups `/g0`, `/g1`, ...
+fn app_with_groups(number: usize) -> App {
+    let mut snapshot = fixture::noisy();
+    let groups = &mut snapshot.report.system.mba.groups;
+    let first = groups[0].clone();
+    *groups = vec![first; number];
+    for (at, group) in groups.iter_mut().enumerate() {
+        group.name = format!("/g{at}");
+    }
+    app(View::Memory, snapshot)
+}
+
+#[test]
+fn the_selected_group_is_on_the_screen_at_any_height() {
+    let mut app = app_with_groups(15);
+    for height in 5..40 {
+        for key in [
+            KeyCode::Home,
+            KeyCode::PageDown,
+            KeyCode::End,
+            KeyCode::PageUp,
+        ] {
+            app.resize(Rect::new(0, 0, 80, height));
+            press(&mut app, key);
+            let selected = format!("g{}", app.cursor);
+            let text = screen(&mut app, 80, height);
+            let list = text.lines().filter(|line| line.starts_with("    31.3G"));
+            let shown = list.filter(|line| line.ends_with(&selected)).count();
+            assert_eq!(shown, 1, "{selected}, {height} lines:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_page_of_groups_is_what_the_summary_leaves() {
+    let mut app = app_with_groups(30);
+    let text = screen(&mut app, 80, 24);
+    let visible = text.matches("[######.........]").count();
+    press(&mut app, KeyCode::PageDown);
+    assert_eq!(app.cursor, visible);
+}
+
+#[test]
+fn groups_win_over_the_summary_where_lines_are_few() {
+    let mut app = app_with_groups(15);
+    let text = screen(&mut app, 80, 9);
+    assert_shows(&text, &[" g0\n", " g4\n"]);
+    assert!(!text.contains("Bandwidth of the machine"), "{text}");
+    let text = screen(&mut app, 80, 12);
+    assert_shows(&text, &[" g4\n"]);
+    let text = screen(&mut app, 80, 14);
+    assert_shows(&text, &[" g4\n", "Bandwidth of the machine"]);
+    let text = screen(&mut app, 80, 24);
+    assert_shows(&text, &[" g8\n", "Since loading"]);
+}
+
+#[test]
+fn a_click_on_the_summary_selects_no_group() {
+    let mut app = app_with_groups(15);
+    let text = screen(&mut app, 80, 24);
+    let line_of = |part: &str| text.lines().position(|line| line.contains(part)).unwrap();
+    click(&mut app, 5, line_of(" g8") as u16);
+    assert_eq!(app.cursor, 8);
+    for part in ["Bandwidth of the machine", "Since loading"] {
+        click(&mut app, 5, line_of(part) as u16);
+        assert_eq!(app.cursor, 8, "{part}");
+    }
 }
 
 #[test]
