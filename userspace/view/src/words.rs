@@ -71,6 +71,28 @@ pub fn decimals(value: f64, digits: u8) -> String {
     text[at..].iter().map(|&byte| char::from(byte)).collect()
 }
 
+/// A number that is too wide for `width` characters: with fewer decimals, or else a bound that
+/// it is beyond, such as `>99999`.
+pub fn shortened(text: &str, width: usize) -> String {
+    let other = |c: char| !c.is_ascii_digit() && c != '.';
+    let from = text.find(|c| !other(c)).unwrap_or(text.len());
+    let (sign, rest) = text.split_at(from);
+    let (number, unit) = rest.split_at(rest.find(other).unwrap_or(rest.len()));
+    let room = width.saturating_sub(sign.chars().count() + unit.chars().count());
+    let fraction = number.split_once('.').map_or("", |(_, fraction)| fraction);
+    let value: f64 = number.parse().unwrap_or(0.0);
+    let shorter = (0..fraction.len() as u8)
+        .rev()
+        .map(|digits| decimals(value, digits))
+        .find(|number| number.len() <= room);
+    if let Some(number) = shorter {
+        return format!("{sign}{number}{unit}");
+    }
+    let beyond = if sign.contains('-') { '<' } else { '>' };
+    let bound = "9".repeat(room.saturating_sub(1));
+    format!("{beyond}{sign}{bound}{unit}")
+}
+
 /// A time of day (UTC) of nanoseconds since 1970.
 pub fn time_of_day(unix_ns: u64) -> String {
     let seconds = unix_ns / 1_000_000_000;
@@ -103,5 +125,21 @@ mod tests {
         }
         assert_eq!(decimals(f64::NAN, 1), "NaN");
         assert_eq!(time_of_day(86_399_000_000_000), "23:59:59");
+    }
+    #[test]
+    fn a_wide_number_loses_decimals_before_it_becomes_a_bound() {
+        for (text, width, expected) in [
+            ("1234.567", 7, "1234.57"),
+            ("1234.567", 5, "1235"),
+            ("-123456.7", 8, "-123457"),
+            ("123450.0", 6, "123450"),
+            ("999999.9", 6, ">99999"),
+            ("1234500.0", 6, ">99999"),
+            ("-12345678.9", 8, "<-999999"),
+            ("12345678G", 8, ">999999G"),
+            ("▲+1234567", 7, ">▲+9999"),
+        ] {
+            assert_eq!(shortened(text, width), expected, "{text}");
+        }
     }
 }

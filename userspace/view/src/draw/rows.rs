@@ -9,6 +9,7 @@ use crate::{
     columns::Column,
     row::{Row, State},
     view::View,
+    words::shortened,
 };
 
 /// Draws the heading and the rows that fit.
@@ -58,16 +59,21 @@ pub fn draw(frame: &mut Frame, screen: &Screen, app: &App) {
     }
 }
 
-fn cell(frame: &mut Frame, area: Rect, column: &Column, text: String, style: Style) {
+fn cell(frame: &mut Frame, area: Rect, column: &Column, mut text: String, style: Style) {
     let area = area.intersection(frame.area());
     if area.is_empty() {
         return;
     }
     let printable = text.bytes().all(|byte| (b' '..0x7f).contains(&byte));
-    let width = match printable {
+    let width_of = |text: &str| match printable {
         true => text.len(),
-        false => Span::raw(&text).width(),
+        false => Span::raw(text).width(),
     };
+    let mut width = width_of(&text);
+    if column.right && width > area.width.into() {
+        text = shortened(&text, area.width.into());
+        width = width_of(&text);
+    }
     let width = width.try_into().unwrap_or(u16::MAX);
     let x = match column.right {
         true => area.right().saturating_sub(width).max(area.x),

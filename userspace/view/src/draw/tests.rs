@@ -285,3 +285,18 @@ fn control_characters_in_names_are_shown_as_question_marks() {
         assert_shows(&text, &["a?[2J"]);
     }
 }
+
+#[test]
+fn a_number_wider_than_its_column_is_marked() {
+    let mut snapshot = fixture::noisy();
+    for task in &mut snapshot.report.tasks {
+        task.wait_pct = match task.pid {
+            901 => 1_234_500.0,
+            310 => 123_456.7,
+            _ => 0.0,
+        };
+    }
+    let text = screen(&mut app(View::Cgroups, snapshot), 300, 30);
+    assert!(!text.contains("123450"), "{text}");
+    assert_shows(&text, &[" >99999 ", " 123457 "]);
+}
