@@ -18,11 +18,10 @@ indented line continues the one above.
 
 import math
 import re
-import shlex
 from dataclasses import dataclass
 
 from measurements.rows import NUMBERS, Invalid
-from measurements.selection import COMPARED, Selection, options_of
+from measurements.selection import COMPARED, Selection, options_of, words_of
 
 BLOCK = re.compile(r"^<!-- figures\n(.*?)\n-->", re.DOTALL | re.MULTILINE)
 PLACE = re.compile(r"<!--([a-z][a-z0-9-]*)-->(?:([^<]*)<!--/-->)?")
@@ -67,7 +66,11 @@ def numbers_of(row, fields, place):
         fields = ["least", "greatest"]
     if missing := [name for name in fields if not getattr(row, name)]:
         raise Invalid(f"{place}: row {' / '.join(row.id)} has no {missing[0]}")
-    return [float(getattr(row, name)) for name in fields]
+    numbers = [float(getattr(row, name)) for name in fields]
+    for name, number in zip(fields, numbers, strict=True):
+        if not math.isfinite(number):
+            raise Invalid(f"{place}: row {' / '.join(row.id)}: {name} {number} is not finite")
+    return numbers
 
 
 @dataclass
@@ -84,7 +87,7 @@ class Figure:
     @classmethod
     def parse(cls, text, place):
         """Reads what follows the name."""
-        form, *words = shlex.split(text)
+        form, *words = words_of(text, place)
         if form not in FORMS:
             raise Invalid(f"{place}: {form!r} is none of {', '.join(FORMS)}")
         comparison = words.pop(0) if words and words[0] in COMPARISONS else ""
@@ -99,6 +102,8 @@ class Figure:
             scale, digits = float(options.get("scale", 1)), int(options.get("digits", 0))
         except ValueError as error:
             raise Invalid(f"{place}: {error}") from None
+        if digits < 0:
+            raise Invalid(f"{place}: digits {digits} is negative")
         return cls(form, comparison, selection, fields, scale, digits)
 
     def text(self, series, found, place):
@@ -107,7 +112,10 @@ class Figure:
         numbers = [number for row in rows for number in numbers_of(row, self.fields, place)]
         if self.comparison:
             numbers = self.compared(numbers, place)
-        return FORMS[self.form]([number * self.scale for number in numbers], self.digits, place)
+        numbers = [number * self.scale for number in numbers]
+        if not all(map(math.isfinite, numbers)):
+            raise Invalid(f"{place}: a number is not finite when it is compared and scaled")
+        return FORMS[self.form](numbers, self.digits, place)
 
     def compared(self, numbers, place):
         """One number of each two."""

@@ -12,12 +12,11 @@ that a grid shows. SERIES may be several, joined by commas. figures.py fills the
 """
 
 import re
-import shlex
 from dataclasses import dataclass
 
 from measurements import figures
 from measurements.rows import Invalid
-from measurements.selection import COMPARED, Selection, options_of
+from measurements.selection import COMPARED, Selection, options_of, words_of
 
 BLOCK = re.compile(r"(<!-- results: (.*?) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 NOT_RECORDED = "not recorded"
@@ -34,7 +33,7 @@ class Order:
     @classmethod
     def parse(cls, text, place):
         """Reads the words of a mark."""
-        form, names, *words = [*shlex.split(text), "", ""]
+        form, names, *words = [*words_of(text, place), "", ""]
         options = options_of(filter(None, words), (*COMPARED, "without", "field"), place)
         if form not in ("grid", "list"):
             raise Invalid(f"{place}: {form!r} is neither grid nor list")

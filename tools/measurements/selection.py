@@ -4,6 +4,7 @@
 without leaves out rows by what, or by CASE/WHAT.
 """
 
+import shlex
 from dataclasses import dataclass
 
 from measurements.rows import Invalid
@@ -51,6 +52,14 @@ class Selection:
             for row, key in zip(rows, rest, strict=True)
         }
         return sorted(rows, key=lambda row: order[row.id])
+
+
+def words_of(text, place):
+    """The words of a mark or a definition; quotes keep blanks."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise Invalid(f"{place}: {error}") from None
 
 
 def options_of(words, allowed, place):

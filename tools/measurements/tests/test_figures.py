@@ -86,6 +86,8 @@ class FigureTests(unittest.TestCase):
             ("one s colour=red", "'colour' is none of"),
             ("one s field=unit", "field 'unit' is none of"),
             ("one s digits=few", "few"),
+            ("one s digits=-1", "digits -1 is negative"),
+            ("one s what='share", "No closing quotation"),
             ("one s field=at_most", "c / share / drfq has no at_most"),
             ("one ratio s", "3 numbers cannot be compared"),
             ("one ratio s what=share|zero", "ratio than 0 is not defined"),
@@ -93,6 +95,17 @@ class FigureTests(unittest.TestCase):
         ):
             with self.subTest(definition), self.assertRaisesRegex(rows.Invalid, f"p.md: figure one: .*{why}"):
                 self.written(definition, row(), row("b"), row("zero", value="0"))
+
+    def test_a_number_that_is_not_finite_is_refused_with_its_row_or_figure(self):
+        for definition, why in (
+            ("within s what=none", "row s / c / none / drfq: value nan is not finite"),
+            ("within s scale=nan what=big", "a number is not finite"),
+            ("within s scale=10 what=big", "a number is not finite"),
+            ("one ratio s field=value|expected what=big", "a number is not finite"),
+        ):
+            found = row("none", value="nan"), row("big", value="1e308", expected="1e-308")
+            with self.subTest(definition), self.assertRaisesRegex(rows.Invalid, f"p.md: figure one: {why}"):
+                self.written(definition, *found)
 
     def test_a_mark_in_the_wrong_place_or_without_its_other_half_is_refused(self):
         block = "<!-- figures\none: one s\n-->\n"

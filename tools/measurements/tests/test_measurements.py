@@ -247,6 +247,7 @@ class PageTests(WithData):
             ("pie s", "neither grid nor list"),
             ("grid s colour=red", "'colour' is none of"),
             ("grid s what=nothing", "no row matches"),
+            ('grid s what="share', "No closing quotation"),
         ):
             with self.assertRaisesRegex(rows.Invalid, f"p.md: mark '{mark}': .*{why}"):
                 self.render(mark, line())
