@@ -6,9 +6,15 @@ import datetime
 import math
 import re
 import statistics
+import sys
 import tomllib
 from dataclasses import astuple, dataclass, fields
+from functools import cache
+from pathlib import Path
 
+from measurements import staleness
+
+ROOT = Path(__file__).resolve().parents[2]
 # float() also takes nan, inf, 1_000 and spaces.
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")
 STATISTICS = ("median", "mean", "worst", "best", "single", "count", "")
@@ -162,7 +168,34 @@ def read_rows(path):
     return found
 
 
+@cache
+def warn(text):
+    """Prints a warning, once."""
+    print(f"results: warning: {text}", file=sys.stderr)
+
+
+def warn_of_uncommitted(rows):
+    """Tells which rows name HEAD although their series' code differs from it."""
+    judge = staleness.Judge(ROOT)
+    try:
+        head = judge.git("rev-parse", "HEAD")
+        series = read_series(ROOT / "docs/results/data/series.toml", ROOT)
+        for name in dict.fromkeys(row.series for row in rows if row.commit and head.startswith(row.commit)):
+            if name in series and (changed := judge.changed("HEAD", series[name].code)):
+                what = f"the tree has uncommitted changes ({changed[0]})"
+                warn(f"{what}: rows of {name} name a commit that was not measured")
+    except (OSError, Invalid, tomllib.TOMLDecodeError, staleness.NoGit):
+        # Rows that took hours are written all the same.
+        pass
+
+
 def write_rows(path, rows):
+    """Writes the rows that were measured as a CSV file."""
+    write_file(path, rows)
+    warn_of_uncommitted(rows)
+
+
+def write_file(path, rows):
     """Writes one CSV file."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -201,7 +234,8 @@ def add(data, source):
         for row in contents[path]:
             homes[row.series] = path
     replaced, appended, seen = 0, 0, set()
-    for row in read_rows(source):
+    added = read_rows(source)
+    for row in added:
         refuse_second(row, seen, source)
         home = homes.setdefault(row.series, data / f"{row.series}.csv")
         rows = contents.setdefault(home, [])
@@ -214,5 +248,6 @@ def add(data, source):
             rows.append(row)
             appended += 1
     for path, rows in contents.items():
-        write_rows(path, rows)
+        write_file(path, rows)
+    warn_of_uncommitted(added)
     return f"{replaced} rows replaced, {appended} added"
