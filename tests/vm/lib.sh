@@ -41,7 +41,10 @@ build() {
 }
 
 # Sets `provenance`: options that tell drfq-exp which commit is measured, and when. The VM has neither git nor the date.
+# Short tests, in profile dev, measure nothing.
 find_provenance() {
+	[[ $profile = dev ]] || git diff --quiet HEAD -- . ':!docs' ':!*.md' ||
+		say "warning: the tree has uncommitted changes: these rows name a commit that was not measured"
 	# shellcheck disable=SC2034  # of the scripts that source this
 	provenance=(--commit "$(git rev-parse --short HEAD)" --date "$(date -u +%F)")
 }
