@@ -12,6 +12,11 @@ from measurements.rows import Invalid
 COMPARED = ("case", "what", "variant")
 
 
+def leaves_out(value, row):
+    """Whether a value of `without` names the row."""
+    return value in (row.what, f"{row.case}/{row.what}")
+
+
 @dataclass
 class Selection:
     """Series, and the values that fields must have."""
@@ -29,10 +34,12 @@ class Selection:
 
     def wants(self, row):
         """Whether the row is one of them."""
-        left_out = self.filters.get("without", ())
-        if row.series not in self.series or row.what in left_out or f"{row.case}/{row.what}" in left_out:
-            return False
-        return all(getattr(row, key) in self.filters[key] for key in COMPARED if key in self.filters)
+        return self.has_values(row) and not any(leaves_out(value, row) for value in self.filters.get("without", ()))
+
+    def has_values(self, row):
+        """Whether the row is one of them if none is left out."""
+        filters = [(key, self.filters[key]) for key in COMPARED if key in self.filters]
+        return row.series in self.series and all(getattr(row, key) in values for key, values in filters)
 
     def rows(self, series, found, place):
         """The rows, at least one. place: the page and the mark, for errors."""
@@ -40,7 +47,21 @@ class Selection:
             raise Invalid(f"{place}: series {', '.join(unknown)} is not in series.toml")
         if not (chosen := [row for row in found if self.wants(row)]):
             raise Invalid(f"{place}: no row matches")
+        self.refuse_idle(chosen, [row for row in found if self.has_values(row)], place)
         return chosen
+
+    def refuse_idle(self, chosen, complete, place):
+        """Raises Invalid if a series or a value has no row. complete: the rows from which `without` leaves out some."""
+        for name in self.series:
+            if all(row.series != name for row in chosen):
+                raise Invalid(f"{place}: no row matches series {name}")
+        for key in COMPARED:
+            for value in self.filters.get(key, ()):
+                if all(getattr(row, key) != value for row in chosen):
+                    raise Invalid(f"{place}: no row matches {key}={value}")
+        for value in self.filters.get("without", ()):
+            if not any(leaves_out(value, row) for row in complete):
+                raise Invalid(f"{place}: without={value} leaves out no row")
 
     def side_by_side(self, rows):
         """Rows that differ in a field with several wanted values follow each other, in the order of those values."""

@@ -83,6 +83,8 @@ class FigureTests(unittest.TestCase):
             ("one", "no series"),
             ("one t", "series t is not in"),
             ("one s what=nothing", "no row matches"),
+            ("range s what=share|nothing", "no row matches what=nothing"),
+            ("range s what=share|zero without=b", "without=b leaves out no row"),
             ("one s colour=red", "'colour' is none of"),
             ("one s field=unit", "field 'unit' is none of"),
             ("one s digits=few", "few"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Tests of tools/results: rows, staleness and tables of pages."""
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from measurements import pages, rows, staleness
 HEADER = ",".join(rows.COLUMNS)
 OLD = "0123456789"
 SERIES = '[s]\ncommand = "run it"\nmachine = "VM"\ncode = ["bpf", "!bpf/sizes"]\n'
+SERIES += SERIES.replace("[s]", "[u]")
 
 
 def line(what="share", variant="drfq", value="50.0", **others):
@@ -247,9 +249,13 @@ class PageTests(WithData):
             ("pie s", "neither grid nor list"),
             ("grid s colour=red", "'colour' is none of"),
             ("grid s what=nothing", "no row matches"),
+            ("grid s,u", "no row matches series u"),
+            ("grid s case=c|d", "no row matches case=d"),
+            ("grid s without=idle", "without=idle leaves out no row"),
+            ("grid s variant=drfq without=other/share", "without=other/share leaves out no row"),
             ('grid s what="share', "No closing quotation"),
         ):
-            with self.assertRaisesRegex(rows.Invalid, f"p.md: mark '{mark}': .*{why}"):
+            with self.assertRaisesRegex(rows.Invalid, f"p.md: mark '{re.escape(mark)}': .*{why}"):
                 self.render(mark, line())
 
 
