@@ -61,10 +61,21 @@ def cell(row, field):
     return text
 
 
-def grid(order, rows):
+def cells_of(rows, field, place):
+    """What a grid shows, by case, what, unit and variant."""
+    cells = {}
+    for row in rows:
+        key = (row.case, row.what, row.unit, row.variant)
+        if key in cells:
+            raise Invalid(f"{place}: two rows for the cell {' / '.join(key)}")
+        cells[key] = cell(row, field)
+    return cells
+
+
+def grid(order, rows, place):
     """A column for each variant."""
     variants = in_order(row.variant for row in rows)
-    cells = {(row.case, row.what, row.unit, row.variant): cell(row, order.field) for row in rows}
+    cells = cells_of(rows, order.field, place)
     keys = in_order((row.case, row.what, row.unit) for row in rows)
     goals = {}
     for row in rows:
@@ -152,7 +163,7 @@ def render(text, page, series, rows, judge):
         chosen = order.selection.rows(series, rows, place)
         stale = {row.id for row in chosen if judge.changed(row.commit, series[row.series].code)}
         if order.form == "grid":
-            body = grid(order, chosen) + "\n"
+            body = grid(order, chosen, place) + "\n"
             body += ways(chosen) if order.field == "value" else "- over all runs and copies\n"
         else:
             body = listing(chosen) + "\n"

@@ -243,6 +243,11 @@ class PageTests(WithData):
         self.assertIn("| 9 |", self.render('grid s case="d d"', *lines))
         self.assertNotIn("50.0", self.render('grid s case="d d"', *lines))
 
+    def test_two_rows_for_one_cell_are_refused(self):
+        with self.assertRaisesRegex(rows.Invalid, "mark 'grid s,u': two rows for the cell c / share / % / drfq"):
+            self.render("grid s,u", line(), line(series="u"))
+        self.assertIn("| 51 |", self.render("grid s,u", line(), line(series="u", unit="ms", value="51")))
+
     def test_a_wrong_mark_is_refused(self):
         for mark, why in (
             ("grid t", "series t is not in"),
