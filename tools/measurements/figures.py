@@ -20,6 +20,7 @@ import math
 import re
 from dataclasses import dataclass
 
+from measurements.marks import CODE
 from measurements.rows import NUMBERS, Invalid
 from measurements.selection import COMPARED, Selection, options_of, words_of
 
@@ -27,7 +28,6 @@ BLOCK = re.compile(r"^<!-- figures\n(.*?)\n-->", re.DOTALL | re.MULTILINE)
 PLACE = re.compile(r"<!--([a-z][a-z0-9-]*)-->(?:([^<]*)<!--/-->)?")
 FIRST = re.compile(r"^[ \t]*<!--([a-z][a-z0-9-]*)-->", re.MULTILINE)
 END = "<!--/-->"
-CODE = re.compile(r"`[^`\n]*`")
 COMPARISONS = {
     "ratio": lambda a, b: a / b,
     "difference": lambda a, b: a - b,

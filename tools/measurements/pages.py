@@ -15,10 +15,12 @@ import re
 from dataclasses import dataclass
 
 from measurements import figures
+from measurements.marks import refuse_unpaired
 from measurements.rows import Invalid
 from measurements.selection import COMPARED, Selection, options_of, words_of
 
-BLOCK = re.compile(r"(<!-- results: (.*?) -->\n).*?(<!-- end of results -->)", re.DOTALL)
+BEGIN, END = "<!-- results: ", "<!-- end of results -->"
+BLOCK = re.compile(f"({BEGIN}(.*?) -->\n).*?({END})", re.DOTALL)
 NOT_RECORDED = "not recorded"
 
 
@@ -169,4 +171,5 @@ def render(text, page, series, rows, judge):
             body = listing(chosen) + "\n"
         return f"{match[1]}\n{body}{origin(chosen, series, stale)}\n{match[3]}"
 
+    refuse_unpaired(text, page, BEGIN, END)
     return figures.render(BLOCK.sub(one, text), page, series, rows)
