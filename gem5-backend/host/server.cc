@@ -120,6 +120,8 @@ void Server::poll_once(int timeout_ms) {
   if (service_.mode() == Service::Mode::free_running && timeout_ms > 1) free_run();
   more_ = false;
   for (std::size_t i = 1; i < fds.size(); i++) serve_client(clients_[i - 1].get(), fds[i].revents);
+  // Before clients are accepted: the place of a writer that hung up is free.
+  drop_closed();
   if (fds[0].revents & POLLIN) accept_clients();
   drop_closed();
 }

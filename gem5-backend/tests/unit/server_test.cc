@@ -416,6 +416,15 @@ TEST_F(ServerTest, DemandsOfTheLastWriterEndWithTheFirstOfTheNext) {
   EXPECT_LE(got[4].b, 64u);
 }
 
+TEST_F(ServerTest, WriterMayFollowOneThatHungUpInTheSameTurn) {
+  auto first = greeted(wire::Role::writer);
+  first.reset();
+  auto second = client();
+  second->greet(wire::Role::writer);
+  turn();
+  EXPECT_EQ(second->replies().at(0).status, static_cast<std::uint16_t>(wire::Status::ok));
+}
+
 TEST_F(ServerTest, AFreeRunningServerReachesARateAbove10) {
   options_.mode = Service::Mode::free_running;
   options_.rate = 1000;
