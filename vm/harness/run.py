@@ -427,10 +427,15 @@ class Run:
         logs = self._modelled is not None and self._modelled.has_logs()
         whole = self._end(_LOGS_S if logs else _END_S)
         failure = model.failure(self.private)
+        # QEMU ends with 0 on SIGTERM, too.
+        code = self._process.returncode if self._process else 0
         if failure:
             failure += "; the disk may be full"
         elif logs and not whole:
             failure = f"QEMU did not end its logs within {_LOGS_S} s, so they lack their last lines; run it again"
+        elif logs and code:
+            how = f"signal {-code}" if code < 0 else f"status {code}"
+            failure = f"QEMU ended with {how}, so its logs may lack their last lines; run it again"
         if failure:
             say(f"error: {failure}")
         return VM_FAILED_STATUS if failure and status == 0 else status

@@ -189,6 +189,18 @@ class Logs(unittest.TestCase):
             self.assertEqual([one.check_logs(status) for status in (0, 7)], [125, 7])
         self.assertIn("vm: error: /x cannot be written", messages.getvalue())
 
+    def test_a_crash_of_qemu_makes_a_success_a_failure_if_there_are_logs(self):
+        crash = "kill -ABRT $$"
+        for script, stats, status in (("exit 0", "x", 0), (crash, None, 0), (crash, "x", 125), ("exit 1", "x", 125)):
+            with self.subTest(script=script, stats=stats), contextlib.redirect_stderr(io.StringIO()) as messages:
+                modelled = run.ModelledHardware(model.read("thesis"), stats=stats)
+                one = run.Run(vm_shape.Shape("k"), "r", None, False, modelled)
+                self.addCleanup(one.close)
+                one._process = subprocess.Popen(["sh", "-c", script], start_new_session=True)
+                one._process.wait()
+                self.assertEqual(one.check_logs(0), status)
+                self.assertEqual("vm: error: QEMU ended with " in messages.getvalue(), status != 0)
+
 
 class Shell(unittest.TestCase):
     def test_a_signal_leaves_no_files(self):
