@@ -22,6 +22,8 @@ _CONTROLLER_FILE = "controller"
 _FIRMWARE_FILE = "memory-device"
 _DEVICE_SOCKET = "device"
 _FAILURES_FILE = "failures"
+# The extended size of DSP0134 has 31 bits; the highest one is reserved.
+_MEMORY_MIB_MAX = 2**31 - 1
 # More than a report needs. The report replaces them in place, so that a full disk has room for it.
 _FAILURES_ROOM = b"\n" * 8192
 # What the plugin takes for these keys of [memory]. It refuses other values.
@@ -88,6 +90,8 @@ def memory_device(machine: MachineModel, memory_mib: int) -> bytes | None:
     preset = _DRAM["preset"].get(machine.dram)
     if preset is None:
         return None
+    if memory_mib > _MEMORY_MIB_MAX:
+        raise VmError(f"--memory {memory_mib}M: the firmware can tell of at most {_MEMORY_MIB_MAX}M; choose less")
     width_bits = 32 if machine.dram.endswith("-x32") else 64
     burst_bytes = machine.burst_bytes or preset["burst_bytes"]
     burst_ps = machine.burst_ns * 1e3 if machine.burst_ns else preset["burst_ps"]

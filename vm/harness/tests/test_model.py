@@ -90,6 +90,13 @@ class Firmware(unittest.TestCase):
             for word, long in ((0x15, 0x54), (0x20, 0x58)):
                 self.assertEqual(field[word] if field[word] != 0xFFFF else field[long], speed)
 
+    def test_a_size_beyond_the_extended_field_is_refused(self):
+        device = model.memory_device(model.read("thesis"), 2**31 - 1)
+        self.assertEqual(int.from_bytes(device[0x1C:0x20], "little"), 2**31 - 1)
+        for mib in (2**31, 5_000_000 * 1024):
+            with self.assertRaisesRegex(VmError, f"--memory {mib}M: .* at most 2147483647M"):
+                model.memory_device(model.read("thesis"), mib)
+
     def test_memory_without_a_preset_is_not_told(self):
         self.assertIsNone(model.memory_device(model.MachineModel(pathlib.Path("/m.toml"), 4), 2048))
 
