@@ -2,6 +2,7 @@
 """Modelled machines: their descriptions, and the QEMU plugin that models them (vm/hardware), built in the cache."""
 
 import collections
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -9,7 +10,7 @@ import re
 import struct
 import subprocess
 import tomllib
-from typing import BinaryIO
+from collections.abc import Iterator
 
 from .common import Progress, VmError, cache_root, locked, say
 
@@ -173,17 +174,19 @@ def _build() -> None:
     _run(["cmake", "--build", str(_build_dir()), "--target", "drfq_machine", "--", "-j", "2"])
 
 
+@contextlib.contextmanager
+def built() -> Iterator[None]:
+    """Builds as build() does. A run of another checkout builds new files in place of these, but not before the block
+    ends."""
+    with locked("machine"):
+        _build()
+        yield
+
+
 def build() -> None:
     """Builds plugin and guest programs, or makes sure that they are up to date."""
-    with locked("machine"):
-        _build()
-
-
-def build_and_open() -> BinaryIO:
-    """Builds as build() does. Returns the plugin, opened: a run of another checkout builds a new file in its place."""
-    with locked("machine"):
-        _build()
-        return open(plugin(), "rb")
+    with built():
+        pass
 
 
 def qemu_options(

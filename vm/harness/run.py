@@ -211,6 +211,7 @@ class Run:
         self._plugin: BinaryIO | None = None
         self.control = _temporary_directory()
         self.private = _temporary_directory()
+        self._go_live = self.control / "go_live"
         self._out = self.control / "out"
         self._followers: list[_Follower] = []
 
@@ -218,7 +219,9 @@ class Run:
         """Fills both directories; `out` and `env` are the options of `vm run`."""
         self._shape = with_images(self._shape, self.private)
         if self._modelled:
-            self._plugin = model.build_and_open()
+            with model.built():
+                self._plugin = open(model.plugin(), "rb")
+                shutil.copy(model.guest("go_live"), self._go_live)
             options = model.qemu_options(
                 self._modelled.machine,
                 self._plugin.fileno(),
@@ -243,7 +246,7 @@ class Run:
         has_storage = self._modelled is not None and self._modelled.machine.has_storage
         wanted = {"virtio_blk": bool(self._shape.disks), "nvme": has_storage}
         self._write("modules", [module for module, needed in wanted.items() if needed])
-        self._write("live", [str(model.guest("go_live"))] if self._modelled else [])
+        self._write("live", [str(self._go_live)] if self._modelled else [])
         size = shutil.get_terminal_size()
         self._write("terminal", ["/dev/ttyS0", str(size.lines), str(size.columns)] if self._terminal else [])
         self._write("systemd", [_SYSTEMD] if self._systemd else [])

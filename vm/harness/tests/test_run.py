@@ -17,6 +17,15 @@ from harness import shape as vm_shape
 _NOBODY = 65534
 
 
+def link(text: str) -> None:
+    """Replaces the plugin and the guest's program as a linker does."""
+    for file in (model.plugin(), model.guest("go_live")):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        file.write_text(text, encoding="utf-8")
+        file.chmod(0o755)
+
+
 class Status(unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
@@ -55,9 +64,12 @@ class Directories(unittest.TestCase):
         one = run.Run(vm_shape.Shape("k", modelled=True, disks=("1M",)), "r", None, False, modelled)
         self.addCleanup(one.close)
         with (
+            tempfile.TemporaryDirectory() as text,
+            mock.patch.dict(os.environ, DRFQ_CACHE=text),
+            mock.patch.object(model, "_run"),
             mock.patch.object(run, "_Follower"),
-            mock.patch.object(model, "build_and_open", return_value=open(os.devnull, "rb")) as build,
         ):
+            link("built")
             one.prepare(["true"], None, [])
         shared = {path.name for path in one.control.iterdir()}
         self.assertEqual(shared & {"controller", "memory-device", "disk0.img", "console.log", "initramfs"}, set())
@@ -66,7 +78,7 @@ class Directories(unittest.TestCase):
         self.assertTrue(all(str(one.private) not in share.directory for share in one._shares()))
         one.close()
         self.assertFalse(one.control.exists() or one.private.exists())
-        self.assertTrue(build.return_value.closed)
+        self.assertTrue(one._plugin.closed)
 
     def prepared(self, out: str | None) -> run.Run:
         """A run whose directories exist."""
@@ -137,27 +149,27 @@ class Removal(unittest.TestCase):
 
 
 class Plugin(unittest.TestCase):
-    def test_qemu_loads_the_plugin_of_its_own_build(self):
+    def test_qemu_loads_the_plugin_of_its_own_build_and_the_guest_runs_its_program(self):
         with (
             tempfile.TemporaryDirectory() as text,
             mock.patch.dict(os.environ, DRFQ_CACHE=text),
             mock.patch.object(model, "_run"),
             mock.patch.object(run, "_Follower"),
         ):
-            model.plugin().parent.mkdir(parents=True)
-            model.plugin().write_text("first", encoding="utf-8")
+            link("first")
             one = run.Run(vm_shape.Shape("k"), "r", None, False, run.ModelledHardware(model.read("thesis")))
             self.addCleanup(one.close)
             one.prepare(["true"], None, [])
-            # A linker replaces the file.
-            model.plugin().unlink()
-            model.plugin().write_text("second", encoding="utf-8")
+            link("second")
             loaded = one._shape.qemu_options[1].split(",")[0]
             with mock.patch.object(one, "_arguments", return_value=["cat", loaded]):
                 one._start()
             self.assertEqual((one._process.wait(), one._console.join()), (0, None))
             self.assertEqual(one._console_text(), "first")
             one._process.stdout.close()
+            live = pathlib.Path((one.control / "live").read_text(encoding="utf-8").rstrip("\0"))
+            self.assertEqual((live.parent, live.read_text(encoding="utf-8")), (one.control, "first"))
+            self.assertTrue(os.access(live, os.X_OK))
 
 
 class Console(unittest.TestCase):
