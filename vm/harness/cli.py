@@ -280,9 +280,14 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
 
 
 def _replay(args: argparse.Namespace) -> int:
-    model.build()
+    # A run of another checkout may build a new program in its place.
+    with model.built():
+        opened = open(model.replay_program(), "rb")
     files = [os.path.abspath(file) for file in (args.log, args.transfers) if file is not None]
-    return subprocess.run([model.replay_program(), "--skip", str(args.skip), *files], check=False).returncode
+    with opened:
+        program = opened.fileno()
+        words = [f"/dev/fd/{program}", "--skip", str(args.skip), *files]
+        return subprocess.run(words, pass_fds=[program], check=False).returncode
 
 
 def _provision(args: argparse.Namespace) -> int:

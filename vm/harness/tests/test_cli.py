@@ -3,10 +3,13 @@
 
 import contextlib
 import io
+import os
+import subprocess
+import tempfile
 import unittest
 from unittest import mock
 
-from harness import cli, lock
+from harness import cli, lock, model
 
 
 class Refused(unittest.TestCase):
@@ -66,6 +69,31 @@ class Accepted(unittest.TestCase):
         counted, shifted, modelled = starts.call_args_list
         self.assertEqual([call.args[0].icount_shift for call in (counted, shifted)], [cli.vm_shape.ICOUNT_SHIFT, 0])
         self.assertEqual(modelled.kwargs["modelled"].interval_ms, 100)
+
+
+class Replay(unittest.TestCase):
+    def test_the_program_of_its_own_build_runs(self):
+        def link(status: int) -> None:
+            """Replaces the program as a linker does."""
+            file = model.replay_program()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.unlink(missing_ok=True)
+            file.write_text(f'#!/bin/sh\n[ "$*" = "--skip 2 /log /transfers" ] && exit {status}\n', encoding="ascii")
+            file.chmod(0o755)
+
+        def link_and_run(*words, real=subprocess.run, **options):
+            link(4)
+            return real(*words, **options)
+
+        with (
+            tempfile.TemporaryDirectory() as text,
+            mock.patch.dict(os.environ, DRFQ_CACHE=text),
+            mock.patch.object(model, "_run"),
+            mock.patch.object(cli.subprocess, "run", link_and_run),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
+            link(3)
+            self.assertEqual(cli.main(["replay", "--skip", "2", "/log", "/transfers"]), 3)
 
 
 class Lock(unittest.TestCase):
