@@ -116,21 +116,29 @@ static __always_inline bool hold_overdue(void)
 #define HOLD_BATCH 8
 
 /*
- * Wakes one idle CPU per held task that may be released. @all_idle: no CPU is busy. The
- * queue is in order of release, so the first task that stays ends the search.
+ * How many tasks that stay end a search. The queue is in order of debt. One with a smaller debt may
+ * stay for tasks that wait on a CPU of its own, which a later one may not use.
  */
+#define HOLD_STAYS 8
+
+/* Wakes one idle CPU per held task that may be released. @all_idle: no CPU is busy. */
 static void hold_kick_idle(bool all_idle)
 {
+	u32 kicked = unknown_zero, stays = unknown_zero;
 	struct task_struct *p;
-	u32 kicked = unknown_zero;
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
 
-		if (t && !hold_overdue() && hold_release_cause(p, t, all_idle) == DRFQ_NR_EVENTS)
+		bool stays_held = t && !hold_overdue() &&
+				  hold_release_cause(p, t, all_idle) == DRFQ_NR_EVENTS;
+
+		if (stays_held || !kick_idle_for(p)) {
+			if (++stays >= HOLD_STAYS)
+				break;
+		} else if (++kicked >= HOLD_BATCH) {
 			break;
-		if (!kick_idle_for(p) || ++kicked >= HOLD_BATCH)
-			break;
+		}
 	}
 }
 
@@ -199,8 +207,8 @@ static __always_inline void wake_end(struct task_ctx *t, bool goes_on)
  */
 __noinline int hold_release(bool all_idle)
 {
+	u32 moved = unknown_zero, stays = unknown_zero;
 	struct task_struct *p;
-	u32 moved = unknown_zero;
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
@@ -208,8 +216,11 @@ __noinline int hold_release(bool all_idle)
 
 		if (t)
 			cause = hold_release_cause(p, t, all_idle);
-		if (cause == DRFQ_NR_EVENTS)
-			break;
+		if (cause == DRFQ_NR_EVENTS) {
+			if (++stays >= HOLD_STAYS)
+				break;
+			continue;
+		}
 		if (!hold_move(BPF_FOR_EACH_ITER, p, t, cause))
 			continue;
 		if (++moved >= HOLD_BATCH)

@@ -275,3 +275,36 @@ fn a_released_task_that_is_queued_again_is_not_held_again() {
     let wait = report.tasks[0].max_hold_to_run_ns / MS;
     assert!(wait <= 500, "{wait} ms");
 }
+
+/// A task that other pinned tasks keep waiting stays held. One with a larger debt, whose CPUs idle, is
+/// released nevertheless.
+#[test]
+fn a_held_task_does_not_keep_back_one_whose_cpus_are_free() {
+    let config = Config::new(4).memory(MEM);
+    let (first, rest) = (CpuSet::one(0), CpuSet::of(0b1110));
+    let mut specs = vec![reader(100).allowed(first), reader(300).allowed(rest)];
+    specs.extend(
+        hogs(&[nice(-20); 2])
+            .into_iter()
+            .map(|hog| hog.allowed(first)),
+    );
+    let busy = Trace::once([Step::Run {
+        ns: 100 * MS,
+        bytes_per_s: 0,
+    }]);
+    specs.extend((0..3).map(|_| TaskSpec::new("busy", busy.clone()).allowed(rest)));
+    let bound = 2 * config.resched_ns + config.tick_ns;
+    let mut sim = Sim::new(config, specs);
+    sim.run_until(50 * MS);
+    assert_eq!(
+        [0, 1].map(|task| sim.kernel().place(task)),
+        [Place::Held; 2]
+    );
+    let mut now_ns = 50 * MS;
+    while (1..4).all(|cpu| !sim.kernel().cpu_is_idle(cpu)) {
+        now_ns += 10 * US;
+        sim.run_until(now_ns);
+    }
+    sim.run_until(now_ns + bound);
+    assert_ne!(sim.kernel().place(1), Place::Held);
+}
