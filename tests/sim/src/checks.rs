@@ -84,7 +84,9 @@ impl Sim {
             self.violation(&format!("task {task} is lost: {place:?}, runs: {runs}"));
         }
         if waits_ns.is_some_and(|waits| waits > wait_bound_ns) {
-            self.violation(&format!("task {task} waits for more than {wait_bound_ns} ns"));
+            self.violation(&format!(
+                "task {task} waits for more than {wait_bound_ns} ns"
+            ));
         }
         // If no CPU idles, one that switches ends the hold.
         let bound = self.hold_bound_ns() + self.config.slice_ns + self.config.tick_ns;

@@ -131,7 +131,10 @@ impl Case {
         });
         let limits = self.events.iter().any(|(_, outside)| outside.limits());
         let limited_ns = if limits { LIMITED_NS } else { 0 };
-        limited_ns + rescue_ns + 2 * packet_ns(config) * (self.tasks.len() as u64 + 1) + taken.sum::<u64>()
+        limited_ns
+            + rescue_ns
+            + 2 * packet_ns(config) * (self.tasks.len() as u64 + 1)
+            + taken.sum::<u64>()
     }
 
     fn specs(&self) -> Vec<TaskSpec> {
