@@ -1,21 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whether code changed after a commit.
 
-Comments, docstrings, blank space, renames and unit tests at the end of a Rust file are no changes, because they do
-not change what runs.
+Comments, docstrings, blank space outside strings, renames and unit tests at the end of a Rust file are no changes,
+because they do not change what runs.
 """
 
 import ast
 import re
 import subprocess
+import tomllib
 from functools import cache
+from pathlib import Path
 
-# A string or character literal, or a comment. Literals are kept, so that "//" in one is no comment.
-C_TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
-HASH_TOKENS = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*')
+# Literals, which stay as they are, or `blank`: comments and blank space. A "//" in a literal is no comment.
+C_BLANK = r"(?P<blank>(?:\s+|//[^\n]*|/\*.*?\*/)+)"
+CHARACTER = r"'(?:\\.|[^'\\\n])'"
+LINE = r'"(?:\\.|[^"\\\n])*"'
+LINES = r'"(?:\\.|[^"\\])*"'
+C_RAW = r'(?<!\w)(?:u8|[uUL])?R"(?P<raw>[^()\s\\]*)\(.*?\)(?P=raw)"'
+RUST_RAW = r'(?<!\w)[bc]?r(?P<raw>#*)".*?"(?P=raw)'
+C_TOKENS = re.compile(f"{C_RAW}|{LINE}|{CHARACTER}|{C_BLANK}", re.DOTALL)
+RUST_TOKENS = re.compile(f"{RUST_RAW}|{LINES}|{CHARACTER}|{C_BLANK}", re.DOTALL)
+# Rust leaves this out of a string.
+RUST_CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\n\s*")
+# `#` opens a comment only where a word begins.
+SHELL_BLANK = r"(?P<blank>(?:\s+|(?<![^\s;&|()<>])#[^\n]*)+)"
+HERE_DOCUMENT = r"(?<!<)<<-?[ \t]*\\?(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)(?![^\s;&|)<>])[^\n]*\n.*?^\t*(?P=end)$"
+SHELL_TOKENS = re.compile(
+    rf"\\.|\$'(?:\\.|[^'\\])*'|'[^']*'|{LINES}|{HERE_DOCUMENT}|{SHELL_BLANK}", re.DOTALL | re.MULTILINE
+)
+# CMake's and pip's.
+TEXT_TOKENS = re.compile(rf"{LINES}|{SHELL_BLANK}", re.DOTALL)
 RUST_UNIT_TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod tests \{\n(?:\s.*\n|\n)*\}\s*\Z", re.MULTILINE)
-C_SUFFIXES = (".c", ".h", ".cc", ".hh", ".rs")
-HASH_SUFFIXES = (".sh", ".toml", ".txt")
+TOKENS = dict.fromkeys((".c", ".h", ".cc", ".hh"), C_TOKENS)
+TOKENS |= {".rs": RUST_TOKENS, ".sh": SHELL_TOKENS, ".txt": TEXT_TOKENS}
 
 
 class NoGit(Exception):
@@ -35,20 +53,32 @@ def without_docstrings(text):
     return ast.unparse(tree)
 
 
+def toml_values(text):
+    """What TOML says. None: it has errors."""
+    try:
+        return repr(tomllib.loads(text))
+    except tomllib.TOMLDecodeError:
+        return None
+
+
 def without_comments(path, text):
     """What of the text runs; all of it where the kind of comment is not known."""
-    if path.endswith(".py") and (code := without_docstrings(text)) is not None:
+    suffix = Path(path).suffix
+    parse = {".py": without_docstrings, ".toml": toml_values}.get(suffix)
+    if parse and (code := parse(text)) is not None:
         return code
-    if path.endswith(C_SUFFIXES):
-        tokens, opening = C_TOKENS, "/"
-    elif path.endswith(HASH_SUFFIXES):
-        tokens, opening = HASH_TOKENS, "#"
-    else:
+    if suffix not in TOKENS:
         return text
-    if path.endswith(".rs"):
+    if suffix == ".rs":
         text = RUST_UNIT_TESTS.sub("", text)
-    text = tokens.sub(lambda match: " " if match[0].startswith(opening) else match[0], text)
-    return " ".join(text.split())
+
+    def kept(match):
+        """What stays of a token."""
+        if match["blank"]:
+            return " "
+        return RUST_CONTINUED.sub(r"\1", match[0]) if suffix == ".rs" else match[0]
+
+    return TOKENS[suffix].sub(kept, text).strip()
 
 
 def covers(code, path):
