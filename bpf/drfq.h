@@ -364,17 +364,23 @@ DRFQ_FN void drfq_bus_lift(struct drfq_flow *f, const struct drfq_conf *c, u64 b
 		f->bus_vt = drfq_later(f->bus_vt, bus_v - drfq_bus_credit(f, c));
 }
 
-/*
- * Returns the next B (ns), which is never before @bus_v, after a device moved bytes for the
- * flow. @bus_v: B. B follows at the distance that CPU traffic has, and the lead at w. If it
- * did not follow, a flow whose devices used memory that nobody else wanted would pay for all
- * of it later.
- */
-DRFQ_FN u64 drfq_bus_follow(const struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v)
+/* Returns how far bus_vt of a flow lies after B at most (ns of virtual time), after a device moved
+ * bytes for it: at the distance that CPU traffic has, and the lead at w. */
+DRFQ_FN u64 drfq_bus_ahead(const struct drfq_flow *f, const struct drfq_conf *c)
 {
 	u64 lead = DRFQ_BUS_LEAD_NS * DRFQ_WEIGHT_ONE / f->weight;
 
-	return drfq_later(bus_v, f->bus_vt - drfq_bus_credit(f, c) - DRFQ_BUS_SLACK_NS - lead);
+	return drfq_bus_credit(f, c) + DRFQ_BUS_SLACK_NS + lead;
+}
+
+/*
+ * Returns the next B (ns), which is never before @bus_v, after a device moved bytes for the
+ * flow. @bus_v: B. If B did not follow, a flow whose devices used memory that nobody else
+ * wanted would pay for all of it later.
+ */
+DRFQ_FN u64 drfq_bus_follow(const struct drfq_flow *f, const struct drfq_conf *c, u64 bus_v)
+{
+	return drfq_later(bus_v, f->bus_vt - drfq_bus_ahead(f, c));
 }
 
 /*

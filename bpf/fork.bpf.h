@@ -56,6 +56,7 @@ static void fork_init(struct task_ctx *child)
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
 	u64 v = vtime_local(cpu), bus_v = bus_vtime_now() + DRFQ_BUS_SLACK_NS, run_ns;
+	struct drfq_load load = flow_load(queue_has_waiters(cpu));
 	struct drfq_flow flow;
 
 	drfq_flow_new(&child->flow, v, bus_v, child->weight);
@@ -66,7 +67,11 @@ static void fork_init(struct task_ctx *child)
 	if (run_ns > 2 * slice_ns)
 		run_ns = 2 * slice_ns;
 	flow = t->flow;
-	flow_charge(&flow, run_ns, 0, queue_has_waiters(cpu));
+	drfq_wake(&flow, drfq_conf(), v, t->dma_pending_bytes, load);
+	/* B follows the parent at this distance, once what devices move is charged. */
+	flow.bus_vt = drfq_earlier(flow.bus_vt,
+				   bus_vtime_now() + drfq_bus_ahead(&flow, drfq_conf()));
+	flow_charge(&flow, run_ns, 0, load.waiting);
 	flow.bus_vt += fork_uncharged_bus_ns(t, run_ns);
 	drfq_flow_fork(&child->flow, &flow, drfq_conf(), v, bus_v, child->weight);
 	child->last_run_ns = t->last_run_ns;
