@@ -188,16 +188,47 @@ int BPF_PROG(drfq_bio_remap2, struct bio *bio, u32 from)
 	return 0;
 }
 
+/* What a request without patience (REQ_NOWAIT) ends with that would have to wait. */
+#define BLK_STS_AGAIN 12
+
+/*
+ * The request @bio ends before a device saw it, in the task that submitted it. Requests to devices
+ * have told of their end before. One that would have had to wait comes again, often from a worker
+ * of io_uring. So it is not charged, unless a tick has just charged it.
+ */
+SEC("tp_btf/block_bio_complete")
+int BPF_PROG(drfq_bio_end, struct request_queue *q, struct bio *bio)
+{
+	struct task_struct *p;
+	struct task_ctx *t;
+	u64 bytes, pending;
+
+	if (bio->bi_status != BLK_STS_AGAIN || !dma_has_data(bio) || dma_is_stacked(bio))
+		return 0;
+	bytes = bio->bi_iter.bi_size;
+	p = bpf_get_current_task_btf();
+	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	if (!t || task_is_kthread(p) || payer_submitter(p) != p)
+		return 0;
+	pending = READ_ONCE(t->dma_pending_bytes);
+	if (pending < bytes ||
+	    __sync_val_compare_and_swap(&t->dma_pending_bytes, pending, pending - bytes) != pending)
+		return 0;
+	count_shared(DRFQ_EV_DMA_BYTES, -bytes);
+	count_shared(DRFQ_EV_DMA_CHARGED, -1);
+	return 0;
+}
+
 /*
  * A limit of a cgroup (io.max) may delay @bio. A worker of the kernel submits it later, and only
  * then its queueing is traced. So who pays is kept with its vector, as for a stacked device. The
- * kernel calls this function only where the group has a limit. No more than a byte of @delayed,
- * which it returns, is defined.
+ * kernel calls this function only where the group has a limit. Once the function has returned,
+ * the request may have ended, and its memory have another use.
  */
-SEC("fexit/__blk_throtl_bio")
-int BPF_PROG(drfq_bio_delayed, struct bio *bio, unsigned char delayed)
+SEC("fentry/__blk_throtl_bio")
+int BPF_PROG(drfq_bio_limited, struct bio *bio)
 {
-	if (delayed && dma_has_data(bio))
+	if (dma_has_data(bio))
 		dma_relay(bio);
 	return 0;
 }

@@ -14,7 +14,7 @@ use crate::{
 /// Hook at which a packet reaches its socket. Any kernel with CONFIG_SECURITY_NETWORK has it.
 const RECEIVE: &str = "security_sock_rcv_skb";
 
-/// Delays a request of a cgroup with a limit (`io.max`). Any kernel with `CONFIG_BLK_DEV_THROTTLING`
+/// May delay a request of a cgroup with a limit (`io.max`). Any kernel with `CONFIG_BLK_DEV_THROTTLING`
 /// has it.
 const DELAY: &str = "__blk_throtl_bio";
 
@@ -56,15 +56,16 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     let progs = &mut skel.progs;
     progs.drfq_bio_queue.set_autoload(charged);
     progs.drfq_bio_queue2.set_autoload(charged);
+    progs.drfq_bio_end.set_autoload(charged);
     progs.drfq_bio_remap.set_autoload(traced_flag.is_some());
     progs.drfq_bio_remap2.set_autoload(traced_flag.is_some());
     progs.drfq_dirty.set_autoload(dirtiers);
     progs.drfq_dirty2.set_autoload(dirtiers);
-    let delays = kernel
+    let limits = kernel
         .as_ref()
         .is_some_and(|kernel| kernel.has_function(DELAY));
-    progs.drfq_bio_delayed.set_autoload(delays);
-    progs.drfq_bio_delayed.set_autoattach(false);
+    progs.drfq_bio_limited.set_autoload(limits);
+    progs.drfq_bio_limited.set_autoattach(false);
     configure_passthrough(skel, kernel.as_ref());
     configure_network(skel, kernel.as_ref());
 }
@@ -128,9 +129,9 @@ fn configure_network(skel: &mut OpenBpfSkel, charged_on: Option<&KernelTypes>) {
 pub fn attach(skel: &BpfSkel) -> Result<Hooks> {
     let mut hooks = attach_network(skel)?;
     hooks.links.extend(attach_passthrough(skel)?);
-    let delayed = &skel.progs.drfq_bio_delayed;
-    if delayed.autoload() {
-        match delayed.attach() {
+    let limited = &skel.progs.drfq_bio_limited;
+    if limited.autoload() {
+        match limited.attach() {
             Ok(link) => hooks.links.push(link),
             Err(error) => log::info!("what io.max delays is charged to no submitter: {error}"),
         }

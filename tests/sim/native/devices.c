@@ -48,6 +48,20 @@ void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_p
 	}
 }
 
+void machine_refuse(struct machine *m, s32 cpu, u32 bytes)
+{
+	static const struct block_device_operations plain;
+	struct gendisk disk = {.fops = &plain};
+	struct block_device device = {.bd_disk = &disk};
+	/* BLK_STS_AGAIN */
+	struct bio bio = {.bi_bdev = &device, .bi_status = 12};
+
+	machine_use(m, m->now_ns, cpu);
+	bio.bi_iter.bi_size = bytes;
+	scheduler_bio_queue(&bio);
+	scheduler_bio_end(&bio);
+}
+
 void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts)
 {
 	static const struct block_device_operations plain, stacked = {.submit_bio = submit_stacked};
@@ -208,7 +222,7 @@ void machine_delay(struct machine *m, const struct task_struct *p, const struct 
 	machine_use(m, m->now_ns, p->cpu);
 	if (m->rqs[p->cpu].curr != p)
 		abort();
-	scheduler_bio_delayed(&bio);
+	scheduler_bio_limited(&bio);
 	queue(m, thread, &bio);
 }
 

@@ -132,6 +132,8 @@ void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu);
  * device is a partition. */
 void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
 		    bool partition);
+/* The same to a device where the request would have to wait, which it must not. */
+void machine_refuse(struct machine *m, s32 cpu, u32 bytes);
 /* The same to a stacked device that remaps the request in parts. */
 void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts);
 /* By what the kernel tells of a command of a program's own making. */

@@ -192,9 +192,14 @@ void scheduler_bio_queue(struct bio *bio)
 	PAIR(drfq_bio_queue(bio), drfq_bio_queue2(bio));
 }
 
-void scheduler_bio_delayed(struct bio *bio)
+void scheduler_bio_limited(struct bio *bio)
 {
-	drfq_bio_delayed(bio, true);
+	drfq_bio_limited(bio);
+}
+
+void scheduler_bio_end(struct bio *bio)
+{
+	drfq_bio_end(NULL, bio);
 }
 
 void scheduler_bio_remap(struct bio *bio, u32 from)

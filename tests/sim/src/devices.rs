@@ -30,6 +30,7 @@ unsafe extern "C" {
     );
     fn machine_pass_through(m: *mut Machine, cpu: i32, bytes: u32, told: PassThrough);
     fn machine_serve_ring(p: *mut Task, submitter: *mut Task);
+    fn machine_refuse(m: *mut Machine, cpu: i32, bytes: u32);
     fn machine_skip(m: *mut Machine, first: bool, second: bool);
     fn machine_split(m: *mut Machine, cpu: i32, bytes: u32, parts: u32);
     fn machine_submit(
@@ -266,6 +267,13 @@ impl Kernel {
         );
         // SAFETY: the machine lives; the caller runs a task there.
         self.with(|m| unsafe { machine_split(m, cpu as i32, bytes, parts) });
+    }
+
+    /// The running task of `cpu` submits `bytes` that must not wait (`RWF_NOWAIT`) to a device where
+    /// they would have to.
+    pub fn refuse(&mut self, cpu: usize, bytes: u32) {
+        // SAFETY: the machine lives; the caller runs a task there.
+        self.with(|m| unsafe { machine_refuse(m, cpu as i32, bytes) });
     }
 
     /// The running task of `cpu` submits `bytes` to a device.

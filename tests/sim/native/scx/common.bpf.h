@@ -215,9 +215,12 @@ struct bio_vec {
 /* BIO_TRACE_COMPLETION, as a bit. */
 #define NATIVE_BIO_TRACED (1 << 6)
 
+struct request_queue;
+
 struct bio {
 	u32 bi_opf;
 	unsigned short bi_flags;
+	unsigned char bi_status;
 	struct block_device *bi_bdev;
 	struct bio_vec *bi_io_vec;
 	void *bi_private;
