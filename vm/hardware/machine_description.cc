@@ -118,14 +118,23 @@ void load_rdt(Reader r, const MachineDescription &d, RdtConfig *s) {
   r.done();
 }
 
+/// Without the hypervisor bit of CPUID, Linux takes three fixed counters for granted, whatever leaf
+/// 0AH says (intel_pmu_init). It enables all counters with one write, which faults if one is
+/// absent.
+constexpr unsigned kFixedCounters = 3;
+
 void load_pmu(Reader r, PmuConfig *p) {
   p->version = as_unsigned(r.whole("version", 0, 0, 2));
   p->counters = as_unsigned(r.whole("counters", p->version ? 4 : 0, 0, 8));
-  p->fixed = as_unsigned(r.whole("fixed", p->version ? 3 : 0, 0, 3));
+  p->fixed = as_unsigned(r.whole("fixed", p->version ? kFixedCounters : 0, 0, kFixedCounters));
   p->bits = as_unsigned(r.whole("bits", p->bits, 40, 48));
   if (p->version == 1) r.fail(r.line("version"), "'version' must be 0 (none) or 2");
   if (p->version != 0 && p->counters == 0)
     r.fail(r.line("counters"), "'counters' must be at least 1 when there is a PMU");
+  if (p->version != 0 && p->fixed < kFixedCounters)
+    r.fail(r.line("fixed"),
+           "'fixed' must be 3 with a PMU: Linux takes three for granted, and with fewer, none of "
+           "its counters would count");
   if (p->version == 0 && (p->counters != 0 || p->fixed != 0))
     r.fail(r.line("version"), "counters need 'version' 2");
   r.done();

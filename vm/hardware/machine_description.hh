@@ -56,7 +56,7 @@ struct RdtConfig {
 struct PmuConfig {
   unsigned version = 0;
   unsigned counters = 0;  ///< programmable, per core
-  unsigned fixed = 0;     ///< fixed-function, 0..3
+  unsigned fixed = 0;     ///< fixed-function; 3 if there is a PMU
   unsigned bits = 48;     ///< width of each counter
 };
 

@@ -138,6 +138,17 @@ TEST(MachineDescription, CountsThatLinuxWouldCorrectAreRefused) {
   EXPECT_EQ(monitored(60, 79), "accepted");
 }
 
+TEST(MachineDescription, FixedCountersThatLinuxTakesForGrantedMustExist) {
+  const auto pmu = [](const std::string &more) {
+    return wrong(std::string(kSmall) + "[pmu]\nversion = 2\n" + more);
+  };
+  for (const char *few : {"fixed = 0\n", "fixed = 1\n", "fixed = 2\n"})
+    EXPECT_EQ(pmu(few).find("f:15: 'fixed' must be 3 with a PMU: Linux"), 0u) << pmu(few);
+  EXPECT_EQ(pmu("fixed = 3\n"), "accepted");
+  EXPECT_EQ(pmu(""), "accepted");
+  EXPECT_EQ(wrong(std::string(kSmall) + "[pmu]\nfixed = 0\n"), "accepted") << "no PMU";
+}
+
 TEST(MachineDescription, KeysWithoutEffectAreRefused) {
   const std::string text = kSmall;
   EXPECT_EQ(wrong(replaced("[cpu]\n", "[cpu]\nwindow = 8\n")),
