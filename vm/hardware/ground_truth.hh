@@ -17,6 +17,8 @@ class GroundTruth {
  public:
   explicit GroundTruth(const MachineDescription &);
 
+  /// The machine goes live at this time. The first line begins here.
+  void start(Ps at) { since_ = at; }
   /// Writes everything since the last call. now: the clock that all cores have reached. cores:
   /// their counts, instructions included.
   void write(std::ostream &, Ps now, const std::vector<CountsByRing> &cores, MemoryHierarchy *);

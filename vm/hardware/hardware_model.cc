@@ -142,6 +142,7 @@ void HardwareModel::record(std::unique_ptr<InputLog> log) {
 void HardwareModel::start(Ps at) {
   const std::lock_guard<std::mutex> lock(state_->mutex);
   state_->hierarchy.start(at);
+  state_->ground_truth.start(at);
 }
 
 AccessResult HardwareModel::miss(unsigned core, std::uint64_t insns, Line first, Line last,

@@ -43,6 +43,20 @@ TEST(HardwareModel, AHaltedCoreCountsNoCyclesAndWakesAtTheGivenTime) {
   EXPECT_EQ(number_after(line, "user", cycles), d.clock_hz / 4000 * 3) << "of the busy time";
 }
 
+TEST(HardwareModel, TheFirstLineOfGroundTruthBeginsAtTheStart) {
+  const MachineDescription d = shipped("thesis");
+  HardwareModel m(d);
+  m.start(5 * kPsPerMs);
+  for (unsigned c = 0; c < d.cores; c++) m.sleep(c, {});
+  for (const Ps at : {7 * kPsPerMs, 8 * kPsPerMs}) {
+    m.wake(0, at);
+    m.sleep(0, {});
+    const std::string line = ground_truth(&m);
+    EXPECT_EQ(number_after(line, "at_ns"), at / kPsPerNs);
+    EXPECT_EQ(number_after(line, "interval_ns"), at == 7 * kPsPerMs ? 2'000'000u : 1'000'000u);
+  }
+}
+
 TEST(HardwareModel, AnOddClockDoesNotDrift) {
   MachineDescription d = shipped("thesis");
   d.clock_hz = 3'000'000;  // a third of a microsecond
