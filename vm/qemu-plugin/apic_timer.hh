@@ -20,10 +20,18 @@ class ApicTimer {
     const unsigned v = (value & 3) | (value >> 1 & 4);
     shift_ = (v + 1) & 7;
   }
-  /// The guest wrote the initial count, or count ticks are left of an earlier one. 0 stops it.
+  /// The guest wrote the initial count. 0 stops it.
   void start(std::uint32_t count, Ps now) {
     period_ = count == 0 ? 0 : (Ps{count} << shift_) * kTick;
     due_ = count == 0 ? kNever : now + period_;
+  }
+
+  /// It ran before, from this initial count, and has so many ticks left. A periodic one with none
+  /// left is due.
+  void take_over(std::uint32_t count, std::uint32_t left, Ps now) {
+    start(count, now);
+    if (count == 0) return;
+    due_ = left != 0 || periodic() ? now + (Ps{left} << shift_) * kTick : kNever;
   }
 
   /// When it fires next; kNever: it is stopped.
@@ -32,12 +40,13 @@ class ApicTimer {
 
   /// Call it when the timer is due. Returns whether an interrupt must be delivered.
   bool fire() {
-    const bool periodic = (lvt_ >> 17 & 3) == 1;
-    due_ = periodic ? due_ + period_ : kNever;
+    due_ = periodic() ? due_ + period_ : kNever;
     return (lvt_ & 1u << 16) == 0 && vector() >= 16;
   }
 
  private:
+  bool periodic() const { return (lvt_ >> 17 & 3) == 1; }
+
   std::uint32_t lvt_ = 1u << 16;  // masked
   unsigned shift_ = 1;
   Ps period_ = 0, due_ = kNever;

@@ -63,15 +63,16 @@ void VcpuScheduler::take_over_timer(Vcpu &vcpu) {
   const bool enabled = (apic_read(vcpu, apic::kSpuriousInterrupt) & apic::kSoftwareEnable) != 0;
   const std::uint32_t lvt = apic_read(vcpu, apic::kLvtTimer);
   const std::uint32_t divide = apic_read(vcpu, apic::kDivide);
+  const std::uint32_t count = apic_read(vcpu, apic::kInitialCount);
   const std::uint32_t left = apic_read(vcpu, apic::kCurrentCount);
-  if (left != 0) physical_write(vcpu, apic::kBase + apic::kInitialCount, 0);
+  if (count != 0) physical_write(vcpu, apic::kBase + apic::kInitialCount, 0);
   const std::lock_guard<std::mutex> lock(mutex_);
   VcpuState &s = states_[vcpu.index];
   s.owns_timer = true;
   s.apic = {id, logical, enabled};
   s.timer.write_lvt(lvt);
   s.timer.write_divide(divide);
-  if (left != 0) s.timer.start(left, hardware_.slowest_clock());
+  s.timer.take_over(count, left, hardware_.slowest_clock());
 }
 
 void VcpuScheduler::finish_wake(Vcpu &vcpu) {

@@ -50,6 +50,22 @@ class VcpuSchedulerTest : public testing::Test {
     apic(0, apic::kCommandHigh, 1u << 24);
     apic(0, apic::kCommand, 0xfd);
   }
+  /// vCPU 0 takes a periodic timer over that has so many ticks left of its period.
+  void take_over_periodic_timer(std::uint32_t left) {
+    constexpr std::uint32_t kPeriod = 100'000;
+    fake.memory[apic::kBase + apic::kLvtTimer] = 1u << 17 | 0x40;
+    fake.memory[apic::kBase + apic::kDivide] = 0xb;
+    fake.memory[apic::kBase + apic::kInitialCount] = kPeriod;
+    fake.memory[apic::kBase + apic::kCurrentCount] = left;
+    const Ps end = hardware_.slowest_clock() + left * ApicTimer::kTick;
+    turn(0);
+    ASSERT_FALSE(fake.writes.empty());
+    EXPECT_EQ(fake.writes[0].first, apic::kBase + apic::kInitialCount) << "QEMU's is stopped";
+    run_to(0, end + kPeriod / 2 * ApicTimer::kTick);
+    EXPECT_EQ(fake.writes.size(), 2u);
+    run_to(0, end + kPeriod * ApicTimer::kTick);
+    EXPECT_EQ(fake.writes.size(), 3u);
+  }
   void apic(unsigned c, std::uint32_t offset, std::uint32_t value) {
     scheduler_.apic_write(vcpus_[c], offset, value, hardware_.now(c, vcpus_[c].retired().total()));
   }
@@ -107,12 +123,30 @@ TEST_F(VcpuSchedulerTest, AStartedTimerReplacesQemusAndSendsItsInterrupt) {
 TEST_F(VcpuSchedulerTest, ATimerThatRanBeforeIsTakenOver) {
   fake.memory[apic::kBase + apic::kLvtTimer] = 0x40;
   fake.memory[apic::kBase + apic::kDivide] = 0xb;
+  fake.memory[apic::kBase + apic::kInitialCount] = 300'000;
   fake.memory[apic::kBase + apic::kCurrentCount] = 100'000;
   turn(0);
   fake.writes.clear();
   run_to(0, hardware_.slowest_clock() + 100'000 * ApicTimer::kTick);
   ASSERT_EQ(fake.writes.size(), 1u);
   EXPECT_EQ(fake.writes[0].second, 0x40u);
+}
+
+TEST_F(VcpuSchedulerTest, APeriodicTimerThatRanBeforeKeepsItsPeriod) {
+  take_over_periodic_timer(30'000);
+}
+
+TEST_F(VcpuSchedulerTest, APeriodicTimerThatIsTakenOverAtTheEndOfItsPeriodGoesOn) {
+  take_over_periodic_timer(0);
+}
+
+TEST_F(VcpuSchedulerTest, ATimerThatHasRunDownIsNotStartedAgain) {
+  fake.memory[apic::kBase + apic::kLvtTimer] = 0x40;
+  fake.memory[apic::kBase + apic::kInitialCount] = 1000;
+  turn(0);
+  fake.writes.clear();
+  run_to(0, 2 * kPsPerMs);
+  EXPECT_TRUE(fake.writes.empty());
 }
 
 TEST_F(VcpuSchedulerTest, TheLastVcpuAwakeDeliversTimersOfHaltedOnes) {
