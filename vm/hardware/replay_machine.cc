@@ -3,9 +3,11 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "replay.hh"
@@ -47,6 +49,12 @@ int run(const std::string &path, unsigned skip, const char *transfers) {
   return 1;
 }
 
+/// Whether both paths lead to one file. One that does not exist yet is another file.
+bool is_one_file(const std::string &a, const std::string &b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error);
+}
+
 /// Reads a number of at most 9 digits.
 bool read_number(const std::string &text, unsigned *out) {
   if (text.empty() || text.size() > 9 || text.find_first_not_of("0123456789") != std::string::npos)
@@ -71,6 +79,11 @@ int main(int argc, char **argv) {
   }
   if (!usable || words.empty() || words.size() > 2 || words[0].empty() || words[0][0] == '-') {
     std::cerr << kUsage;
+    return 2;
+  }
+  if (words.size() == 2 && is_one_file(words[0], words[1])) {
+    std::cerr << "replay_machine: " << words[1]
+              << ": TRANSFERS is the LOG itself, which would be lost: name another file\n";
     return 2;
   }
   try {

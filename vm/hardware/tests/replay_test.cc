@@ -3,7 +3,10 @@
 #include "replay.hh"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <map>
 
 #include "program_runner.hh"
@@ -162,6 +165,25 @@ TEST(Replay, RefusesARunThatIsTooLongWithItsReason) {
   } catch (const std::runtime_error &e) {
     EXPECT_NE(std::string(e.what()).find("beyond 5 hours"), std::string::npos) << e.what();
   }
+}
+
+/// The program would empty its log before it reads it.
+TEST(Replay, TheProgramRefusesToWriteIntoItsLog) {
+  const std::string log = testing::TempDir() + "replay." + std::to_string(getpid());
+  const std::string other = log + ".other";
+  std::ofstream(log, std::ios::binary) << recorded();
+  ASSERT_EQ(link(log.c_str(), other.c_str()), 0);
+  const auto status = [&](const std::string &transfers) {
+    const std::string command = std::string(REPLAY_MACHINE) + ' ' + log + ' ' + transfers;
+    return WEXITSTATUS(std::system((command + " > /dev/null 2>&1").c_str()));
+  };
+  EXPECT_EQ(status(log), 2);
+  EXPECT_EQ(status(other), 2) << "the same file by another name";
+  EXPECT_TRUE(read_file(log) == recorded());
+  unlink(other.c_str());
+  EXPECT_EQ(status(other), 0);
+  unlink(other.c_str());
+  unlink(log.c_str());
 }
 
 /// A changed byte is found, or changes a time. It never crashes.
