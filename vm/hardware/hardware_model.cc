@@ -22,8 +22,8 @@ constexpr std::size_t kBacklogMax = 65536;
 /// Nehalem (Intel's optimization manual).
 constexpr std::size_t kCombiningBuffers = 10;
 
-/// Bounds of a core's log between two calls of sync(), in entries.
-constexpr std::size_t kLogMin = 16, kLogMax = 2048;
+/// Entries of a core's log between two calls of sync(): the first time, and at most.
+constexpr std::size_t kLogFirst = 16, kLogMax = 2048;
 
 std::uint8_t ring_of(Ring r) { return r == Ring::user; }
 
@@ -46,9 +46,9 @@ struct HardwareModel::State {
   /// Used by the core's own thread only.
   struct alignas(64) Local {
     std::vector<LogEntry> log;
-    std::size_t sync_at = kLogMin;   ///< entries after which access() asks for a sync
-    std::uint64_t space = kNoSpace;  ///< that the core executes
-    std::uint64_t dropped = 0;       ///< lines of the device that its private cache has dropped
+    std::size_t sync_at = kLogFirst;  ///< entries after which access() asks for a sync
+    std::uint64_t space = kNoSpace;   ///< that the core executes
+    std::uint64_t dropped = 0;        ///< lines of the device that its private cache has dropped
     /// The lines that the core's write-combining buffers hold, and the next one to go.
     std::array<Line, kCombiningBuffers> combining;
     std::size_t next_combining = 0;
@@ -61,8 +61,12 @@ struct HardwareModel::State {
     known.kernel = std::max(known.kernel, p.kernel);
     hierarchy.hand_over(core, l.log, known.total());
     l.log.clear();
+  }
+
+  /// Bounds the core's next log so that its stalls take a quantum.
+  void plan_log(unsigned core) {
     const Ps stall = std::max<Ps>(1, hierarchy.mean_stall(core));
-    l.sync_at = std::clamp<std::size_t>(d.quantum / stall, kLogMin, kLogMax);
+    local[core].sync_at = std::clamp<std::size_t>(d.quantum / stall, 1, kLogMax);
   }
 
   void play() {
@@ -187,6 +191,7 @@ SyncResult HardwareModel::sync(unsigned core, const RetiredInsns &p) {
   state_->hand_over(core, p);
   state_->play();
   if (state_->hierarchy.backlog(core) > kBacklogMax) state_->drain(core, p);
+  state_->plan_log(core);
   drop_stored_lines(core);
   return state_->may_run(core) ? SyncResult::may_run : SyncResult::must_wait;
 }

@@ -153,6 +153,31 @@ TEST_F(DeviceTimeTest, AHaltedTargetIsServedWhenDueAndNotAtTheDeliverersClock) {
   EXPECT_EQ(recorder_.calls[0].now, recorder_.calls[0].due);
 }
 
+/// Each of its loads takes half a quantum, because bandwidth allocation delays them.
+TEST_F(DeviceTimeTest, AThrottledTargetTakesItsCompletionOnTime) {
+  namespace msr = hardware::msr;
+  turn(0);
+  ASSERT_EQ(hardware_.wrmsr(0, {}, msr::kPqrAssoc, std::uint64_t{1} << 32),
+            hardware::MsrResult::handled);
+  ASSERT_EQ(hardware_.wrmsr(0, {}, msr::kMbaDelay + 1, 90), hardware::MsrResult::handled);
+  std::uint64_t line = 0;
+  const auto load = [&] {
+    const std::uint64_t insns = ++counters_[0].insns[0];
+    if (hardware_.access(0, insns, line++ * hardware::kLineBytes, 8, hardware::AccessKind::load,
+                         Ring::kernel) == hardware::AccessResult::sync)
+      vcpus_[0].request_turn();
+    if (++counters_[0].turn_counter >= kTurnThreshold) turn(0);
+  };
+  // The first chunk is long: no stall is known yet.
+  while (line < 3000) load();
+  for (std::uint64_t id = 1; id <= 5; id++) {
+    start(id, 4096, 0);
+    while (recorder_.calls.size() < id) load();
+    const Recorder::Call c = recorder_.calls.back();
+    EXPECT_LE(c.now - c.due, hardware_.description().quantum);
+  }
+}
+
 TEST_F(FastDeviceTest, IdleTimeJumpsToACompletionThatAnotherVcpuAskedForLater) {
   turn(0);
   turn(1);
