@@ -2,10 +2,10 @@
 #include "hardware_model.hh"
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <ostream>
 
+#include "combining_buffers.hh"
 #include "cpuid.hh"
 #include "memory_hierarchy.hh"
 #include "pmu.hh"
@@ -17,10 +17,6 @@ namespace {
 /// A core's log is played back without regard to slower cores when it grows beyond this. It bounds
 /// memory; only an emulator that ignores must_wait reaches it.
 constexpr std::size_t kBacklogMax = 65536;
-
-/// Write-combining buffers of a core, as many as the line fill buffers of Intel's cores since
-/// Nehalem (Intel's optimization manual).
-constexpr std::size_t kCombiningBuffers = 10;
 
 /// Entries of a core's log between two calls of sync(): the first time, and at most.
 constexpr std::size_t kLogFirst = 16, kLogMax = 2048;
@@ -40,7 +36,6 @@ struct HardwareModel::State {
         registers(desc.cores, desc.mailbox),
         local(desc.cores) {
     for (unsigned i = 0; i < desc.cores; i++) pmus.emplace_back(desc);
-    for (Local &l : local) l.combining.fill(~Line{0});
   }
 
   /// Used by the core's own thread only.
@@ -49,9 +44,7 @@ struct HardwareModel::State {
     std::size_t sync_at = kLogFirst;  ///< entries after which access() asks for a sync
     std::uint64_t space = kNoSpace;   ///< that the core executes
     std::uint64_t dropped = 0;        ///< lines of the device that its private cache has dropped
-    /// The lines that the core's write-combining buffers hold, and the next one to go.
-    std::array<Line, kCombiningBuffers> combining;
-    std::size_t next_combining = 0;
+    CombiningBuffers combining;       ///< lines that its private cache lacks
   };
 
   void hand_over(unsigned core, const RetiredInsns &p) {
@@ -157,6 +150,7 @@ AccessResult HardwareModel::miss(unsigned core, std::uint64_t insns, Line first,
   for (Line line = first; line <= last; line++) {
     // access() has already looked up the first line; a second lookup changes nothing.
     if (l1_[core].hit(line, store)) continue;
+    l.combining.drop(line);
     const PrivateCache::Victim victim = l1_[core].fill(line, store);
     l.log.push_back({insns, line, 0, kind, ring_of(ring)});
     if (victim.dirty)
@@ -167,22 +161,26 @@ AccessResult HardwareModel::miss(unsigned core, std::uint64_t insns, Line first,
 
 /// A line leaves for memory when its first word is stored. Words that follow while it holds a
 /// buffer cost nothing.
-AccessResult HardwareModel::stream(unsigned core, std::uint64_t insns, Line first, Line last,
-                                   Ring ring) {
+AccessResult HardwareModel::stream(unsigned core, std::uint64_t insns, std::uint64_t physical,
+                                   unsigned bytes, Ring ring) {
   State::Local &l = state_->local[core];
-  for (Line line = first; line <= last; line++) {
-    if (std::find(l.combining.begin(), l.combining.end(), line) != l.combining.end()) continue;
-    l.combining[l.next_combining] = line;
-    l.next_combining = (l.next_combining + 1) % kCombiningBuffers;
+  AccessResult result = AccessResult::hit;
+  const std::uint64_t end = physical + bytes;
+  for (std::uint64_t next = 0; physical < end; physical = next) {
+    const Line line = physical / kLineBytes;
+    next = std::min(end, (line + 1) * kLineBytes);
+    if (!l.combining.store(line, physical % kLineBytes, next - physical)) continue;
     l1_[core].flush(line);
     l.log.push_back({insns, line, 0, LogEntry::Kind::stream, ring_of(ring)});
+    result = l.log.size() >= l.sync_at ? AccessResult::sync : AccessResult::miss;
   }
-  return l.log.size() >= l.sync_at ? AccessResult::sync : AccessResult::miss;
+  return result;
 }
 
 void HardwareModel::flush(unsigned core, std::uint64_t insns, std::uint64_t physical) {
   const Line line = physical / kLineBytes;
   const bool dirty = l1_[core].flush(line);
+  state_->local[core].combining.drop(line);
   state_->local[core].log.push_back({insns, line, dirty, LogEntry::Kind::flush, 0});
 }
 

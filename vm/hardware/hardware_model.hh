@@ -62,6 +62,8 @@ class HardwareModel {
   HardwareModel &operator=(const HardwareModel &) = delete;
 
   const MachineDescription &description() const;
+  /// Whether streaming stores bypass the caches; otherwise they are stores.
+  bool stores_stream() const { return stores_stream_; }
 
   /// Writes to a log (input_log.hh) all that timing depends on. Call it before all others but
   /// description(). Null ends the log.
@@ -74,12 +76,13 @@ class HardwareModel {
   void start(Ps at);
 
   /// One data access at a guest-physical address. insns: instructions that this core retired so
-  /// far, both rings. An access that crosses a line counts for both lines.
+  /// far, both rings. An access that crosses a line counts for both lines. If stores_stream(), the
+  /// bytes of streaming stores matter, for a line that is whole leaves its combining buffer.
   AccessResult access(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes,
                       AccessKind kind, Ring ring) {
-    const Line first = physical / kLineBytes, last = (physical + bytes - 1) / kLineBytes;
     if (kind == AccessKind::streaming && stores_stream_)
-      return stream(core, insns, first, last, ring);
+      return stream(core, insns, physical, bytes, ring);
+    const Line first = physical / kLineBytes, last = (physical + bytes - 1) / kLineBytes;
     if (l1_[core].hit(first, kind != AccessKind::load) && first == last) return AccessResult::hit;
     return miss(core, insns, first, last, kind, ring);
   }
@@ -170,7 +173,8 @@ class HardwareModel {
   void drop_stored_lines(unsigned core);
 
   AccessResult miss(unsigned core, std::uint64_t insns, Line first, Line last, AccessKind, Ring);
-  AccessResult stream(unsigned core, std::uint64_t insns, Line first, Line last, Ring);
+  AccessResult stream(unsigned core, std::uint64_t insns, std::uint64_t physical, unsigned bytes,
+                      Ring);
 
   std::vector<PrivateCache> l1_;
   const bool stores_stream_;

@@ -27,14 +27,15 @@ class DataPath {
     // A second access of the same kind to one line is a hit, unless another kind has missed since.
     // The longest access has 16 bytes.
     const bool inside = address % hardware::kLineBytes <= hardware::kLineBytes - 16;
-    if (line == last && inside) return;
-    // A streaming store takes the line out of the caches.
-    if (kind == hardware::AccessKind::streaming) vcpu.forget_lines();
+    // Of those that bypass the caches, each byte counts.
+    const bool bypasses = kind == hardware::AccessKind::streaming && hardware_.stores_stream();
+    if (line == last && inside && !bypasses) return;
     last = line;
     const std::uint64_t page = address >> 12;
     const Vcpu::Page &known = vcpu.pages[page % Vcpu::kPages];
     if (known.virtual_page != page || !inside) return slow(vcpu, info, address, kind, insns, ring);
-    to_cache(vcpu, known.physical | (address & 0xfff), 1, kind, insns, ring);
+    const unsigned bytes = bypasses ? 1u << qemu_plugin_mem_size_shift(info) : 1;
+    to_cache(vcpu, known.physical | (address & 0xfff), bytes, kind, insns, ring);
   }
 
   /// Increases whenever the hardware model may watch other pages than before.

@@ -269,6 +269,77 @@ TEST(HardwareModel, StreamingStoresWriteEachLineOnceAndReadNothing) {
   }
 }
 
+/// Core 0 of a machine with streaming stores, on its own.
+class StreamingCore {
+ public:
+  StreamingCore() : model_(machine()) {
+    model_.start(0);
+    for (unsigned c = 1; c < 4; c++) model_.sleep(c, {});
+  }
+  void access(std::uint64_t address, AccessKind kind) {
+    model_.access(0, insns_++, address, 8, kind, Ring::user);
+  }
+  void stream_lines(std::uint64_t lines) {
+    for (std::uint64_t at = 0; at < lines * kLineBytes; at += 8) access(at, AccessKind::streaming);
+  }
+  void flush(std::uint64_t address) { model_.flush(0, insns_++, address); }
+  /// Lines that it wrote since the last call.
+  std::uint64_t written() {
+    model_.drain(0, {insns_, 0});
+    return number_after(ground_truth(&model_), "write_bytes") / kLineBytes;
+  }
+
+ private:
+  static MachineDescription machine() {
+    MachineDescription d = shipped("thesis");
+    d.streaming_stores = true;
+    return d;
+  }
+  HardwareModel model_;
+  std::uint64_t insns_ = 0;
+};
+
+TEST(HardwareModel, AWholeLineThatIsStreamedAgainIsWrittenAgain) {
+  StreamingCore core;
+  for (unsigned pass = 0; pass < 4; pass++) core.stream_lines(3);
+  EXPECT_EQ(core.written(), 4u * 3);
+}
+
+TEST(HardwareModel, StreamingStoresToAPartOfALineCombine) {
+  StreamingCore core;
+  for (unsigned i = 0; i < 20; i++) core.access(i % 7 * 8, AccessKind::streaming);
+  EXPECT_EQ(core.written(), 1u) << "its last word is missing";
+  core.access(7 * 8, AccessKind::streaming);
+  EXPECT_EQ(core.written(), 0u) << "it was counted at its first word";
+  core.access(0, AccessKind::streaming);
+  EXPECT_EQ(core.written(), 1u);
+}
+
+TEST(HardwareModel, ALineThatIsAccessedOrFlushedLeavesItsCombiningBuffer) {
+  for (const AccessKind kind : {AccessKind::load, AccessKind::store}) {
+    StreamingCore core;
+    core.access(0, AccessKind::streaming);
+    core.access(8, kind);
+    core.access(16, AccessKind::streaming);
+    EXPECT_EQ(core.written(), 2u);
+  }
+  StreamingCore core;
+  core.access(0, AccessKind::streaming);
+  core.flush(0);
+  core.access(0, AccessKind::streaming);
+  EXPECT_EQ(core.written(), 2u);
+}
+
+TEST(HardwareModel, TheOldestOfTooManyPartsOfLinesLeavesItsCombiningBuffer) {
+  StreamingCore core;
+  for (std::uint64_t i = 0; i < 11; i++) core.access(i * kLineBytes, AccessKind::streaming);
+  core.access(10 * kLineBytes, AccessKind::streaming);
+  core.access(1 * kLineBytes, AccessKind::streaming);
+  EXPECT_EQ(core.written(), 11u);
+  core.access(0, AccessKind::streaming);
+  EXPECT_EQ(core.written(), 1u);
+}
+
 /// The events of a Haswell for reads and writes, beside what the core moved.
 TEST(HardwareModel, EventsOfReadsAndWritesEqualTheTraffic) {
   struct Case {

@@ -21,8 +21,9 @@ class VcpuSchedulerTest : public testing::Test {
     return d;
   }
   /// The default is so long that no test depends on the host's speed.
-  explicit VcpuSchedulerTest(std::chrono::milliseconds wake_timeout = std::chrono::hours(1))
-      : hardware_(plain()), scheduler_(hardware_, 4, wake_timeout), data_(hardware_, scheduler_) {
+  explicit VcpuSchedulerTest(std::chrono::milliseconds wake_timeout = std::chrono::hours(1),
+                             const hardware::MachineDescription &d = plain())
+      : hardware_(d), scheduler_(hardware_, 4, wake_timeout), data_(hardware_, scheduler_) {
     fake = FakeQemu{};
     for (unsigned c = 0; c < 4; c++) vcpus_.push_back(fake_vcpu(c, &counters_[c]));
     fake.memory[apic::kBase + apic::kId] = 2u << 24;
@@ -312,6 +313,29 @@ TEST_F(VcpuSchedulerTest, RepeatedAccessesToALineReachTheModelOnce) {
   hardware_.write_ground_truth(line);
   EXPECT_NE(line.str().find("\"llc_references\":{\"kernel\":0,\"user\":3}"), std::string::npos)
       << line.str();
+}
+
+class SchedulerWithStreamingStores : public VcpuSchedulerTest {
+ protected:
+  SchedulerWithStreamingStores() : VcpuSchedulerTest(std::chrono::hours(1), streaming()) {}
+  static hardware::MachineDescription streaming() {
+    hardware::MachineDescription d = plain();
+    d.streaming_stores = true;
+    return d;
+  }
+};
+
+TEST_F(SchedulerWithStreamingStores, ALineThatIsStreamedAgainIsWrittenAgain) {
+  turn(0);
+  fake.pages[0x400] = 0x1000;
+  for (unsigned pass = 0; pass < 3; pass++)
+    for (std::uint64_t at = 0; at < hardware::kLineBytes; at += 8)
+      data_.access(vcpus_[0], info_of(8), 0x400000 + at, hardware::AccessKind::streaming, 1,
+                   Ring::user);
+  counters_[0].insns[1] = 24;
+  hardware_.drain(0, vcpus_[0].retired());
+  EXPECT_EQ(hardware::number_after(hardware::ground_truth(&hardware_), "write_bytes"),
+            3 * hardware::kLineBytes);
 }
 
 TEST_F(VcpuSchedulerTest, ALineThatStoresEvictedIsLoadedAgain) {
