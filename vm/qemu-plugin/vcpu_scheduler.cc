@@ -80,6 +80,7 @@ void VcpuScheduler::finish_wake(Vcpu &vcpu) {
   if (!s.asleep) return;
   s.asleep = false;
   awake_++;
+  wakes_++;
   if (s.wake_deadline.has_value())
     s.wake_deadline.reset();
   else
@@ -296,6 +297,7 @@ void VcpuScheduler::skip_idle_time(Vcpu &vcpu, const RetiredInsns &retired) {
 
 /// All other vCPUs are halted: simulated time advances at the host's pace, up to the next timer. A
 /// vCPU that a device in host time wakes meanwhile goes on from this one's clock, so neither moves.
+/// It may have halted again, and other timers, transfers and wake-ups may be pending then.
 void VcpuScheduler::pass_idle_time(Vcpu &vcpu, const RetiredInsns &retired,
                                    std::unique_lock<std::mutex> *lock) {
   if (device_acts()) return skip_idle_time(vcpu, retired);
@@ -303,11 +305,12 @@ void VcpuScheduler::pass_idle_time(Vcpu &vcpu, const RetiredInsns &retired,
   const Ps due = next_due(vcpu.index, now);
   const Ps left = due > now ? due - now : 0;
   const auto begin = HostClock::now();
+  const std::uint64_t wakes = wakes_;
   const auto step = std::min<std::chrono::nanoseconds>(
       kIdleStep, std::chrono::nanoseconds(left == kNever ? Ps{1} << 40 : left / kPsPerNs));
-  if (wait(lock, vcpu.index, step, [&] { return awake_ > 1; })) return;
-  const Ps passed =
-      static_cast<Ps>(std::chrono::nanoseconds(HostClock::now() - begin).count()) * kPsPerNs;
+  if (wait(lock, vcpu.index, step, [&] { return wakes_ != wakes; })) return;
+  const auto waited = std::min<std::chrono::nanoseconds>(HostClock::now() - begin, kIdleStep);
+  const Ps passed = static_cast<Ps>(waited.count()) * kPsPerNs;
   // The vCPU sleeps meanwhile, so that idle time counts no cycles.
   hardware_.sleep(vcpu.index, retired);
   hardware_.wake(vcpu.index, now + std::min(passed, left));

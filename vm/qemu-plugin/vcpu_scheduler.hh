@@ -139,6 +139,7 @@ class VcpuScheduler {
   std::mutex mutex_;
   std::vector<VcpuState> states_;
   unsigned awake_ = 0;
+  std::uint64_t wakes_ = 0;  // wake-ups so far
   Device *device_ = nullptr;
   std::ostream *ground_truth_ = nullptr;
   Ps interval_ = 0, next_line_ = kNever;

@@ -280,6 +280,27 @@ TEST_F(VcpuSchedulerTest, AnIdleVcpuDoesNotPassOneThatADeviceWakesMeanwhile) {
   }
 }
 
+/// vCPU 1 starts its timer and halts again before vCPU 0 looks, in most tries.
+TEST_F(VcpuSchedulerTest, AnIdleVcpuDoesNotPassATimerThatIsStartedMeanwhile) {
+  turn(0);
+  for (unsigned i = 0; i < 20; i++) {
+    std::thread idle([&] { (void)scheduler_.halt(vcpus_[0], vcpus_[0].retired()); });
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    turn(1);
+    apic(1, apic::kLvtTimer, 0x33);
+    apic(1, apic::kDivide, 0xb);
+    apic(1, apic::kInitialCount, 50'000);
+    const Ps due = hardware_.now(1, 0) + 50'000 * ApicTimer::kTick;
+    (void)scheduler_.halt(vcpus_[1], vcpus_[1].retired());
+    idle.join();
+    EXPECT_LE(hardware_.now(0, 0), due) << i;
+    turn(1);
+    apic(1, apic::kInitialCount, 0);
+    turn(0);
+    ASSERT_EQ(scheduler_.halt(vcpus_[1], vcpus_[1].retired()), VcpuScheduler::Halt::sleep);
+  }
+}
+
 class SchedulerWithZeroWakeTimeout : public VcpuSchedulerTest {
  protected:
   SchedulerWithZeroWakeTimeout() : VcpuSchedulerTest(std::chrono::milliseconds(0)) {}
