@@ -69,8 +69,8 @@ static void fork_init(struct task_ctx *child)
 	flow = t->flow;
 	drfq_wake(&flow, drfq_conf(), v, t->dma_pending_bytes, load);
 	/* B follows the parent at this distance, once what devices move is charged. */
-	flow.bus_vt = drfq_earlier(flow.bus_vt,
-				   bus_vtime_now() + drfq_bus_ahead(&flow, drfq_conf()));
+	flow.bus_vt =
+		drfq_earlier(flow.bus_vt, bus_vtime_now() + drfq_bus_ahead(&flow, drfq_conf()));
 	flow_charge(&flow, run_ns, 0, load.waiting);
 	flow.bus_vt += fork_uncharged_bus_ns(t, run_ns);
 	drfq_flow_fork(&child->flow, &flow, drfq_conf(), v, bus_v, child->weight);
