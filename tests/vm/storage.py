@@ -30,6 +30,7 @@ EXACT = (
     "direct write",
     "libaio, depth 8",
     "io_uring, depth 8",
+    "io_uring, full queue",
     "io_uring, SQPOLL",
     "io_uring, workers",
     "io_uring, passthrough",
