@@ -226,7 +226,7 @@ int BPF_PROG(drfq_bio_end, struct request_queue *q, struct bio *bio)
  * the request may have ended, and its memory have another use.
  */
 SEC("fentry/__blk_throtl_bio")
-int BPF_PROG(drfq_bio_limited, struct bio *bio)
+int BPF_PROG(drfq_bio_limit, struct bio *bio)
 {
 	if (dma_has_data(bio))
 		dma_relay(bio);

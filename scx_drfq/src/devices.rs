@@ -64,8 +64,8 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     let limits = kernel
         .as_ref()
         .is_some_and(|kernel| kernel.has_function(DELAY));
-    progs.drfq_bio_limited.set_autoload(limits);
-    progs.drfq_bio_limited.set_autoattach(false);
+    progs.drfq_bio_limit.set_autoload(limits);
+    progs.drfq_bio_limit.set_autoattach(false);
     configure_passthrough(skel, kernel.as_ref());
     configure_network(skel, kernel.as_ref());
 }
@@ -129,7 +129,7 @@ fn configure_network(skel: &mut OpenBpfSkel, charged_on: Option<&KernelTypes>) {
 pub fn attach(skel: &BpfSkel) -> Result<Hooks> {
     let mut hooks = attach_network(skel)?;
     hooks.links.extend(attach_passthrough(skel)?);
-    let limited = &skel.progs.drfq_bio_limited;
+    let limited = &skel.progs.drfq_bio_limit;
     if limited.autoload() {
         match limited.attach() {
             Ok(link) => hooks.links.push(link),

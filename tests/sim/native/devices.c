@@ -222,7 +222,7 @@ void machine_delay(struct machine *m, const struct task_struct *p, const struct 
 	machine_use(m, m->now_ns, p->cpu);
 	if (m->rqs[p->cpu].curr != p)
 		abort();
-	scheduler_bio_limited(&bio);
+	scheduler_bio_limit(&bio);
 	queue(m, thread, &bio);
 }
 

@@ -192,9 +192,9 @@ void scheduler_bio_queue(struct bio *bio)
 	PAIR(drfq_bio_queue(bio), drfq_bio_queue2(bio));
 }
 
-void scheduler_bio_limited(struct bio *bio)
+void scheduler_bio_limit(struct bio *bio)
 {
-	drfq_bio_limited(bio);
+	drfq_bio_limit(bio);
 }
 
 void scheduler_bio_end(struct bio *bio)

@@ -85,7 +85,7 @@ void scheduler_skip(bool first, bool second);
 /* The kernel traces that @bio is queued, or remapped from device @from. */
 void scheduler_bio_queue(struct bio *bio);
 /* A limit delays @bio before that. */
-void scheduler_bio_limited(struct bio *bio);
+void scheduler_bio_limit(struct bio *bio);
 void scheduler_bio_end(struct bio *bio);
 void scheduler_bio_remap(struct bio *bio, u32 from);
 /* The kernel traces that a request goes to the driver of its device. */
