@@ -78,19 +78,28 @@ static void fork_init(struct task_ctx *child)
 	child->last_bus_ns = t->last_bus_ns;
 }
 
-/* Raises the virtual times of the heir of @h by what the task of @t used beyond @v (ns). */
-static void fork_raise(struct task_ctx *t, struct task_ctx *h, u64 v)
+/* Raises the virtual times of the heir of @h by what the task of @t used beyond @v (ns). @waiting: a
+ * task waits for the heir's CPU. */
+static void fork_raise(struct task_ctx *t, struct task_ctx *h, u64 v, bool waiting)
 {
 	u64 start = flow_inherited(&t->flow, &h->flow, v);
+	u64 bus_vt = flow_bus_inherited(&t->flow, &h->flow);
+	struct drfq_flow charged = h->flow;
 
+	/* What devices moved for the heir before it forked counts for its child, too. Where the heir is
+	 * not charged for it yet, it will be. */
+	if (h->dma_pending_bytes) {
+		drfq_charge_dma(&charged, drfq_conf(), h->dma_pending_bytes, flow_load(waiting));
+		start -= drfq_start(&charged) - drfq_start(&h->flow);
+		bus_vt -= charged.bus_vt - h->flow.bus_vt;
+	}
 	/* A concurrent charge of the heir may overwrite this. Then one child's
 	 * use is not charged to it, which is rare and small. */
 	h->flow.cpu_vt = drfq_later(h->flow.cpu_vt, start);
 	start = drfq_start(&h->flow) - conf.delta_ns;
 	if (drfq_before(h->flow.mem_vt, start))
 		h->flow.mem_vt = start;
-	start = flow_bus_inherited(&t->flow, &h->flow);
-	h->flow.bus_vt = drfq_later(h->flow.bus_vt, start);
+	h->flow.bus_vt = drfq_later(h->flow.bus_vt, bus_vt);
 }
 
 /*
@@ -106,7 +115,7 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 	struct task_struct *heir = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	struct task_struct *found;
 	struct task_ctx *h;
-	s32 pid = 0;
+	s32 pid = 0, cpu;
 
 	if (heir)
 		bpf_probe_read_kernel(&pid, sizeof(pid), &heir->pid);
@@ -114,8 +123,9 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 	if (!found)
 		return;
 	h = found == heir ? bpf_task_storage_get(&task_ctxs, found, 0, 0) : NULL;
+	cpu = scx_bpf_task_cpu(found);
 	if (h)
-		fork_raise(t, h, vtime_local(scx_bpf_task_cpu(found)));
+		fork_raise(t, h, vtime_local(cpu), queue_has_waiters(cpu));
 	bpf_task_release(found);
 }
 

@@ -154,3 +154,28 @@ fn a_child_of_a_debtor_is_no_farther_ahead_than_its_parent_will_be() {
         "{child_ms} ms and {parent_ms} ms ahead of B"
     );
 }
+
+/// A child ends before its parent is charged for what it submitted.
+#[test]
+fn a_family_pays_once_for_what_devices_move() {
+    let starts = [false, true].map(|forks| {
+        let mut steps = vec![on_cpu(11 * MS / 2)];
+        steps.extend(forks.then_some(Step::Spawn(1)));
+        steps.extend([on_cpu(MS / 10), sleep(20 * MS, 0), on_cpu(50 * MS)]);
+        let specs = vec![
+            TaskSpec::new("parent", Trace::once(steps)),
+            TaskSpec::new("child", Trace::once([on_cpu(MS / 5)])).arrival(u64::MAX),
+        ];
+        let config = Config::new(2).memory(MEM).delta(0);
+        let mut sim = Sim::new(config.charging(Charging::Always), specs);
+        sim.run_until(5 * MS);
+        sim.kernel().submit(0, 1 << 24, Way::default());
+        sim.run_until(30 * MS);
+        let parent = sim.kernel().account(0);
+        [parent.start_ns, parent.bus_vt_ns]
+    });
+    for i in 0..2 {
+        let more_ns = starts[1][i] as i64 - starts[0][i] as i64;
+        assert!(more_ns.abs() < MS as i64, "{more_ns} ns more");
+    }
+}
