@@ -115,11 +115,19 @@ static __always_inline bool hold_overdue(void)
 /* How many held tasks one call releases, or wakes a CPU for. */
 #define HOLD_BATCH 8
 
+/* How many tasks that stay end a search that looks beyond them. */
+#define HOLD_STAYS 32
+
 /*
- * How many tasks that stay end a search. The queue is in order of debt. One with a smaller debt may
- * stay for tasks that wait on a CPU of its own, which a later one may not use.
+ * Returns whether @stays tasks that stay end a search. The queue is in order of debt, so the first
+ * one is the first to be released by V. But it may stay for tasks that wait on a CPU of its own,
+ * while CPUs idle that a later one may use.
  */
-#define HOLD_STAYS 8
+static __always_inline bool hold_search_ends(u32 stays)
+{
+	return stays >= HOLD_STAYS || conf.charging != DRFQ_CHARGE_CONTENDED ||
+	       READ_ONCE(busy_cpus.value) >= conf.nr_cpus;
+}
 
 /* Wakes one idle CPU per held task that may be released. @all_idle: no CPU is busy. */
 static void hold_kick_idle(bool all_idle)
@@ -134,7 +142,7 @@ static void hold_kick_idle(bool all_idle)
 				  hold_release_cause(p, t, all_idle) == DRFQ_NR_EVENTS;
 
 		if (stays_held || !kick_idle_for(p)) {
-			if (++stays >= HOLD_STAYS)
+			if (hold_search_ends(++stays))
 				break;
 		} else if (++kicked >= HOLD_BATCH) {
 			break;
@@ -217,7 +225,7 @@ __noinline int hold_release(bool all_idle)
 		if (t)
 			cause = hold_release_cause(p, t, all_idle);
 		if (cause == DRFQ_NR_EVENTS) {
-			if (++stays >= HOLD_STAYS)
+			if (hold_search_ends(++stays))
 				break;
 			continue;
 		}
