@@ -165,6 +165,9 @@ impl Registers for Socket {
             let part_ps = left_ps.min(ADVANCE_MAX_PS);
             self.call(Call::Advance, part_ps, 0, &[])?;
             left_ps -= part_ps;
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
         }
         Ok(())
     }

@@ -35,13 +35,13 @@ impl TrafficAccounting {
         for (id, bytes) in traffic_read(accesses) {
             match (id, ids.assignment(id)) {
                 _ if bytes == 0 => {}
-                (0, _) => self.unattributed += bytes,
-                (SHARED_ID, _) => self.shared += bytes,
+                (0, _) => add(&mut self.unattributed, bytes),
+                (SHARED_ID, _) => add(&mut self.shared, bytes),
                 (_, Assignment::Task(pid) | Assignment::Draining(pid, _)) => {
-                    *self.by_pid.entry(pid).or_default() += bytes;
+                    add(self.by_pid.entry(pid).or_default(), bytes);
                     charges.push((pid, bytes));
                 }
-                (_, Assignment::Free) => self.inherited += bytes,
+                (_, Assignment::Free) => add(&mut self.inherited, bytes),
             }
         }
         charges
@@ -49,7 +49,9 @@ impl TrafficAccounting {
 
     /// Books traffic that was counted before this agent wrote any id.
     pub fn inherit(&mut self, accesses: &[Access]) {
-        self.inherited += traffic_read(accesses).map(|(_, bytes)| bytes).sum::<u64>();
+        for (_, bytes) in traffic_read(accesses) {
+            add(&mut self.inherited, bytes);
+        }
     }
 
     /// Moves the bytes of tasks that are not `alive` to `ended`.
@@ -57,7 +59,7 @@ impl TrafficAccounting {
         let ended = &mut self.ended;
         self.by_pid.retain(|pid, bytes| {
             if !alive.contains(pid) {
-                *ended += *bytes;
+                add(ended, *bytes);
             }
             alive.contains(pid)
         });
@@ -65,13 +67,19 @@ impl TrafficAccounting {
 
     /// All bytes that were read.
     pub fn total(&self) -> u64 {
-        let tasks: u64 = self.by_pid.values().sum();
-        tasks + self.ended + self.shared + self.unattributed + self.inherited
+        let others = [self.ended, self.shared, self.unattributed, self.inherited];
+        let all = self.by_pid.values().chain(&others);
+        all.fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 }
 
-/// No memory moves more between two reads: at 1 TB/s it takes 18 minutes.
-const READ_MAX: u64 = 1 << 50;
+/// Adds to a sum, which a controller that counts wrong cannot overflow.
+fn add(sum: &mut u64, bytes: u64) {
+    *sum = sum.saturating_add(bytes);
+}
+
+/// No memory moves more between two reads: at 1 TB/s it takes 13 days.
+const READ_MAX: u64 = 1 << 60;
 
 /// Takes counts that no memory can have moved out of `accesses`. Returns what is wrong with them.
 pub fn take_absurd(accesses: &mut [Access]) -> Option<String> {
