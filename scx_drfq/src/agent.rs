@@ -267,7 +267,7 @@ fn tell(config: &Config, facts: &Facts, degraded: &[String]) {
 
 /// The warning if what only MBM counts is not charged although the user asked for it.
 const CHARGE_MBM_IDLE: &str = "--charge-mbm has no effect; it needs a source of memory traffic, \
-     such as the PMU, and no --throttle hold";
+     such as the PMU, groups that are monitored (--mba on, or a calibration), and no --throttle hold";
 
 /// The loop that shares memory bandwidth, and what a user should know of it. `charges`: tasks are
 /// charged their memory traffic. `trace`: where it is recorded.
@@ -283,7 +283,10 @@ fn open_sharing<'a>(
         (None, Access::Open(guard)) => {
             mba::Loop::with_resctrl(config, guard, charges.then_some(window))
         }
-        _ => return (None, Vec::new()),
+        _ => {
+            let uncharged = config.charge_mbm.then(|| CHARGE_MBM_IDLE.to_owned());
+            return (None, uncharged.into_iter().collect());
+        }
     };
     match opened {
         Err(refused) => (None, refused.warning(config.mba).into_iter().collect()),

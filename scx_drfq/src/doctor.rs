@@ -137,6 +137,9 @@ fn occupied(root: &Path) -> Option<Finding> {
             "scheduler",
             "no other scheduler is loaded",
         )),
+        SchedExt::Available { .. } if preflight::is_ours_loaded(root) => {
+            Some(Finding::new(Verdict::Ok, "scheduler", "scx_drfq is loaded"))
+        }
         SchedExt::Available { loaded: Some(name) } => Some(Finding::new(
             Verdict::Fail,
             "scheduler",
@@ -146,7 +149,15 @@ fn occupied(root: &Path) -> Option<Finding> {
 }
 
 fn group_limits(root: &Path) -> Finding {
-    let reported = Reported::detect();
+    groups_kept(Reported::detect(), root)
+}
+
+fn groups_kept(reported: Reported, root: &Path) -> Finding {
+    if !reported.weights {
+        let text = "cpu.weight has no effect, because the kernel lacks CONFIG_EXT_GROUP_SCHED: all \
+                    tasks share the CPUs by their nice values; boot another kernel";
+        return Finding::new(Verdict::Warn, "cgroups", text);
+    }
     if let Some(warning) = GroupLimits::detect(root).warning(reported) {
         return Finding::new(Verdict::Warn, "cgroups", warning);
     }
@@ -326,6 +337,37 @@ mod tests {
             String::from_utf8(text).unwrap(),
             "[ok]   a: fine\n[warn] b: so so\n[FAIL] c: broken\n"
         );
+    }
+
+    #[test]
+    fn a_kernel_without_groups_keeps_no_weights() {
+        let root = tempfile::tempdir().unwrap();
+        let mut reported = Reported {
+            weights: true,
+            quotas: true,
+            idle: false,
+        };
+        let finding = groups_kept(reported, root.path());
+        assert_eq!(finding.verdict, Verdict::Ok);
+        assert!(finding.text.starts_with("cpu.weight and cpu.max are kept"));
+        reported.weights = false;
+        let finding = groups_kept(reported, root.path());
+        assert_eq!(finding.verdict, Verdict::Warn);
+        assert!(finding.text.contains("CONFIG_EXT_GROUP_SCHED"));
+    }
+
+    #[test]
+    fn another_scheduler_is_in_the_way_and_our_own_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("sys/kernel/sched_ext/root");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.parent().unwrap().join("state"), "enabled\n").unwrap();
+        let verdict = |name: &str| {
+            fs::write(dir.join("ops"), name).unwrap();
+            occupied(root.path()).unwrap().verdict
+        };
+        assert_eq!(verdict("drfq_0.1.0_x86_64\n"), Verdict::Ok);
+        assert_eq!(verdict("simple\n"), Verdict::Fail);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub const GROUPS_MAX: usize = 10_000;
 /// The limits that a kernel reports to a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reported {
+    /// `cpu.weight`, and which group a task is in.
+    pub weights: bool,
     /// `cpu.max`.
     pub quotas: bool,
     /// `cpu.idle`.
@@ -25,6 +27,7 @@ impl Reported {
     pub fn detect() -> Self {
         let has = |name: &str| struct_has_field("sched_ext_ops", name).unwrap_or(false);
         Self {
+            weights: has("cgroup_set_weight"),
             quotas: has("cgroup_set_bandwidth"),
             idle: has("cgroup_set_idle"),
         }
@@ -93,6 +96,7 @@ mod tests {
     use super::*;
 
     const NONE: Reported = Reported {
+        weights: true,
         quotas: false,
         idle: false,
     };

@@ -116,7 +116,9 @@ metrics! { MACHINE: System;
 
 metrics! { CGROUP: Used;
     "cgroup_cpu_seconds" counter "CPU time that was charged." |used| seconds(used.cpu_ns);
-    "cgroup_wait_seconds" counter "Time that tasks waited for a CPU." |used| seconds(used.wait_ns);
+    "cgroup_wait_seconds" counter
+        "Time that tasks were runnable without a CPU, with holds and waits for a quota or a pace."
+        |used| seconds(used.wait_ns);
     "cgroup_held_seconds" counter "Time that delayed wake-up held tasks."
         |used| seconds(used.held_ns);
     "cgroup_memory_bytes" counter "Memory traffic that was charged, DMA included."

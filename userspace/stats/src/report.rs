@@ -151,7 +151,10 @@ pub struct Task {
     pub cpu_ns: u64,
     #[stat(desc = "CPU time charged since the first load whose accounts go on (ns)")]
     pub charged_ns: u64,
-    #[stat(desc = "time that it waited for a CPU since it was created (ns); 0 if unknown")]
+    #[stat(
+        desc = "time runnable without a CPU since it was created, with holds and waits for a \
+                quota or a pace (ns); 0 if unknown"
+    )]
     pub wait_ns: u64,
     #[stat(desc = "memory traffic charged since then, DMA included (bytes)")]
     pub bytes: u64,
