@@ -78,16 +78,16 @@ static void fork_init(struct task_ctx *child)
 	child->last_bus_ns = t->last_bus_ns;
 }
 
-/* Raises the virtual times of the heir of @h by what the task of @t used beyond @v (ns). @waiting: a
- * task waits for the heir's CPU. */
+/* Raises the virtual times of the heir of @h by what the task of @t used beyond @v (ns). @waiting:
+ * a task waits for the heir's CPU. */
 static void fork_raise(struct task_ctx *t, struct task_ctx *h, u64 v, bool waiting)
 {
 	u64 start = flow_inherited(&t->flow, &h->flow, v);
 	u64 bus_vt = flow_bus_inherited(&t->flow, &h->flow);
 	struct drfq_flow charged = h->flow;
 
-	/* What devices moved for the heir before it forked counts for its child, too. Where the heir is
-	 * not charged for it yet, it will be. */
+	/* What devices moved for the heir before it forked counts for its child, too. Where the
+	 * heir is not charged for it yet, it will be. */
 	if (h->dma_pending_bytes) {
 		drfq_charge_dma(&charged, drfq_conf(), h->dma_pending_bytes, flow_load(waiting));
 		start -= drfq_start(&charged) - drfq_start(&h->flow);

@@ -174,8 +174,9 @@ fn a_family_pays_once_for_what_devices_move() {
         let parent = sim.kernel().account(0);
         [parent.start_ns, parent.bus_vt_ns]
     });
-    for i in 0..2 {
-        let more_ns = starts[1][i] as i64 - starts[0][i] as i64;
+    let [alone, forked] = starts;
+    for (alone, forked) in alone.into_iter().zip(forked) {
+        let more_ns = forked as i64 - alone as i64;
         assert!(more_ns.abs() < MS as i64, "{more_ns} ns more");
     }
 }
