@@ -125,8 +125,11 @@ def _disk_image(text: str, fresh: pathlib.Path) -> str:
         size_mib = vm_shape.memory_mib(text)
     except ValueError as error:
         raise VmError(f"--disk {text}: neither a file nor a size such as 512M") from error
-    with open(fresh, "wb") as file:
-        file.truncate(size_mib << 20)
+    try:
+        with open(fresh, "wb") as file:
+            file.truncate(size_mib << 20)
+    except OverflowError as error:
+        raise VmError(f"--disk {text}: larger than any file can be") from error
     return str(fresh)
 
 

@@ -113,6 +113,12 @@ class Directories(unittest.TestCase):
             self.assertIn(out, (one.control / "environment").read_bytes().split(b"\0"))
 
 
+class Disks(unittest.TestCase):
+    def test_a_disk_that_no_file_can_hold_is_refused(self):
+        with tempfile.TemporaryDirectory() as directory, self.assertRaisesRegex(run.VmError, "larger than any file"):
+            run.with_images(vm_shape.Shape("k", disks=("9999999999999G",)), pathlib.Path(directory))
+
+
 class Removal(unittest.TestCase):
     def setUp(self):
         self.messages = io.StringIO()
