@@ -56,7 +56,7 @@ static void fork_init(struct task_ctx *child)
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
 	u64 v = vtime_local(cpu), bus_v = bus_vtime_now() + DRFQ_BUS_SLACK_NS, run_ns;
-	struct drfq_load load = flow_load(queue_has_waiters(cpu));
+	struct drfq_load load;
 	struct drfq_flow flow;
 
 	drfq_flow_new(&child->flow, v, bus_v, child->weight);
@@ -66,6 +66,7 @@ static void fork_init(struct task_ctx *child)
 	/* At most one tick is uncharged. The limit guards against clock errors. */
 	if (run_ns > 2 * slice_ns)
 		run_ns = 2 * slice_ns;
+	load = flow_load(queue_has_waiters(cpu));
 	flow = t->flow;
 	drfq_wake(&flow, drfq_conf(), v, t->dma_pending_bytes, load);
 	/* B follows the parent at this distance, once what devices move is charged. */
@@ -78,18 +79,20 @@ static void fork_init(struct task_ctx *child)
 	child->last_bus_ns = t->last_bus_ns;
 }
 
-/* Raises the virtual times of the heir of @h by what the task of @t used beyond @v (ns). @waiting:
- * a task waits for the heir's CPU. */
-static void fork_raise(struct task_ctx *t, struct task_ctx *h, u64 v, bool waiting)
+/* Raises the virtual times of the heir of @h, which is on @cpu, by what the task of @t used beyond
+ * the V there. */
+static void fork_raise(struct task_ctx *t, struct task_ctx *h, s32 cpu)
 {
-	u64 start = flow_inherited(&t->flow, &h->flow, v);
+	u64 start = flow_inherited(&t->flow, &h->flow, vtime_local(cpu));
 	u64 bus_vt = flow_bus_inherited(&t->flow, &h->flow);
 	struct drfq_flow charged = h->flow;
+	struct drfq_load load;
 
 	/* What devices moved for the heir before it forked counts for its child, too. Where the
 	 * heir is not charged for it yet, it will be. */
 	if (h->dma_pending_bytes) {
-		drfq_charge_dma(&charged, drfq_conf(), h->dma_pending_bytes, flow_load(waiting));
+		load = flow_load(queue_has_waiters(cpu));
+		drfq_charge_dma(&charged, drfq_conf(), h->dma_pending_bytes, load);
 		start -= drfq_start(&charged) - drfq_start(&h->flow);
 		bus_vt -= charged.bus_vt - h->flow.bus_vt;
 	}
@@ -115,7 +118,7 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 	struct task_struct *heir = p->pid == p->tgid ? p->real_parent : p->group_leader;
 	struct task_struct *found;
 	struct task_ctx *h;
-	s32 pid = 0, cpu;
+	s32 pid = 0;
 
 	if (heir)
 		bpf_probe_read_kernel(&pid, sizeof(pid), &heir->pid);
@@ -123,9 +126,8 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 	if (!found)
 		return;
 	h = found == heir ? bpf_task_storage_get(&task_ctxs, found, 0, 0) : NULL;
-	cpu = scx_bpf_task_cpu(found);
 	if (h)
-		fork_raise(t, h, vtime_local(cpu), queue_has_waiters(cpu));
+		fork_raise(t, h, scx_bpf_task_cpu(found));
 	bpf_task_release(found);
 }
 
