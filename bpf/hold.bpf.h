@@ -137,14 +137,13 @@ static void hold_kick_idle(bool all_idle)
 
 	bpf_for_each(scx_dsq, p, DRFQ_DSQ_HELD, 0) {
 		struct task_ctx *t = task_ctx_of(p);
+		bool may_go = !t || hold_overdue() ||
+			      hold_release_cause(p, t, all_idle) != DRFQ_NR_EVENTS;
 
-		bool stays_held = t && !hold_overdue() &&
-				  hold_release_cause(p, t, all_idle) == DRFQ_NR_EVENTS;
-
-		if (stays_held || !kick_idle_for(p)) {
-			if (hold_search_ends(++stays))
+		if (may_go && kick_idle_for(p)) {
+			if (++kicked >= HOLD_BATCH)
 				break;
-		} else if (++kicked >= HOLD_BATCH) {
+		} else if (hold_search_ends(++stays)) {
 			break;
 		}
 	}
