@@ -188,13 +188,14 @@ int BPF_PROG(drfq_bio_remap2, struct bio *bio, u32 from)
 	return 0;
 }
 
-/* What a request without patience (REQ_NOWAIT) ends with that would have to wait. */
+/* How a request ends that may not wait (REQ_NOWAIT), and would have to (linux/blk_types.h). */
 #define BLK_STS_AGAIN 12
 
 /*
- * The request @bio ends before a device saw it, in the task that submitted it. Requests to devices
- * have told of their end before. One that would have had to wait comes again, often from a worker
- * of io_uring. So it is not charged, unless a tick has just charged it.
+ * @bio ends in the task that submitted it, before a device saw it: the kernel traces this event for
+ * no request that a device has answered. One that may not wait, and would have to, comes again, often
+ * from a worker of io_uring. So it is not charged, unless a tick has just charged it. Where a
+ * kernel thread submitted it, as after a limit (io.max), the charge stays.
  */
 SEC("tp_btf/block_bio_complete")
 int BPF_PROG(drfq_bio_end, struct request_queue *q, struct bio *bio)

@@ -56,7 +56,10 @@ pub fn configure(skel: &mut OpenBpfSkel, charged: bool) {
     let progs = &mut skel.progs;
     progs.drfq_bio_queue.set_autoload(charged);
     progs.drfq_bio_queue2.set_autoload(charged);
-    progs.drfq_bio_end.set_autoload(charged);
+    let ends = kernel
+        .as_ref()
+        .is_some_and(|kernel| kernel.has_tracepoint("block_bio_complete"));
+    progs.drfq_bio_end.set_autoload(ends);
     progs.drfq_bio_remap.set_autoload(traced_flag.is_some());
     progs.drfq_bio_remap2.set_autoload(traced_flag.is_some());
     progs.drfq_dirty.set_autoload(dirtiers);
