@@ -72,6 +72,7 @@ unsafe extern "C" {
     safe static shim_weight_min: u32;
     safe static shim_charge_max_ns: u64;
     safe static shim_v_origin_ns: u64;
+    safe static shim_budget_part: u32;
     safe static shim_delta_none_ns: u64;
     safe static shim_layout: [u64; 18];
 
@@ -128,6 +129,11 @@ pub fn weight_min() -> u32 {
 /// `DRFQ_CHARGE_MAX_NS`: the most that one charge adds.
 pub fn charge_max_ns() -> u64 {
     shim_charge_max_ns
+}
+
+/// `DRFQ_BUDGET_PART`: packets out of order have one in so many parts of a CPU.
+pub fn budget_part() -> u64 {
+    shim_budget_part.into()
 }
 
 /// `DRFQ_V_ORIGIN_NS`: V when the scheduler starts.

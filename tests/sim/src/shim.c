@@ -5,11 +5,13 @@
 #include <stddef.h>
 
 #include "drfq.h"
+#include "limits.h"
 
 const u32 shim_weight_one = DRFQ_WEIGHT_ONE;
 const u32 shim_weight_min = DRFQ_WEIGHT_MIN;
 const u64 shim_charge_max_ns = DRFQ_CHARGE_MAX_NS;
 const u64 shim_v_origin_ns = DRFQ_V_ORIGIN_NS;
+const u32 shim_budget_part = DRFQ_BUDGET_PART;
 const u64 shim_delta_none_ns = DRFQ_DELTA_NONE_NS;
 
 /* The layout that the structures of ffi.rs must have. */

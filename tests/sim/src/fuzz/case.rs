@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::cpuset::CpuSet;
 use crate::engine::Sim;
+use crate::ffi;
 use crate::fuzz::Traffic;
 use crate::fuzz::traffic::SOCKETS;
 use crate::outside::{Outside, PACES};
@@ -15,10 +16,6 @@ use crate::{SEC, US};
 
 /// How long a limit lets a task wait (`RESCUE_LATE_NS` of rescue.bpf.h), ns.
 const LIMITED_NS: u64 = 10 * SEC;
-
-/// Rescues of a CPU use one in so many parts of its time (`DRFQ_BUDGET_PART`), so that tasks which
-/// are forked in a crowd may wait for so many packets of each other.
-const RESCUE_PART: u64 = 20;
 
 /// A machine of at most 64 CPUs, what runs on it, and what happens to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,7 +108,8 @@ impl Case {
         config.exact_slices = self.exact_slices;
         config.resched_ns = self.resched_ns;
         config.wait_bound_ns = self.wait_bound_ns(&config);
-        config.wait_per_fork_ns = RESCUE_PART * packet_ns(&config);
+        // Tasks that are forked in a crowd may wait for the rescues of each other.
+        config.wait_per_fork_ns = ffi::budget_part() * packet_ns(&config);
         if self.fair {
             // A rescue is out of order.
             config.rescue_ns = 1000 * SEC;
