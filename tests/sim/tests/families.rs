@@ -107,22 +107,27 @@ fn a_task_whose_weight_rises_runs_in_its_turn() {
     );
 }
 
+/// A parent that submits this to devices 5 ms after its begin, and forks before it is charged for it.
+fn forks_after_submitting(cpus: usize, requests: &[u32]) -> Sim {
+    let steps = [on_cpu(11 * MS / 2), Step::Spawn(1), on_cpu(50 * MS)];
+    let specs = vec![
+        TaskSpec::new("parent", Trace::once(steps)),
+        TaskSpec::new("child", Trace::once([on_cpu(20 * MS)])).arrival(u64::MAX),
+    ];
+    let mut sim = Sim::new(Config::new(cpus).memory(MEM), specs);
+    sim.run_until(5 * MS);
+    for &bytes in requests {
+        sim.kernel().submit(0, bytes, Way::default());
+    }
+    sim.run_until(23 * MS / 4);
+    sim
+}
+
 /// What a task submits to devices, and forks before it is charged for, counts for its child.
 #[test]
 fn a_child_starts_after_what_devices_move_for_its_parent() {
-    let starts = [0, 1 << 24].map(|bytes| {
-        let steps = [on_cpu(11 * MS / 2), Step::Spawn(1), on_cpu(50 * MS)];
-        let specs = vec![
-            TaskSpec::new("parent", Trace::once(steps)),
-            TaskSpec::new("child", Trace::once([on_cpu(20 * MS)])).arrival(u64::MAX),
-        ];
-        let mut sim = Sim::new(Config::new(1).memory(MEM), specs);
-        sim.run_until(5 * MS);
-        if bytes > 0 {
-            sim.kernel().submit(0, bytes, Way::default());
-        }
-        sim.run_until(23 * MS / 4);
-        let child = sim.kernel().account(1);
+    let starts = [&[][..], &[1 << 24]].map(|requests| {
+        let child = forks_after_submitting(1, requests).kernel().account(1);
         [child.start_ns, child.bus_vt_ns]
     });
     let after = [0, 1].map(|i| (starts[1][i] - starts[0][i]) / MS);
@@ -132,17 +137,7 @@ fn a_child_starts_after_what_devices_move_for_its_parent() {
 /// The parent submits what takes seconds of the memory, and forks before it is charged for it.
 #[test]
 fn a_child_of_a_debtor_is_no_farther_ahead_than_its_parent_will_be() {
-    let steps = [on_cpu(11 * MS / 2), Step::Spawn(1), on_cpu(50 * MS)];
-    let specs = vec![
-        TaskSpec::new("parent", Trace::once(steps)),
-        TaskSpec::new("child", Trace::once([on_cpu(20 * MS)])).arrival(u64::MAX),
-    ];
-    let mut sim = Sim::new(Config::new(2).memory(MEM), specs);
-    sim.run_until(5 * MS);
-    for _ in 0..3 {
-        sim.kernel().submit(0, 1 << 30, Way::default());
-    }
-    sim.run_until(23 * MS / 4);
+    let mut sim = forks_after_submitting(2, &[1 << 30; 3]);
     let b = sim.kernel().bus_v_ns();
     let child_ms = (sim.kernel().account(1).bus_vt_ns - b) / MS;
     assert!(child_ms > 100, "{child_ms} ms ahead of B");
