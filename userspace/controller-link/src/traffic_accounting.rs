@@ -84,19 +84,22 @@ const READ_MAX: u64 = 1 << 60;
 /// Takes counts that no memory can have moved out of `accesses`. Returns what is wrong with them.
 pub fn take_absurd(accesses: &mut [Access]) -> Option<String> {
     let (id, bytes) = traffic_read(accesses).find(|(_, bytes)| *bytes > READ_MAX)?;
-    let registers = TRAFFIC..TRAFFIC + 8 * u64::from(PIDS_MAX);
     for access in accesses {
-        access.done &= access.value <= READ_MAX || !registers.contains(&access.offset);
+        access.done &= access.value <= READ_MAX || !reads_traffic(access);
     }
     Some(format!("{bytes} bytes of id {id} since the last read"))
 }
 
+fn reads_traffic(access: &Access) -> bool {
+    let registers = TRAFFIC..TRAFFIC + 8 * u64::from(PIDS_MAX);
+    access.op == Op::Read && registers.contains(&access.offset)
+}
+
 /// The (id, bytes) of every traffic register that was read.
 pub fn traffic_read(accesses: &[Access]) -> impl Iterator<Item = (HwId, u64)> {
-    let registers = TRAFFIC..TRAFFIC + 8 * u64::from(PIDS_MAX);
-    let read = accesses.iter().filter(move |access| {
-        access.done && access.op == Op::Read && registers.contains(&access.offset)
-    });
+    let read = accesses
+        .iter()
+        .filter(|access| access.done && reads_traffic(access));
     read.map(|access| (((access.offset - TRAFFIC) / 8) as HwId, access.value))
 }
 

@@ -15,6 +15,15 @@ fn begin(pids: u64, cores: u64) -> (Forwarder, FakeController, FakeScheduler, Mu
     (forwarder, controller, FakeScheduler::default(), stats)
 }
 
+fn poll_once(
+    forwarder: &mut Forwarder,
+    controller: &mut FakeController,
+    scheduler: &mut FakeScheduler,
+    stats: &Mutex<LinkStats>,
+) {
+    forwarder.poll(controller, scheduler, stats).unwrap();
+}
+
 fn core(pid: u32, vtime: u64) -> RunningTask {
     RunningTask { pid, id: 0, vtime }
 }
@@ -23,9 +32,7 @@ fn core(pid: u32, vtime: u64) -> RunningTask {
 fn registers_change_only_with_the_running_task_or_its_slice() {
     let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 2);
     scheduler.running = vec![core(500_000, 7), core(0, 0)];
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     let id = forwarder.ids.get(500_000);
     assert_eq!(controller.label(0), (u64::from(id), 7));
     assert_eq!(controller.peek(vtime_pid(id)), Ok(7));
@@ -33,15 +40,11 @@ fn registers_change_only_with_the_running_task_or_its_slice() {
 
     // Nothing changed, so nothing is written.
     let written = controller.writes;
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     assert_eq!(controller.writes, written);
 
     scheduler.running[0] = core(500_000, 8);
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     assert_eq!(controller.writes, written + 2);
     assert_eq!(controller.label(0), (u64::from(id), 8));
 }
@@ -50,22 +53,16 @@ fn registers_change_only_with_the_running_task_or_its_slice() {
 fn traffic_is_charged_to_the_task_that_ran() {
     let (mut forwarder, mut controller, mut scheduler, stats) = begin(64, 2);
     scheduler.running = vec![core(10, 1), core(20, 1)];
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     controller.move_bytes(0, 100);
     controller.move_bytes(1, 7);
     // The tasks swap cores; the bytes counted so far are still theirs.
     scheduler.running = vec![core(20, 1), core(30, 1)];
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     controller.move_bytes(0, 1);
     controller.move_bytes(1, 50);
     scheduler.running = vec![core(0, 0); 2];
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     assert_eq!(scheduler.charged, [(10, 100), (20, 8), (30, 50)].into());
     assert_eq!(lock(&stats).traffic.total(), 158);
 }
@@ -74,21 +71,15 @@ fn traffic_is_charged_to_the_task_that_ran() {
 fn traffic_of_a_task_that_does_not_run_is_found_within_a_sweep() {
     let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 1);
     scheduler.running = vec![core(10, 1)];
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     let id = forwarder.ids.get(10);
     scheduler.running = vec![core(11, 1)];
     for _ in 0..2 {
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
+        poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     }
     controller.count(id, 4096);
     for _ in 0..8192 / SWEPT_IDS {
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
+        poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     }
     assert_eq!(scheduler.charged, [(10, 4096)].into());
 }
@@ -98,9 +89,7 @@ fn tasks_beyond_the_ids_share_one_and_are_not_charged() {
     let (mut forwarder, mut controller, mut scheduler, stats) = begin(4, 1);
     for pid in 1..=20_000 {
         scheduler.running = vec![core(pid, pid.into())];
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
+        poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
         controller.move_bytes(0, 1);
     }
     forwarder
@@ -121,9 +110,7 @@ fn the_id_of_an_ended_task_is_read_before_it_is_reused() {
     let (mut forwarder, mut controller, mut scheduler, stats) = begin(3, 1);
     scheduler.add_tasks(&[10, 20]);
     scheduler.running = vec![core(10, 1)];
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     controller.move_bytes(0, 5);
     // 10 ends; the scan a second later notices.
     scheduler.tasks.retain(|task| task.pid != 10);
@@ -131,19 +118,13 @@ fn the_id_of_an_ended_task_is_read_before_it_is_reused() {
     *past -= REBALANCE_INTERVAL;
     forwarder.next_scan = Instant::now();
     scheduler.running = vec![core(20, 1)];
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     assert_eq!(controller.label(0).0, u64::from(SHARED_ID));
     controller.move_bytes(0, 3);
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     assert_eq!((controller.label(0).0, forwarder.ids.get(20)), (2, 2));
     controller.move_bytes(0, 8);
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     let traffic = lock(&stats).traffic.clone();
     assert_eq!((traffic.by_pid.get(&20), traffic.shared), (Some(&8), 3));
     assert_eq!((scheduler.charged[&10], traffic.total()), (5, 16));
@@ -176,9 +157,7 @@ fn with_a_mailbox_traffic_of_tasks_that_ran_between_polls_is_read() {
     forwarder.use_mailbox(true);
     for (pid, id) in [(10, 2), (11, 3), (12, 4)] {
         scheduler.running = vec![RunningTask { pid, id, vtime: 1 }];
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
+        poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     }
     controller.count(2, 100);
     controller.count(3, 10);
@@ -215,13 +194,9 @@ fn with_a_mailbox_polls_are_rare_unless_a_device_moves_memory() {
 #[test]
 fn cores_beyond_the_controllers_get_no_id() {
     let (mut forwarder, mut controller, mut scheduler, stats) = begin(8192, 2);
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     scheduler.running = (1..=16).map(|pid| core(pid, 1)).collect();
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     assert_eq!(forwarder.ids.len(), 2, "cores beyond its own have no label");
 }
 
@@ -247,9 +222,7 @@ fn a_batch_that_fails_half_way_loses_no_traffic() {
     for answered in 0..30 {
         let (mut forwarder, mut controller, mut scheduler, stats) = begin(8, 2);
         scheduler.running = vec![core(10, 1), core(20, 1)];
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
+        poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
         controller.move_bytes(0, 100);
         controller.move_bytes(1, 10);
         controller.fails_after = Some(answered);
@@ -258,9 +231,7 @@ fn a_batch_that_fails_half_way_loses_no_traffic() {
         // The connection comes back, and the registers kept their content.
         controller.fails_after = None;
         forwarder.connect(&mut controller, &stats).unwrap();
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
+        poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
         assert_eq!(
             scheduler.charged,
             [(10, 100), (20, 10)].into(),
@@ -278,9 +249,7 @@ fn a_batch_that_fails_half_way_loses_no_traffic() {
 fn shutdown_clears_every_core_and_charges_the_rest() {
     let (mut forwarder, mut controller, mut scheduler, stats) = begin(64, 2);
     scheduler.running = vec![core(10, 1), core(20, 1)];
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     controller.move_bytes(1, 3);
     forwarder
         .shutdown(&mut controller, &mut scheduler, &stats)
@@ -298,12 +267,8 @@ fn begin_with_device_user(
     scheduler.add_tasks(&[10]);
     scheduler.device_vtimes = [(2, 77)].into();
     scheduler.tasks[0].device_bytes = 4096;
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     assert_eq!(scheduler.assigned, [(10, 2)]);
     (forwarder, controller, scheduler, stats)
 }
@@ -316,9 +281,7 @@ fn a_scheduler_that_is_loaded_again_gets_the_ids_of_device_users() {
         .unwrap();
     scheduler.assigned.clear();
     forwarder.use_mailbox(true);
-    forwarder
-        .poll(&mut controller, &mut scheduler, &stats)
-        .unwrap();
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     assert_eq!(scheduler.assigned, [(10, 2)]);
 }
 
@@ -329,9 +292,7 @@ fn a_device_user_with_the_thread_id_of_an_ended_one_gets_its_id() {
     scheduler.tasks[0].device_bytes = 512;
     forwarder.next_scan = Instant::now();
     for _ in 0..2 {
-        forwarder
-            .poll(&mut controller, &mut scheduler, &stats)
-            .unwrap();
+        poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
     }
     assert_eq!(scheduler.assigned, [(10, 2)]);
 }
@@ -368,4 +329,15 @@ fn an_id_is_free_once_requests_have_ended() {
     let carry = carry.map(|(at_ms, bytes)| devices.carry(2, bytes, ms(at_ms)));
     assert_eq!(carry, [true, true, false, false]);
     assert!(!devices.carry(3, 4096, start), "no device used it");
+}
+
+/// At 100 GB/s a controller without an agent counts so much in six hours.
+#[test]
+fn a_link_begins_beside_a_controller_that_counted_for_hours() {
+    let mut controller = FakeController::new(64, 1);
+    controller.count(0, 1 << 51);
+    let stats = Mutex::default();
+    let mut forwarder = Forwarder::new(Duration::from_millis(1));
+    forwarder.connect(&mut controller, &stats).unwrap();
+    assert_eq!(lock(&stats).traffic.inherited, 1 << 51);
 }
