@@ -192,10 +192,10 @@ int BPF_PROG(drfq_bio_remap2, struct bio *bio, u32 from)
 #define BLK_STS_AGAIN 12
 
 /*
- * @bio ends in the task that submitted it, before a device saw it: the kernel traces this event for
- * no request that a device has answered. One that may not wait, and would have to, comes again, often
- * from a worker of io_uring. So it is not charged, unless a tick has just charged it. Where a
- * kernel thread submitted it, as after a limit (io.max), the charge stays.
+ * @bio ends in the task that submitted it, before a device saw it: the kernel traces this event
+ * for no request that a device has answered. One that may not wait, and would have to, comes again,
+ * often from a worker of io_uring. So it is not charged, unless a tick has just charged it. Where
+ * a kernel thread submitted it, as after a limit (io.max), the charge stays.
  */
 SEC("tp_btf/block_bio_complete")
 int BPF_PROG(drfq_bio_end, struct request_queue *q, struct bio *bio)
