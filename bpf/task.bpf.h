@@ -237,6 +237,8 @@ static __always_inline void task_charge(struct task_struct *p, struct task_ctx *
 	bytes = task_take_dma_bytes(t);
 	if (bytes) {
 		pace_charge(t->pace, bytes);
+		/* A CPU that was busy above may be idle by now. */
+		waiting = waiting || task_contends(cpu, bytes);
 		flow_charge_dma(&t->flow, bytes, waiting);
 	}
 }

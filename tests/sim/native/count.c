@@ -187,7 +187,6 @@ void count_kernel_steps(u32 steps)
 
 COUNT_HOOK(load1, false)
 COUNT_HOOK(load2, false)
-COUNT_HOOK(load4, false)
 COUNT_HOOK(load8, false)
 COUNT_HOOK(load16, false)
 COUNT_HOOK(store1, true)
@@ -195,6 +194,17 @@ COUNT_HOOK(store2, true)
 COUNT_HOOK(store4, true)
 COUNT_HOOK(store8, true)
 COUNT_HOOK(store16, true)
+
+void __sanitizer_cov_load4(const void *address);
+void __sanitizer_cov_load4(const void *address)
+{
+	struct machine *m = machine_in_use;
+
+	if (counting)
+		access_memory((uintptr_t)address, false, __builtin_return_address(0));
+	if (m && m->loads_until_idle && address == scheduler_busy_cpus() && !--m->loads_until_idle)
+		--*scheduler_busy_cpus();
+}
 
 /* -finstrument-functions in the kernel's functions. Those that the scheduler calls count. */
 void __cyg_profile_func_enter(void *function, void *from);

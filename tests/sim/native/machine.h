@@ -32,6 +32,9 @@ void machine_restart(struct machine *m, u64 now_ns, const struct scheduler_optio
 void machine_bypass(struct machine *m, u64 now_ns, bool bypassed);
 /* How many CPUs count as busy. */
 u32 machine_busy_cpus(struct machine *m);
+/* Just before the scheduler loads that number so many times from now, it is one less: another CPU
+ * becomes idle. 0: it does not. */
+void machine_idle_at_load(struct machine *m, u32 loads);
 
 /* Why the scheduler asked to be ended, or NULL (scx_bpf_error). */
 const char *machine_error(const struct machine *m);

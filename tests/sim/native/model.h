@@ -78,6 +78,8 @@ struct machine {
 	struct cpu_rq *rqs;
 	/* The kernel bypasses the scheduler. */
 	bool bypassed;
+	/* machine_idle_at_load() */
+	u32 loads_until_idle;
 	struct dsq dsqs[NATIVE_MAX_DSQS];
 	u32 nr_dsqs;
 	struct dsq global;

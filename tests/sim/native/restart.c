@@ -76,7 +76,12 @@ void machine_bypass(struct machine *m, u64 now_ns, bool bypassed)
 u32 machine_busy_cpus(struct machine *m)
 {
 	load_globals(m);
-	return scheduler_busy_cpus();
+	return *scheduler_busy_cpus();
+}
+
+void machine_idle_at_load(struct machine *m, u32 loads)
+{
+	m->loads_until_idle = loads;
 }
 
 struct task_struct *machine_curr(const struct machine *m, s32 cpu)

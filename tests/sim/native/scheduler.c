@@ -355,9 +355,9 @@ void scheduler_task_stat(struct task_struct *p, struct drfq_task_stat *stat)
 	drfq_tasks(&ctx);
 }
 
-u32 scheduler_busy_cpus(void)
+u32 *scheduler_busy_cpus(void)
 {
-	return busy_cpus.value;
+	return &busy_cpus.value;
 }
 
 u64 scheduler_v_ns(void)

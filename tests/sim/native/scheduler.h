@@ -110,7 +110,8 @@ u64 scheduler_slice_ns(void);
 /* Nothing of the budgets has been used for long. */
 void scheduler_fill_budgets(void);
 u64 scheduler_v_ns(void);
-u32 scheduler_busy_cpus(void);
+/* How many CPUs count as busy. */
+u32 *scheduler_busy_cpus(void);
 u64 scheduler_register_vtime(s32 cpu);
 u64 scheduler_slot_vtime_ns(s32 cpu);
 u64 scheduler_bus_v_ns(void);

@@ -11,6 +11,7 @@ unsafe extern "C" {
     fn machine_restart(m: *mut Machine, now_ns: u64, options: *const Options);
     fn machine_bypass(m: *mut Machine, now_ns: u64, bypassed: bool);
     fn machine_busy_cpus(m: *mut Machine) -> u32;
+    fn machine_idle_at_load(m: *mut Machine, loads: u32);
 }
 
 impl Kernel {
@@ -24,6 +25,13 @@ impl Kernel {
     pub fn busy_cpus(&self) -> u32 {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_busy_cpus(m) })
+    }
+
+    /// Just before the scheduler loads that number so many times from now, it is one less: another CPU
+    /// becomes idle. 0: it does not.
+    pub fn idle_at_load(&mut self, loads: u32) {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_idle_at_load(m, loads) });
     }
 
     /// Ends the scheduler and loads it again with the accounts of the tasks.
