@@ -8,7 +8,8 @@
 #   finish_below N           waits until fewer than N steps run
 #   step NAME COMMAND ...    runs one step alone and shows its output
 #   hint NAME COMMAND        the command that repeats a failed step
-#   summary                  prints what failed and "N passed, N failed"; its status is 0 if all passed
+#   summary                  prints what failed, how its log ends, and "N passed, N failed"; its status is 0 if all
+#                            passed
 
 steps_begin=$SECONDS
 steps_logs=$(mktemp -d "${TMPDIR:-/tmp}/drfq-steps.XXXXXX")
@@ -121,6 +122,8 @@ finish_below() { steps_wait $(($1 - 1)) "${!steps_pid[@]}"; }
 summary() {
 	local name
 	for name in "${steps_failed[@]}"; do
+		# Once more, because whoever reads the end of a long output looks here.
+		[[ ! -s $steps_logs/$name ]] || tail -n 15 "$steps_logs/$name"
 		echo "FAILED: $name${steps_hint[$name]+; run: ${steps_hint[$name]}}"
 	done
 	echo "$steps_passed passed, ${#steps_failed[@]} failed"
