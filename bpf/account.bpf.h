@@ -59,8 +59,10 @@ struct task_ctx {
 	u64 charged_ns;
 	u64 bytes;
 	u64 dma_bytes;
-	/* Moved by devices, not charged yet. Other CPUs add to it. */
+	/* Moved by devices, not charged yet, and what of the charged was then refused (dma.bpf.h).
+	 * Other CPUs add to them. */
 	u64 dma_pending_bytes;
+	u64 dma_refused_bytes;
 	/* Moved by a CPU and counted by a memory controller, not charged yet.
 	 * Other CPUs add to it. */
 	u64 mc_pending_bytes;

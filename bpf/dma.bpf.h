@@ -12,14 +12,21 @@
 #include "dirtier.bpf.h"
 #include "relay.bpf.h"
 
-/* Charges @bytes of DMA traffic, which @p asks for. */
-static void dma_charge(struct task_struct *p, u64 bytes)
+/* Returns how many requests @bytes count for: 1; -1 if a request of so many was refused. */
+static __always_inline s64 dma_requests(s64 bytes)
+{
+	return bytes < 0 ? -1 : 1;
+}
+
+/* Charges @bytes of DMA traffic, which @p asks for. Less than 0, here and below: they were charged,
+ * and a device refused them. */
+static void dma_charge(struct task_struct *p, s64 bytes)
 {
 	if (payer_charge_mover(p, bytes)) {
-		count_shared(DRFQ_EV_DMA_CHARGED, 1);
+		count_shared(DRFQ_EV_DMA_CHARGED, dma_requests(bytes));
 		return;
 	}
-	count_shared(DRFQ_EV_DMA_UNATTRIBUTED, 1);
+	count_shared(DRFQ_EV_DMA_UNATTRIBUTED, dma_requests(bytes));
 	count_shared(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
 }
 
@@ -32,13 +39,13 @@ static __always_inline bool dma_writes(const struct bio *bio)
 }
 
 /* Charges the @bytes of @bio, which a kernel thread submits for @payer. */
-static void dma_charge_payer(const struct payer *payer, const struct bio *bio, u64 bytes)
+static void dma_charge_payer(const struct payer *payer, const struct bio *bio, s64 bytes)
 {
 	if (!payer_charge(payer, bytes)) {
 		count_shared(DRFQ_EV_DMA_ENDED_BYTES, bytes);
 		return;
 	}
-	count_shared(DRFQ_EV_DMA_CHARGED, 1);
+	count_shared(DRFQ_EV_DMA_CHARGED, dma_requests(bytes));
 	if (dma_writes(bio))
 		count_shared(DRFQ_EV_DMA_WRITTEN_BACK_BYTES, bytes);
 }
@@ -73,19 +80,18 @@ static __always_inline struct payer *dma_payer(const struct task_struct *p, cons
 	return dma_writes(bio) ? dirtier_of(bio) : NULL;
 }
 
-/* Charges @bio to the current task @p, which submits it, or to the one that it submits it for. @t
- * is that of @p; NULL: it has none. */
+/* Charges the @bytes of @bio to the current task @p, which submits it, or to the one that it
+ * submits it for. @t is that of @p; NULL: it has none. */
 static __always_inline void dma_charge_bio(struct task_struct *p, struct task_ctx *t,
-					   const struct bio *bio)
+					   const struct bio *bio, s64 bytes)
 {
-	u64 bytes = bio->bi_iter.bi_size;
 	struct payer *payer = NULL;
 
 	count_shared(DRFQ_EV_DMA_BYTES, bytes);
 	/* Most requests take this way. It looks nothing up again. */
 	if (t && !task_is_kthread(p) && payer_submitter(p) == p) {
 		payer_add(t, bytes);
-		count_shared(DRFQ_EV_DMA_CHARGED, 1);
+		count_shared(DRFQ_EV_DMA_CHARGED, dma_requests(bytes));
 		return;
 	}
 	if (task_is_kthread(p))
@@ -136,7 +142,7 @@ static __always_inline void dma_queued(const struct bio *bio, bool second)
 	if (dma_is_stacked(bio))
 		dma_relay(bio);
 	else
-		dma_charge_bio(p, t, bio);
+		dma_charge_bio(p, t, bio, bio->bi_iter.bi_size);
 }
 
 SEC("tp_btf/block_bio_queue")
@@ -171,7 +177,7 @@ static __always_inline void dma_remapped(const struct bio *bio, u32 from, bool s
 	p = bpf_get_current_task_btf();
 	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 	if (!twice_handled(t, bio, twice_where(TWICE_REMAP, bio->bi_iter.bi_sector), second))
-		dma_charge_bio(p, t, bio);
+		dma_charge_bio(p, t, bio, bio->bi_iter.bi_size);
 }
 
 SEC("tp_btf/block_bio_remap")
@@ -194,29 +200,20 @@ int BPF_PROG(drfq_bio_remap2, struct bio *bio, u32 from)
 /*
  * @bio ends in the task that submitted it, before a device saw it: the kernel traces this event
  * for no request that a device has answered. One that may not wait, and would have to, comes again,
- * often from a worker of io_uring. So it is not charged, unless a tick has just charged it. Where
- * a kernel thread submitted it, as after a limit (io.max), the charge stays.
+ * often from a worker of io_uring. So it is not charged; where a tick has charged it already, the
+ * task's next requests are not.
  */
 SEC("tp_btf/block_bio_complete")
 int BPF_PROG(drfq_bio_end, struct request_queue *q, struct bio *bio)
 {
 	struct task_struct *p;
 	struct task_ctx *t;
-	u64 bytes, pending;
 
 	if (bio->bi_status != BLK_STS_AGAIN || !dma_has_data(bio) || dma_is_stacked(bio))
 		return 0;
-	bytes = bio->bi_iter.bi_size;
 	p = bpf_get_current_task_btf();
 	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	if (!t || task_is_kthread(p) || payer_submitter(p) != p)
-		return 0;
-	pending = READ_ONCE(t->dma_pending_bytes);
-	if (pending < bytes ||
-	    __sync_val_compare_and_swap(&t->dma_pending_bytes, pending, pending - bytes) != pending)
-		return 0;
-	count_shared(DRFQ_EV_DMA_BYTES, -bytes);
-	count_shared(DRFQ_EV_DMA_CHARGED, -1);
+	dma_charge_bio(p, t, bio, -(s64)bio->bi_iter.bi_size);
 	return 0;
 }
 

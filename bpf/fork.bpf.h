@@ -68,7 +68,7 @@ static void fork_init(struct task_ctx *child)
 		run_ns = 2 * slice_ns;
 	load = flow_load(queue_has_waiters(cpu));
 	flow = t->flow;
-	drfq_wake(&flow, drfq_conf(), v, t->dma_pending_bytes, load);
+	drfq_wake(&flow, drfq_conf(), v, task_dma_bytes(t), load);
 	/* B follows the parent at this distance, once what devices move is charged. */
 	flow.bus_vt =
 		drfq_earlier(flow.bus_vt, bus_vtime_now() + drfq_bus_ahead(&flow, drfq_conf()));
@@ -92,7 +92,7 @@ static void fork_raise(struct task_ctx *t, struct task_ctx *h, s32 cpu)
 	 * heir is not charged for it yet, it will be. */
 	if (h->dma_pending_bytes) {
 		load = flow_load(queue_has_waiters(cpu));
-		drfq_charge_dma(&charged, drfq_conf(), h->dma_pending_bytes, load);
+		drfq_charge_dma(&charged, drfq_conf(), task_dma_bytes(h), load);
 		start -= drfq_start(&charged) - drfq_start(&h->flow);
 		bus_vt -= charged.bus_vt - h->flow.bus_vt;
 	}

@@ -53,15 +53,18 @@ static __always_inline bool payer_is(const struct payer *payer, const struct tas
 }
 
 /* Adds @bytes to what devices have moved for the task, which pays at its next wake-up, tick or
- * switch. */
-static __always_inline void payer_add(struct task_ctx *t, u64 bytes)
+ * switch. Less than 0: a device refused so many that were added. */
+static __always_inline void payer_add(struct task_ctx *t, s64 bytes)
 {
-	__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
+	if (bytes < 0)
+		__sync_fetch_and_add(&t->dma_refused_bytes, -bytes);
+	else
+		__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
 }
 
 /* Adds @bytes to what devices have moved for @p. Kernel threads move data for other tasks and never
  * pay. Returns whether @p does. */
-static bool payer_charge_task(struct task_struct *p, u64 bytes)
+static bool payer_charge_task(struct task_struct *p, s64 bytes)
 {
 	struct task_ctx *t = NULL;
 
@@ -73,7 +76,7 @@ static bool payer_charge_task(struct task_struct *p, u64 bytes)
 }
 
 /* Does the same for the task @pid that started at @started_ns, if that lives. */
-static bool payer_charge_living(u32 pid, u64 started_ns, u64 bytes)
+static bool payer_charge_living(u32 pid, u64 started_ns, s64 bytes)
 {
 	struct task_struct *p = bpf_task_from_pid(pid);
 	bool pays = false;
@@ -87,14 +90,14 @@ static bool payer_charge_living(u32 pid, u64 started_ns, u64 bytes)
 }
 
 /* Charges @bytes to @payer, or to its process if that task has ended. Returns whether one pays. */
-static bool payer_charge(const struct payer *payer, u64 bytes)
+static bool payer_charge(const struct payer *payer, s64 bytes)
 {
 	return payer_charge_living(payer->pid, payer->started_ns, bytes) ||
 	       payer_charge_living(payer->tgid, payer->main_started_ns, bytes);
 }
 
 /* Charges @bytes that @p moves. Returns whether a task pays. */
-static bool payer_charge_mover(struct task_struct *p, u64 bytes)
+static bool payer_charge_mover(struct task_struct *p, s64 bytes)
 {
 	struct payer payer;
 

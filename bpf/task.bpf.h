@@ -35,14 +35,34 @@ static u32 task_weight(const struct task_struct *p)
 	return nice_to_weight[row] * (DRFQ_WEIGHT_ONE / 1024);
 }
 
+/* Returns what of @bytes, which devices should move for the task, was refused. */
+static __always_inline u64 task_refused_bytes(const struct task_ctx *t, u64 bytes)
+{
+	u64 refused = READ_ONCE(t->dma_refused_bytes);
+
+	return refused < bytes ? refused : bytes;
+}
+
+/* Returns the traffic of devices that is not charged yet. */
+static __always_inline u64 task_dma_bytes(const struct task_ctx *t)
+{
+	u64 bytes = READ_ONCE(t->dma_pending_bytes);
+
+	return bytes - task_refused_bytes(t, bytes);
+}
+
 /* Takes the traffic of devices that is not charged yet, and adds it to the totals. */
 static __always_inline u64 task_take_dma_bytes(struct task_ctx *t)
 {
-	u64 bytes = t->dma_pending_bytes;
+	u64 bytes = t->dma_pending_bytes, refused;
 
 	if (!bytes)
 		return 0;
 	__sync_fetch_and_sub(&t->dma_pending_bytes, bytes);
+	refused = task_refused_bytes(t, bytes);
+	if (refused)
+		__sync_fetch_and_sub(&t->dma_refused_bytes, refused);
+	bytes -= refused;
 	t->dma_bytes += bytes;
 	t->bytes += bytes;
 	return bytes;
@@ -363,6 +383,7 @@ static void task_enable(struct task_struct *p, struct task_ctx *t)
 	 * what was moved is the rest of the last load. */
 	if (!vtime_stands_still()) {
 		__sync_lock_test_and_set(&t->dma_pending_bytes, 0);
+		__sync_lock_test_and_set(&t->dma_refused_bytes, 0);
 		__sync_lock_test_and_set(&t->mc_pending_bytes, 0);
 		flow_wake(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
 	}

@@ -31,6 +31,7 @@ EXACT = (
     "libaio, depth 8",
     "io_uring, depth 8",
     "io_uring, full queue",
+    "io_uring, full queue, mixed",
     "io_uring, SQPOLL",
     "io_uring, workers",
     "io_uring, passthrough",

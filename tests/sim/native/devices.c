@@ -48,17 +48,18 @@ void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_p
 	}
 }
 
+/* BLK_STS_AGAIN */
+#define STATUS_AGAIN 12
+
 void machine_refuse(struct machine *m, s32 cpu, u32 bytes)
 {
 	static const struct block_device_operations plain;
 	struct gendisk disk = {.fops = &plain};
 	struct block_device device = {.bd_disk = &disk};
-	/* BLK_STS_AGAIN */
-	struct bio bio = {.bi_bdev = &device, .bi_status = 12};
+	struct bio bio = {.bi_bdev = &device, .bi_status = STATUS_AGAIN};
 
 	machine_use(m, m->now_ns, cpu);
 	bio.bi_iter.bi_size = bytes;
-	scheduler_bio_queue(&bio);
 	scheduler_bio_end(&bio);
 }
 
@@ -211,7 +212,7 @@ void machine_write_out(struct machine *m, const struct task_struct *p, const str
 }
 
 void machine_delay(struct machine *m, const struct task_struct *p, const struct task_struct *thread,
-		   const struct file_page *at, u32 op, u32 bytes)
+		   const struct file_page *at, u32 op, u32 bytes, bool refused)
 {
 	u32 number = next_request++;
 	struct bio_vec *vec = &vectors[number % VECTORS];
@@ -224,6 +225,9 @@ void machine_delay(struct machine *m, const struct task_struct *p, const struct 
 		abort();
 	scheduler_bio_limit(&bio);
 	queue(m, thread, &bio);
+	bio.bi_status = STATUS_AGAIN;
+	if (refused)
+		scheduler_bio_end(&bio);
 }
 
 /* What raid5 has of a disk, for one stripe: the kernel's struct r5dev. */

@@ -135,7 +135,7 @@ void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu);
  * device is a partition. */
 void machine_submit(struct machine *m, s32 cpu, u32 bytes, u32 layers, bool in_place,
 		    bool partition);
-/* The same to a device where the request would have to wait, which it must not. */
+/* A request that it has submitted would have to wait, and must not: it ends. */
 void machine_refuse(struct machine *m, s32 cpu, u32 bytes);
 /* The same to a stacked device that remaps the request in parts. */
 void machine_split(struct machine *m, s32 cpu, u32 bytes, u32 parts);
@@ -201,9 +201,9 @@ void machine_pass_on(struct machine *m, const struct task_struct *p,
 		     const struct task_struct *thread, const struct file_page *at,
 		     const struct passing *passing);
 /* @p, which runs, submits a request that begins with the page, and a limit delays it. @thread
- * queues it then. */
+ * queues it then. @refused: it would have to wait there, and must not. */
 void machine_delay(struct machine *m, const struct task_struct *p, const struct task_struct *thread,
-		   const struct file_page *at, u32 op, u32 bytes);
+		   const struct file_page *at, u32 op, u32 bytes, bool refused);
 /* Kernel thread @p works for a queue of work; @local: it writes what others wrote to a device of
  * its own (the loop driver). */
 void machine_work(struct task_struct *p, bool local);

@@ -18,6 +18,7 @@ unsafe extern "C" {
         at: *const Page,
         op: u32,
         bytes: u32,
+        refused: bool,
     );
     fn machine_dirty(m: *mut Machine, p: *const Task, at: *const Page);
     fn machine_join(p: *mut Task, leader: *mut Task);
@@ -210,10 +211,34 @@ impl Kernel {
     /// `task`, which runs, submits a request of 4096 bytes that begins with a page, and a limit delays
     /// it. `thread` queues it then.
     pub fn delay(&mut self, task: TaskId, thread: TaskId, page: Page, transfer: Transfer) {
+        self.delay_then(task, thread, page, transfer, false);
+    }
+
+    /// The same, and then the request would have to wait, which it must not (`RWF_NOWAIT`).
+    pub fn delay_and_refuse(&mut self, task: TaskId, thread: TaskId, page: Page, op: Transfer) {
+        self.delay_then(task, thread, page, op, true);
+    }
+
+    fn delay_then(
+        &mut self,
+        task: TaskId,
+        thread: TaskId,
+        page: Page,
+        transfer: Transfer,
+        refused: bool,
+    ) {
         let (p, thread) = (self.tasks[task], self.tasks[thread]);
         // SAFETY: machine and tasks live.
         self.with(|m| unsafe {
-            machine_delay(m, p, thread, &raw const page, transfer as u32, 4096);
+            machine_delay(
+                m,
+                p,
+                thread,
+                &raw const page,
+                transfer as u32,
+                4096,
+                refused,
+            );
         });
     }
 
@@ -269,8 +294,8 @@ impl Kernel {
         self.with(|m| unsafe { machine_split(m, cpu as i32, bytes, parts) });
     }
 
-    /// The running task of `cpu` submits `bytes` that must not wait (`RWF_NOWAIT`) to a device where
-    /// they would have to.
+    /// `bytes` that the running task of `cpu` has submitted to a device would have to wait, and must
+    /// not (`RWF_NOWAIT`): the request ends.
     pub fn refuse(&mut self, cpu: usize, bytes: u32) {
         // SAFETY: the machine lives; the caller runs a task there.
         self.with(|m| unsafe { machine_refuse(m, cpu as i32, bytes) });

@@ -5,9 +5,8 @@
 mod common;
 
 use common::{cpus_used, hogs, run};
-use drfq_sim::devices::Way;
 use drfq_sim::ffi::{delta_none_ns, weight_one};
-use drfq_sim::{Config, MS, Report, SEC, Sim, Step, TaskSpec, Trace};
+use drfq_sim::{Config, MS, Report, SEC, Step, TaskSpec, Trace};
 
 /// 10 GB/s.
 const MEM: u64 = 10_000_000_000;
@@ -115,21 +114,4 @@ fn the_stand_in_memory_never_exceeds_its_capacity() {
         (most * 99 / 100..=most).contains(&bytes),
         "{bytes} bytes of {most}"
     );
-}
-
-/// It comes again once it may wait.
-#[test]
-fn a_request_that_would_have_to_wait_is_not_charged() {
-    let config = Config {
-        checked: false,
-        ..Config::new(1).memory(4_000_000_000)
-    };
-    let mut sim = Sim::new(config, vec![TaskSpec::new("hog", Trace::hog())]);
-    sim.run_until(5 * MS);
-    sim.kernel().refuse(0, 8192);
-    sim.kernel().submit(0, 4096, Way::default());
-    sim.run_until(20 * MS);
-    assert_eq!(sim.kernel().account(0).dma_bytes, 4096);
-    let counts = ["DMA_BYTES", "DMA_CHARGED"].map(|name| sim.kernel().event_count(name));
-    assert_eq!(counts, [4096, 1]);
 }

@@ -34,6 +34,7 @@ RATES = (
 RATES_S = 6
 # io_uring first asks for each request without waiting. Where the queue is full it asks again, by a worker.
 FULL = "io_uring, full queue"
+FULL_MIXED = "io_uring, full queue, mixed"
 QUEUE = Path("/sys/block/nvme0n1/queue/nr_requests")
 LEAST_REQUESTS = "4"
 # Name and fio's options of each way to read or write.
@@ -43,6 +44,7 @@ PATHS = (
     ("libaio, depth 8", ("--ioengine=libaio", "--direct=1", "--iodepth=8", "--rw=read")),
     ("io_uring, depth 8", ("--ioengine=io_uring", "--direct=1", "--iodepth=8", "--rw=read")),
     (FULL, ("--ioengine=io_uring", "--direct=1", "--iodepth=32", "--rw=read")),
+    (FULL_MIXED, ("--ioengine=io_uring", "--direct=1", "--iodepth=16", "--bs=4k", "--rw=randrw")),
     ("io_uring, SQPOLL", ("--ioengine=io_uring", "--sqthread_poll=1", "--direct=1", "--iodepth=8", "--rw=read")),
     ("io_uring, workers", ("--ioengine=io_uring", "--force_async=1", "--direct=1", "--iodepth=8", "--rw=read")),
     ("io_uring, passthrough", ("--ioengine=io_uring_cmd", "--filename=/dev/ng0n1", "--iodepth=8", "--rw=read")),
@@ -99,7 +101,7 @@ def charge(scx_drfq):
     agent = start(scx_drfq)
     requests = QUEUE.read_text(encoding="ascii")
     for name, options in PATHS:
-        QUEUE.write_text(LEAST_REQUESTS if name == FULL else requests, encoding="ascii")
+        QUEUE.write_text(LEAST_REQUESTS if name in (FULL, FULL_MIXED) else requests, encoding="ascii")
         first = stats()
         before = {task["pid"]: task["dma_bytes"] for task in first["tasks"]}
         subprocess.run(["report_ground_truth"], check=True)
