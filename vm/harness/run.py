@@ -32,9 +32,13 @@ _END_S, _LOGS_S = 2, 30
 _RACE = "iotlb_to_section"
 # TCG with several threads may lose a CPU's timer interrupt. The kernel boots no further then, and says this after 21 s.
 _LOST_TIMER = "timer wakeup didn't happen"
-_LOGS_KEPT = 20
+# TCG with several threads may translate an instruction that another CPU's kernel is about to replace.
+_HALF_PATCHED = "Oops: int3"
+# Some tests make several each time.
+_LOGS_KEPT = 100
 _TAIL_LINES = 25
 _SYSTEMD = "/lib/systemd/systemd"
+_ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _HERE = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -51,10 +55,13 @@ def environment(out: str, extra: list[str], host: dict[str, str]) -> list[str]:
 
     `extra` holds `NAME=VALUE`, or `NAME` for the host's value.
     """
-    chosen = {"HOME": "/root", "USER": "root", "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+    chosen = {"HOME": "/root", "USER": "root", "PATH": _ROOT_PATH}
     for name, value in host.items():
-        if name in ("PATH", "TERM", "LANG", "CARGO_TARGET_DIR") or name.startswith("DRFQ_"):
+        if name in ("TERM", "LANG", "CARGO_TARGET_DIR") or name.startswith("DRFQ_"):
             chosen[name] = value
+    # The guest's command runs as root. The PATH of other users of the host often has no directory of root's programs.
+    directories = [*host.get("PATH", "").split(":"), *_ROOT_PATH.split(":")]
+    chosen["PATH"] = ":".join(dict.fromkeys(directory for directory in directories if directory))
     for word in extra:
         name, equals, value = word.partition("=")
         if equals:
@@ -336,7 +343,7 @@ class Run:
 
     def _follow(self, end: float | None, *, first: bool) -> int | None:
         """Copies output until the command has ended (its status) or the VM has (None), or until `end`. The first boot
-        also ends where it lost a timer."""
+        also ends where a defect of QEMU makes it fail."""
         status_file = self.control / "status"
         boot = Progress(5, 5 if sys.stderr.isatty() else 30)
         boot_end = time.monotonic() + _BOOT_S
@@ -353,7 +360,7 @@ class Run:
                 booted = self.started()
                 if not booted and time.monotonic() > boot_end:
                     raise TimedOut(f"the VM did not boot within {_BOOT_S} s")
-                if not booted and first and _LOST_TIMER in self._console_text():
+                if not booted and first and re.search(f"{_LOST_TIMER}|{_HALF_PATCHED}", self._console_text()):
                     return None
                 if not booted:
                     boot.tell(f"booting {self._release}")
@@ -377,28 +384,30 @@ class Run:
             return TIMEOUT_STATUS
 
     def _boot_lost(self) -> bool:
-        """Whether a defect of QEMU ended the boot: its assertion _RACE, or _LOST_TIMER. Says so, ends the VM and keeps
-        the console's log. The command has done nothing by then, so another boot loses nothing.
+        """Whether a defect of QEMU made the boot fail: _RACE, _LOST_TIMER or _HALF_PATCHED. Says so, ends the VM and
+        keeps the console's log. The command has done nothing by then, so another boot loses nothing.
         """
+        aborted = self._process.poll() == -signal.SIGABRT
+        self._end()
         if self.started():
             return False
-        if self._process.poll() is None:
-            what = "QEMU lost a timer interrupt"
-            self._end()
-            self._console.join()
-            text = self._console_text()
-        elif self._process.returncode == -signal.SIGABRT:
+        text = self._console_text()
+        if _HALF_PATCHED in text:
+            what = "QEMU ran half of a replaced instruction"
+        elif aborted and _RACE in text:
             what = f"QEMU failed its assertion in {_RACE}"
-            self._console.join()
-            text = self._console_text()
-            if _RACE not in text:
-                return False
+        elif _LOST_TIMER in text:
+            what = "QEMU lost a timer interrupt"
         else:
             return False
         say(f"{what} while the VM booted; it boots once more; log: {_keep_log(text)}")
         return True
 
     def _console_text(self) -> str:
+        """What the guest has said so far; all of it, if QEMU has ended."""
+        if self._process and self._process.poll() is not None:
+            # A child of QEMU might keep the pipe open.
+            self._console.join(_END_S)
         log = self.private / "console.log"
         return log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
 

@@ -58,7 +58,8 @@ class Environment(unittest.TestCase):
 
     def test_only_the_project_s_variables_and_the_asked_for_ones_are_passed(self):
         seen = self.environment(["SECOND", "THIRD=3=3"], DRFQ_X="1", FIRST="1", SECOND="2", PATH="/p")
-        self.assertEqual((seen["DRFQ_X"], seen["SECOND"], seen["THIRD"], seen["PATH"]), ("1", "2", "3=3", "/p"))
+        self.assertEqual((seen["DRFQ_X"], seen["SECOND"], seen["THIRD"]), ("1", "2", "3=3"))
+        self.assertEqual(seen["PATH"], "/p:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         self.assertNotIn("FIRST", seen)
 
     def test_the_output_directory_is_the_run_s_own(self):

@@ -9,6 +9,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -16,6 +17,9 @@ import unittest
 VM = str(pathlib.Path(__file__).resolve().parents[2] / "vm")
 LONG_S = "600"
 READS_INTO_CODE = "3000"
+# How lines begin that the harness may print in any run, and its status for a VM that failed.
+USUAL = (b"vm: booting ", b"vm: QEMU ", b"vm: kernel ")
+VM_FAILED = 125
 
 
 class Runs(unittest.TestCase):
@@ -42,11 +46,24 @@ class Runs(unittest.TestCase):
             **kwargs,
         )
         self.nothing_left()
-        # A busy host boots slowly, which the harness tells.
-        result.stderr = b"".join(
-            line for line in result.stderr.splitlines(keepends=True) if not line.startswith(b"vm: booting ")
-        )
+        # The harness may tell of a slow boot, of one that a defect of QEMU ended, and of a kernel that replaces one.
+        result.stderr = b"".join(line for line in result.stderr.splitlines(keepends=True) if not line.startswith(USUAL))
+        if result.returncode == VM_FAILED:
+            # Not every caller expects it.
+            sys.stderr.buffer.write(result.stderr)
         return result
+
+    def start(self, *arguments, **kwargs):
+        """Starts a VM that a test talks to. Whatever becomes of the test, it ends."""
+        process = subprocess.Popen(
+            [VM, "run", "--timeout", LONG_S, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            env=self.environment,
+            **kwargs,
+        )
+        self.addCleanup(process.kill)
+        return process
 
     def nothing_left(self):
         self.assertEqual(list(self.directory.glob("drfq-vm.*")), [])
@@ -107,24 +124,8 @@ class Runs(unittest.TestCase):
         self.assertEqual(file.read_text(encoding="utf-8"), "of the host\n")
 
     def test_output_arrives_while_the_command_runs(self):
-        process = subprocess.Popen(
-            [
-                VM,
-                "run",
-                "--timeout",
-                LONG_S,
-                "--out",
-                str(self.directory / "out"),
-                "--",
-                "sh",
-                "-c",
-                'echo "a line" > "$DRFQ_VM_OUT/file"; echo up; sleep 1000',
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=self.environment,
-        )
+        script = 'echo "a line" > "$DRFQ_VM_OUT/file"; echo up; sleep 1000'
+        process = self.start("--out", str(self.directory / "out"), "--", "sh", "-c", script)
         self.assertEqual(process.stdout.readline(), b"up\n")
         self.assertEqual((self.directory / "out" / "file").read_text(encoding="utf-8"), "a line\n")
         process.send_signal(signal.SIGINT)
@@ -148,13 +149,7 @@ class Runs(unittest.TestCase):
 
     def aborted(self, *words, times, text, started):
         """The status of a VM whose QEMU says `text` and aborts, so many times, in its boot or once a command runs."""
-        process = subprocess.Popen(
-            [VM, "run", "--timeout", LONG_S, "--", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=self.environment,
-        )
+        process = self.start("--", *words)
         if started:
             self.assertEqual(process.stdout.readline(), b"up\n")
         aborted = set()
@@ -177,23 +172,21 @@ class Runs(unittest.TestCase):
         command = ("sh", "-c", "echo up; sleep 1000")
         self.assertEqual(self.aborted(*command, times=1, text=race, started=True), 125)
 
-    def test_a_boot_that_lost_a_timer_is_ended_and_starts_once_more(self):
-        process = subprocess.Popen(
-            [VM, "run", "--timeout", LONG_S, "--", "echo", "up"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.environment,
-        )
-        while not (started := self.processes()):
-            time.sleep(0.05)
-        console = pathlib.Path(f"/proc/{started[0]}/fd/1")
-        console.write_text("rcu_preempt kthread timer wakeup didn't happen for 5251 jiffies!\n", encoding="ascii")
-        output, errors = process.communicate()
-        self.assertEqual(process.returncode, 0, errors)
-        self.assertEqual(output, b"up\n")
-        self.assertIn(b"QEMU lost a timer interrupt while the VM booted; it boots once more", errors)
-        self.nothing_left()
+    def test_a_boot_that_a_defect_of_qemu_makes_fail_starts_once_more(self):
+        for said, told in (
+            ("rcu_preempt kthread timer wakeup didn't happen for 5251 jiffies!", b"QEMU lost a timer interrupt"),
+            ("Oops: int3: 0000 [#1] SMP NOPTI", b"QEMU ran half of a replaced instruction"),
+        ):
+            with self.subTest(said=said):
+                process = self.start("--", "echo", "up", stderr=subprocess.PIPE)
+                while not (started := self.processes()):
+                    time.sleep(0.05)
+                pathlib.Path(f"/proc/{started[0]}/fd/1").write_text(f"{said}\n", encoding="ascii")
+                output, errors = process.communicate()
+                self.assertEqual(process.returncode, 0, errors)
+                self.assertEqual(output, b"up\n")
+                self.assertIn(told + b" while the VM booted; it boots once more", errors)
+                self.nothing_left()
 
     def test_a_log_on_a_full_disk_is_a_failure(self):
         result = self.vm("--machine", "thesis", "--machine-stats", "/dev/full", "--", "true")
@@ -209,13 +202,7 @@ class Runs(unittest.TestCase):
         # Ctrl-C is in test_output_arrives_while_the_command_runs.
         for number, status in ((signal.SIGTERM, 143), (signal.SIGKILL, -9)):
             with self.subTest(number=number):
-                process = subprocess.Popen(
-                    [VM, "run", "--timeout", LONG_S, "--", "sh", "-c", "echo up; sleep 1000"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    env=self.environment,
-                )
+                process = self.start("--", "sh", "-c", "echo up; sleep 1000")
                 self.assertEqual(process.stdout.readline(), b"up\n")
                 process.send_signal(number)
                 self.assertEqual(process.wait(), status)
