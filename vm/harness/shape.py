@@ -64,7 +64,15 @@ def kernel_options(shape: Shape, *, verbose: bool) -> list[str]:
     """Arguments of the guest kernel."""
     # Vulnerability mitigations cost an emulated CPU much and protect nothing here.
     # A busy host makes the emulated TSC look unstable to the clocksource watchdog; all vCPUs share one.
-    options = ["console=ttyS0", "panic=-1", "mitigations=off", "tsc=reliable", f"loglevel={7 if verbose else 5}"]
+    # After an oops a guest may go on and hang.
+    options = [
+        "console=ttyS0",
+        "panic=-1",
+        "oops=panic",
+        "mitigations=off",
+        "tsc=reliable",
+        f"loglevel={7 if verbose else 5}",
+    ]
     if verbose:
         options.append("earlyprintk=serial,ttyS0,115200")
     return [*options, *shape.kernel_options]
