@@ -22,9 +22,12 @@ recommended='admission = "share"\nprepare = true\nfill = true\nbatch = true\ntie
 
 say() { echo "tests/vm: $*" >&2; }
 
-# Runs a command in the VM: vm [OPTIONS OF vm/vm run] -- CMD ...
+# Runs a command in the VM: vm [OPTIONS OF vm/vm run] -- CMD ... Short tests take minutes at most, so one that hangs
+# ends within twenty, unless the options have another --timeout.
 vm() {
-	vm/vm run --out "$out" "$@"
+	local limit=()
+	[[ $profile != dev ]] || limit=(--timeout 1200)
+	vm/vm run --out "$out" "${limit[@]}" "$@"
 }
 
 # Ends the test with a reason.
