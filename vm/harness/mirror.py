@@ -97,6 +97,19 @@ def _fetch(command: list[str], what: str, cwd: pathlib.Path) -> None:
     raise VmError(f"{what} failed; see apt's messages above, and check the network and the mirror")
 
 
+def _signed_by() -> str:
+    """The option of a source that names Debian's keys, which other distributions trust for no source of their own.
+    Empty without these keys."""
+    debians = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+    if not debians.exists():
+        return ""
+    # A mirror within an organisation may have a key of its own.
+    trusted = sorted(
+        path for path in pathlib.Path("/etc/apt/trusted.gpg.d").glob("*") if path.suffix in (".gpg", ".asc")
+    )
+    return f"[signed-by={','.join(map(str, [debians, *trusted]))}] "
+
+
 @contextlib.contextmanager
 def index_of(suites: Iterable[str]) -> Iterator[None]:
     """Refreshes the private package index, which then covers these suites; downloads must happen within.
@@ -108,8 +121,9 @@ def index_of(suites: Iterable[str]) -> Iterator[None]:
             (root / name).mkdir(parents=True, exist_ok=True)
         uri = base_uri()
         (root / "status").touch()
+        options = _signed_by()
         (root / "sources.list").write_text(
-            "".join(f"deb {uri} {suite} main\n" for suite in SUITES if suite in suites), encoding="utf-8"
+            "".join(f"deb {options}{uri} {suite} main\n" for suite in SUITES if suite in suites), encoding="utf-8"
         )
         _fetch(_apt("apt-get", "update", "--error-on=any"), "reading the package index of the Debian mirror", root)
         yield
