@@ -18,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from scheduler import PATIENCE_S, start, stats
+from scheduler import PATIENCE_S, start, stats, wait
 
 MIB = 1 << 20
 PORT = 5000
@@ -32,6 +32,9 @@ COUNTERS = ("net_bytes", "net_charged_bytes")
 # How long iperf3 is watched, and how long it runs before.
 WATCHED_S = 2
 WARM_S = 1
+# iperf3's own, and the state of a socket that listens, as in the kernel's net/tcp_states.h.
+IPERF_PORT = 5201
+LISTEN = "0A"
 # A process in the namespace of each card.
 RESIDENTS = {}
 
@@ -210,10 +213,17 @@ def over_loopback(bytes_):
     return users
 
 
+def listens(pid, port):
+    """Whether a socket of the network that a process sees listens on a port."""
+    sockets = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").open()]
+    return any(words[1].endswith(f":{port:04X}") and words[3] == LISTEN for words in sockets)
+
+
 def iperf(name, *options):
     """Watches iperf3 for some seconds of a longer run."""
     server = start_in("left", "iperf3", "--server", "--one-off", stdout=subprocess.DEVNULL)
-    time.sleep(1)
+    # A guest's second may be far less than one of the host, which reads the program.
+    wait("iperf3's server", lambda: listens(server.pid, IPERF_PORT))
     seconds = str(2 * WARM_S + WATCHED_S + 3)
     client = start_in(
         "right", "iperf3", "--client", address("left"), "--time", seconds, *options, stdout=subprocess.DEVNULL
