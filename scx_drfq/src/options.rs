@@ -74,7 +74,7 @@ pub struct Options {
     pub hold_max_ms: Option<u64>,
 
     /// Dispatch woken tasks at once, however large their debt
-    #[arg(long, conflicts_with_all = ["hold_slices", "hold_max_ms"])]
+    #[arg(long, conflicts_with = "hold_slices")]
     pub no_delayed_wakeup: bool,
 
     /// Waiting time after which a task may run ahead of its turn
@@ -458,6 +458,10 @@ mod tests {
             ("--hold-slices 0", |c| c.hold_ns == 0),
             ("--hold-max-ms 5", |c| c.hold_max_ns == 5_000_000),
             ("--no-delayed-wakeup", |c| c.hold_ns == HOLD_NEVER_NS),
+            // Waits for a pace have the bound of holds.
+            ("--throttle hold --no-delayed-wakeup --hold-max-ms 5", |c| {
+                c.hold_ns == HOLD_NEVER_NS && c.hold_max_ns == 5_000_000
+            }),
             ("--rescue-ms 10", |c| c.rescue_ns == 10_000_000),
             ("--preempt-margin-us 0", |c| c.preempt_margin_ns == 0),
             ("--steal-margin-us 7", |c| c.steal_margin_ns == 7000),
@@ -559,7 +563,6 @@ mod tests {
             ("--perf-event none --event-bytes 64", "contradicts"),
             ("--perf-event page-faults", "needs --event-bytes"),
             ("--no-delayed-wakeup --hold-slices 3", "cannot be used with"),
-            ("--no-delayed-wakeup --hold-max-ms 3", "cannot be used with"),
             ("--single-queue --steal-margin-us 3", "cannot be used with"),
             ("--shadow mmio:auto", "only a model"),
             ("--throttle hold --mba on", "cannot be used with"),

@@ -70,6 +70,13 @@ fn the_command_line_wins_over_the_file() {
 }
 
 #[test]
+fn the_longest_wait_for_a_pace_stays_where_wake_ups_are_not_delayed() {
+    let settings = read("--no-delayed-wakeup", "hold-max-ms = 50\n").unwrap();
+    assert!(settings.cli.options.no_delayed_wakeup);
+    assert_eq!(settings.cli.options.hold_max_ms, Some(50));
+}
+
+#[test]
 fn a_command_that_does_not_schedule_reads_no_default_file() {
     for arguments in ["doctor", "--monitor 1", "--help-stats"] {
         assert!(read(arguments, "this is not TOML").is_ok(), "{arguments}");
