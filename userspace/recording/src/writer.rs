@@ -4,6 +4,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -17,6 +18,9 @@ use crate::{
     read_magic, value,
 };
 
+/// The permissions of a new file.
+const MODE: u32 = 0o600;
+
 /// A recording that grows.
 pub struct Writer {
     path: PathBuf,
@@ -29,7 +33,8 @@ pub struct Writer {
 
 impl Writer {
     /// Creates a recording, or continues one. What a crash left at its end in part is
-    /// removed. The file stays below `bytes_max`.
+    /// removed. The file stays below `bytes_max`. A new one is its owner's alone, as it names
+    /// the processes of all users.
     ///
     /// # Errors
     /// The file cannot be written, or it is another kind of file.
@@ -40,6 +45,7 @@ impl Writer {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(MODE)
             .open(path)
             .with_context(unwritable)?;
         // Two programs that append would spoil the file.
@@ -166,7 +172,9 @@ impl Writer {
             at += head.bytes();
         }
         let mut drop = (kept + MAGIC.len() as u64).saturating_sub(self.bytes_max / 4 * 3);
-        let file = File::create_new(new_path)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(MODE);
+        let file = options.open(new_path)?;
         file.set_permissions(self.file.metadata()?.permissions())?;
         let mut new = BufWriter::new(file);
         new.write_all(&MAGIC)?;

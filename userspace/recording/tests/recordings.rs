@@ -216,6 +216,18 @@ fn the_size_is_bounded_and_the_newest_half_keeps_every_second() {
 }
 
 #[test]
+fn a_new_recording_is_private_and_one_that_exists_keeps_its_mode() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    write(&path, 1..3, 2);
+    assert_eq!(mode(), 0o600);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    write(&path, 3..5, 2);
+    assert_eq!(mode(), 0o640);
+}
+
+#[test]
 fn a_recording_that_shrinks_stays_private_and_touches_no_other_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("r.1");
