@@ -11,7 +11,7 @@ use crate::rows::{self, Provenance, Row};
 use crate::run::kernel_release;
 use crate::scenario::SchedulerProgram;
 use crate::scheduler::{Executables, LoadedScheduler};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use programs::Program;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -222,22 +222,33 @@ fn forks_s() -> Result<f64> {
 fn wake_ups(ours: &Path, dir: &Path) -> Result<[(&'static str, f64); 2]> {
     let load = ours.join("drfq-load");
     let report = dir.join("wake-ups.json");
-    let start = |command: &mut Command| command.spawn().context("cannot start drfq-load");
-    let mut hogs = Vec::new();
-    for _ in 0..3 {
-        hogs.push(start(
-            Command::new(&load).args(["--duration-s=3.5", "hog"]),
-        )?);
+    // A session before this one has left its own.
+    if report.exists() {
+        std::fs::remove_file(&report)
+            .with_context(|| format!("cannot remove {}", report.display()))?;
     }
-    let mut sleeper = start(
+    let start = |command: &mut Command| command.spawn().context("cannot start drfq-load");
+    let mut loads = Vec::new();
+    for _ in 0..3 {
+        let hog = start(Command::new(&load).args(["--duration-s=3.5", "hog"]))?;
+        loads.push(("hog", hog));
+    }
+    let sleeper = start(
         Command::new(&load)
             .args(["--duration-s=3", "--json"])
             .arg(&report)
             .args(["sleeper", "--run-us=1000", "--sleep-us=5000"]),
     )?;
-    sleeper.wait().context("drfq-load sleeper")?;
-    for mut hog in hogs {
-        hog.wait().context("drfq-load hog")?;
+    loads.push(("sleeper", sleeper));
+    // None may run on beside what is measured next, so all are waited for before one is judged.
+    let ended: Vec<_> = loads
+        .iter_mut()
+        .map(|(name, load)| (*name, load.wait()))
+        .collect();
+    // A load that its own timer ends succeeds.
+    for (name, status) in ended {
+        let status = status.with_context(|| format!("drfq-load {name}"))?;
+        ensure!(status.success(), "drfq-load {name} ended with {status}");
     }
     let text = std::fs::read_to_string(&report).context("the sleeper left no report")?;
     let report: serde_json::Value = serde_json::from_str(&text).context("the sleeper's report")?;
@@ -280,4 +291,62 @@ fn context_switches() -> Result<u64> {
         .trim()
         .parse()
         .context("ctxt of /proc/stat")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    const REPORT: &str = r#"{"wakes": {"p50_ns": 3000, "p99_ns": 5000}}"#;
+
+    /// A directory with a shell script as its drfq-load, and with the report of another session.
+    /// The script has what it does as `sleeper` or `hog` in `$load`, and the report's name in `$report`.
+    fn with_load(script: &str) -> TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        let text = format!(
+            "#!/bin/sh\nload=hog\nwhile [ $# -gt 0 ]; do\ncase $1 in\n--json) report=$2 ;;\n\
+             sleeper) load=sleeper ;;\nesac\nshift\ndone\n{script}\n"
+        );
+        std::fs::write(directory.path().join("script"), text).unwrap();
+        // A file that this process has written may still be open in a child of another test, and
+        // the kernel runs no such file.
+        let mut install = Command::new("install");
+        install
+            .current_dir(&directory)
+            .args(["script", "drfq-load"]);
+        programs::output(&mut install).unwrap();
+        std::fs::write(directory.path().join("wake-ups.json"), REPORT).unwrap();
+        directory
+    }
+
+    fn wake_ups_of(script: &str) -> Result<[(&'static str, f64); 2]> {
+        let directory = with_load(script);
+        wake_ups(directory.path(), directory.path())
+    }
+
+    #[test]
+    fn wake_ups_are_those_of_the_report() {
+        let other = REPORT.replace("3000", "4000");
+        let script = format!("[ $load = hog ] || echo '{other}' > $report");
+        let found = wake_ups_of(&script).unwrap();
+        assert_eq!(found.map(|(_, us)| us), [4.0, 5.0]);
+    }
+
+    #[test]
+    fn the_report_of_another_session_is_not_taken() {
+        let error = wake_ups_of("exit 0").unwrap_err();
+        assert!(error.to_string().contains("no report"), "{error:#}");
+    }
+
+    #[test]
+    fn a_sleeper_or_a_hog_that_fails_is_an_error() {
+        for failed in ["hog", "sleeper"] {
+            let script = format!(
+                "[ $load = hog ] || echo '{REPORT}' > $report\n[ $load != {failed} ] || exit 3"
+            );
+            let error = wake_ups_of(&script).unwrap_err().to_string();
+            assert!(error.contains(failed) && error.contains("3"), "{error}");
+        }
+    }
 }
