@@ -11,6 +11,10 @@ namespace {
 
 Ps to_ps(double ns) { return static_cast<Ps>(std::llround(ns * 1e3)); }
 
+/// Times that differ by less are the same: they are sums of decimals. No update or window is as
+/// short.
+constexpr double kSameNs = 0.5;
+
 }  // namespace
 
 class ScenarioRun::Run {
@@ -36,13 +40,12 @@ class ScenarioRun::Run {
   }
 
   bool step() {
-    while (now_ns_ + 0.5 >= end_ns_)
+    while (now_ns_ + kSameNs >= end_ns_)
       if (!next_part()) return false;
-    const double interval = std::min(s_.loop.update_ns, end_ns_ - now_ns_);
-    const std::vector<double> lost = preempt(interval);
-    now_ns_ += interval;
-    host_.run_until(to_ps(now_ns_));
-    if (s_.loop.enabled) update(interval, lost);
+    const double next_ns = now_ns_ + s_.loop.update_ns;
+    std::vector<double> lost(s_.agents.size(), 0);
+    if (!preempt(&lost) || !run_to(next_ns)) return false;
+    if (s_.loop.enabled) update(lost);
     return true;
   }
 
@@ -99,27 +102,39 @@ class ScenarioRun::Run {
     if (++part_ > windows_) return false;
     first_ = bytes(0);
     all_ = total();
-    end_ns_ = now_ns_ + s_.duration_ns / windows_;
+    end_ns_ = s_.warmup_ns + s_.duration_ns * (static_cast<double>(part_) / windows_);
     return true;
   }
 
-  /// A daemon runs first on the cores it hits; returns the time each agent lost.
-  std::vector<double> preempt(double step) {
-    std::vector<double> lost(s_.agents.size(), 0);
-    if (s_.daemon_percent == 0 || s_.daemon_ns <= 0) return lost;
-    const double d = std::min(s_.daemon_ns, step);
-    for (std::size_t i = 0; i < lost.size(); i++) {
-      if (s_.agents[i].is_device() || random_.below(100) >= s_.daemon_percent) continue;
-      lost[i] = d;
-      host_.pause(i, true);
+  /// Runs to a time, through parts that end before. False when the run ends before.
+  bool run_to(double to_ns) {
+    while (end_ns_ + kSameNs < to_ns) {
+      now_ns_ = std::max(now_ns_, end_ns_);
+      host_.run_until(to_ps(now_ns_));
+      if (!next_part()) return false;
     }
-    host_.run_until(to_ps(now_ns_ + d));
-    for (std::size_t i = 0; i < lost.size(); i++)
-      if (lost[i] > 0) host_.pause(i, false);
-    return lost;
+    now_ns_ = to_ns;
+    host_.run_until(to_ps(now_ns_));
+    return true;
   }
 
-  void update(double step, const std::vector<double> &lost) {
+  /// A daemon runs first on the cores it hits. Sets the time that their agents lose. False when the
+  /// run ends meanwhile.
+  bool preempt(std::vector<double> *lost) {
+    if (s_.daemon_percent == 0 || s_.daemon_ns <= 0) return true;
+    const double d = std::min(s_.daemon_ns, s_.loop.update_ns);
+    for (std::size_t i = 0; i < lost->size(); i++) {
+      if (s_.agents[i].is_device() || random_.below(100) >= s_.daemon_percent) continue;
+      (*lost)[i] = d;
+      host_.pause(i, true);
+    }
+    if (!run_to(now_ns_ + d)) return false;
+    for (std::size_t i = 0; i < lost->size(); i++)
+      if ((*lost)[i] > 0) host_.pause(i, false);
+    return true;
+  }
+
+  void update(const std::vector<double> &lost) {
     std::uint64_t min_start = ~std::uint64_t{0};
     for (std::size_t i = 0; i < flows_.size(); i++) {
       const AgentSpec &a = s_.agents[i];
@@ -127,7 +142,7 @@ class ScenarioRun::Run {
       Use u;
       registers().read(mmio::kTraffic + 8 * a.pid, &u.bytes);
       u.device = a.is_device();
-      u.run_ns = u.device ? 0 : static_cast<std::uint64_t>(step - lost[i]);
+      u.run_ns = u.device ? 0 : static_cast<std::uint64_t>(s_.loop.update_ns - lost[i]);
       charger_.charge(&flows_[i], u);
       if (!u.device) min_start = std::min(min_start, drfq_start(&flows_[i]));
     }
@@ -210,7 +225,7 @@ class ScenarioRun::Run {
   Random random_;
   Charger charger_;
   std::vector<Flow> flows_;
-  double now_ns_ = 0;
+  double now_ns_ = 0;           // between two steps: of the last update
   double end_ns_;               // of the part
   unsigned part_ = 0;           // 0: the warm-up; then the windows
   double first_ = 0, all_ = 0;  // bytes of the first agent and of all when the part began

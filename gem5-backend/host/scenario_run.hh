@@ -31,7 +31,8 @@ class ScenarioRun {
   ScenarioRun(const Scenario &s, Host &host, Observer *observer, const StateWords *saved = nullptr);
   ~ScenarioRun();
 
-  /// Simulates up to and including the next update of the registers. False when the run is over.
+  /// Simulates up to and including the next update of the registers. False when the run ends
+  /// before it.
   bool step();
   /// How far it is.
   double now_ns() const;

@@ -136,6 +136,26 @@ TEST(Scenario, TheAgingBoundLimitsTheWaitAndKeepsTheShares) {
   EXPECT_NEAR(with.at("a.share_percent"), without.at("a.share_percent"), quantum_percent);
 }
 
+TEST(Scenario, TheLengthOfAWindowChangesTheStandardDeviationAlone) {
+  Scenario s = pair(Charging::memory, 2);
+  s.loop.shift = 0;
+  s.duration_ns = 30e6;
+  // A window of 0.1 ms ends while a daemon runs.
+  s.daemon_ns = 250e3;
+  s.daemon_percent = 20;
+  for (const double update_ns : {1e6, 0.7e6}) {
+    s.loop.update_ns = update_ns;
+    s.window_ns = 10e6;
+    Figures of_10_ms = run(s);
+    s.window_ns = 0.1e6;
+    Figures of_100_us = run(s);
+    EXPECT_NE(of_10_ms.at("share_stdev_percent"), of_100_us.at("share_stdev_percent"));
+    of_10_ms.erase("share_stdev_percent");
+    of_100_us.erase("share_stdev_percent");
+    EXPECT_EQ(of_10_ms, of_100_us) << "updates every " << update_ns << " ns";
+  }
+}
+
 TEST(Scenario, TheShiftSmoothsDifferencesThatMeanNothing) {
   Scenario s = pair(Charging::delta, 1);
   s.window_ns = 1e6;
