@@ -146,10 +146,12 @@ class ScenarioRun::Run {
       charger_.charge(&flows_[i], u);
       if (!u.device) min_start = std::min(min_start, drfq_start(&flows_[i]));
     }
-    if (min_start != ~std::uint64_t{0}) charger_.advance(min_start);
+    // A hold ends when V catches up, and only charged processes move V.
+    const bool charged = min_start != ~std::uint64_t{0};
+    if (charged) charger_.advance(min_start);
     for (std::size_t i = 0; i < flows_.size(); i++) {
       if (!looped(s_.agents[i])) continue;
-      if (s_.agents[i].is_device()) host_.pause(i, charger_.held(flows_[i]));
+      if (s_.agents[i].is_device()) host_.pause(i, charged && charger_.held(flows_[i]));
       write_vtime(i, charger_.register_value(flows_[i]));
     }
   }

@@ -136,6 +136,22 @@ TEST(Scenario, TheAgingBoundLimitsTheWaitAndKeepsTheShares) {
   EXPECT_NEAR(with.at("a.share_percent"), without.at("a.share_percent"), quantum_percent);
 }
 
+TEST(Scenario, ADeviceIsHeldOnlyWhileAProcessIsCharged) {
+  Scenario s = pair(Charging::delta, 1);
+  s.duration_ns = 30e6;
+  AgentSpec &process = s.agents[0], &device = s.agents[1];
+  process.traffic.kind = Kind::cpu;
+  device.traffic.kind = Kind::dma;
+  device.traffic.label = Label::of_substream(device.pid);
+  const double alone = run(s).at("b.bytes_per_ns");
+  s.loop.hold_ns = 1e6;
+  EXPECT_LT(run(s).at("b.bytes_per_ns"), alone / 2) << "V moves by a quarter of the process' time";
+  process.fixed = true;
+  EXPECT_EQ(run(s).at("b.bytes_per_ns"), alone) << "outside the loop";
+  process.fixed = process.traffic.enabled = false;
+  EXPECT_EQ(run(s).at("b.bytes_per_ns"), alone) << "no process";
+}
+
 TEST(Scenario, TheLengthOfAWindowChangesTheStandardDeviationAlone) {
   Scenario s = pair(Charging::memory, 2);
   s.loop.shift = 0;
