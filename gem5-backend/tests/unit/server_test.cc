@@ -455,6 +455,30 @@ TEST_F(ServerTest, AFreeRunningServerDropsTimeThatItIsBehind) {
   }
 }
 
+TEST_F(ServerTest, AFreeRunningServerWithoutTrafficKeepsItsRate) {
+  options_.mode = Service::Mode::free_running;
+  options_.rate = 1000;
+  server();
+  usleep(100000);
+  for (int i = 0; i < 5; i++) turn();
+  EXPECT_GE(host_.now(), 100 * 1000 * kPsPerMs);
+}
+
+TEST_F(ServerTest, AFreeRunningServerCatchesUpInSeveralTurns) {
+  options_.mode = Service::Mode::free_running;
+  options_.rate = 1000;
+  auto c = greeted();
+  c->send(wire::Op::subscribe, wire::kSubscribePsMin);
+  turn();
+  const Ps all = host_.now() + 300 * 1000 * kPsPerMs;
+  usleep(300000);
+  turn();
+  EXPECT_LT(host_.now(), all) << "3 million events in a turn";
+  c->send(wire::Op::subscribe, 0);
+  for (int i = 0; i < 10; i++) turn();
+  EXPECT_GE(host_.now(), all) << "nothing was dropped";
+}
+
 TEST_F(ServerTest, AFreeRunningServerPushesAtEachIntervalAndTakesNoAdvance) {
   options_.mode = Service::Mode::free_running;
   auto c = client();
