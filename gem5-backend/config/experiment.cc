@@ -56,9 +56,9 @@ AgentSpec load_agent(const toml::Document &doc, const toml::Table &table, std::s
   o.write_percent = static_cast<unsigned>(r.whole("write_percent", 0, 0, 100));
   o.block_bytes = r.whole("block_kib", o.block_bytes >> 10, 1, 1u << 20) << 10;
   o.bytes_per_s = r.whole("bytes_per_s", 0, 0, wire::kDemandBytesPerSMax);
-  if (r.has("gap_ns")) o.gap = static_cast<Ps>(r.positive("gap_ns", 1, 1e9) * 1e3);
-  if (r.has("pause_us")) o.pause = static_cast<Ps>(r.positive("pause_us", 1, 1e6) * 1e6);
-  if (r.has("start_us")) o.start = static_cast<Ps>(r.positive("start_us", 1, 1e9) * 1e6);
+  if (r.has("gap_ns")) o.gap = static_cast<Ps>(r.positive("gap_ns", 1, 1e9, 1e-3) * 1e3);
+  if (r.has("pause_us")) o.pause = static_cast<Ps>(r.positive("pause_us", 1, 1e6, 1e-6) * 1e6);
+  if (r.has("start_us")) o.start = static_cast<Ps>(r.positive("start_us", 1, 1e9, 1e-6) * 1e6);
   o.period = static_cast<Ps>(r.positive("period_ms", 10, 1e6, 1e-6) * 1e9);
   o.enabled = r.flag("enabled", true);
   a.weight = r.positive("weight", 1, kWeightMost);

@@ -13,6 +13,7 @@ namespace drfq {
 namespace {
 
 constexpr double kNsMax = 1e9;
+constexpr double kNsMin = 1e-3;  // a picosecond
 
 constexpr const char *kMaps[] = {"row-bank-column", "row-bank-column-group"};
 constexpr const char *kPages[] = {"open", "open-adaptive", "closed"};
@@ -23,7 +24,7 @@ constexpr const char *kPorts[] = {"multi", "single"};
 void load_timing(Reader *r, Timing *t) {
   for (const TimingField &f : kTimingFields) {
     const std::string key = std::string(f.name) + "_ns";
-    if (r->has(key)) t->*f.field = static_cast<Ps>(r->positive(key, 1, kNsMax) * 1e3);
+    if (r->has(key)) t->*f.field = static_cast<Ps>(r->positive(key, 1, kNsMax, kNsMin) * 1e3);
   }
   const auto count = [r](const char *key, unsigned *v, std::uint64_t most) {
     *v = static_cast<unsigned>(r->whole(key, *v, 0, most));

@@ -111,6 +111,9 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
       {"[[expect]]", "[expect]"},
       {"name = \"b\"", "name = \"b\"\ncore = 0"},
       {"name = \"a\"", "name = \"a\"\nkind = \"phase\"\nperiod_ms = 1e-10"},
+      {"name = \"a\"", "name = \"a\"\ngap_ns = 0.0004"},
+      {"name = \"a\"", "name = \"a\"\npause_us = 4e-7"},
+      {"name = \"a\"", "name = \"a\"\nstart_us = 4e-7"},
       {"duration_ms = 1", "duration_ms = 1\nwindow_ms = 1e-300"},
       {"duration_ms = 1", "duration_ms = 5000\nwindow_ms = 1e-6"},
       {"[1, 8]\n[[sweep]]\n", "[1, 8]\n"},
@@ -129,6 +132,8 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
   EXPECT_NE(error_of("[report]\ncolumns = [\"x\"]\n"), "") << "no agent";
   EXPECT_NE(error_of(kGood + "[memory]\nbanks = 3\n"), "");
   EXPECT_NE(error_of(kGood + "[memory]\ncores = 1\n"), "");
+  EXPECT_NE(error_of(kGood + "[memory]\nfrontend_ns = 0.0004\n"), "");
+  EXPECT_EQ(error_of(kGood + "[memory]\nfrontend_ns = 0.001\n"), "");
   EXPECT_EQ(error_of(kGood + "[memory]\nread_entries = 5\nburst_bytes = 16\n"), "");
   EXPECT_NE(error_of(kGood + "[memory]\nread_entries = 4\nburst_bytes = 16\n").find("64 bytes"),
             std::string::npos);
