@@ -2,6 +2,7 @@
 #include "config/experiment.hh"
 
 #include <algorithm>
+#include <set>
 
 #include "../../bpf/drfq.h"
 #include "config/memory_table.hh"
@@ -171,12 +172,15 @@ struct Axis {
 
 std::vector<Axis> load_axes(const toml::Document &doc) {
   std::vector<Axis> axes;
+  std::set<std::string> varied;
   std::size_t points = 1;
   for (const toml::Table &t : doc.tables) {
     if (t.name != "sweep") continue;
     Axis axis;
     for (const auto &kv : t.values) {
       const toml::Value &v = kv.second;
+      if (!varied.insert(kv.first).second)
+        throw toml::Error(doc.file, v.line, "another sweep varies '" + kv.first + "' already");
       if (v.type != toml::Value::Type::array || v.items.empty())
         throw toml::Error(doc.file, v.line, "a sweep takes arrays of values");
       if (axis.length != 0 && v.items.size() != axis.length)
