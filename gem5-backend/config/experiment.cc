@@ -43,6 +43,8 @@ AgentSpec load_agent(const toml::Document &doc, const toml::Table &table, std::s
   AgentOptions &o = a.traffic;
   o.name = r.text("name", "");
   if (o.name.empty()) r.fail(table.line, "an agent needs a name");
+  if (o.name == "total")
+    r.fail(r.line("name"), "'total' names the figures of all agents; give the agent another name");
   static constexpr const char *kinds[] = {"copy", "stream", "chase", "dma", "cpu", "phase"};
   o.kind = static_cast<Kind>(r.choice("kind", kinds, 0));
   a.pid = static_cast<Pid>(r.whole("pid", 100 + number, 1, kPids - 1));

@@ -95,6 +95,7 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
   EXPECT_EQ(error_of(kGood), "");
   const std::pair<const char *, const char *> cases[] = {
       {"name = \"b\"", "name = \"a\""},
+      {"name = \"b\"", "name = \"total\""},
       {"[report]", "[[sweep]]\n\"agent.*.outstanding_lines\" = [2, 4]\n[report]"},
       {"[1, 8]", "[1, 8, \"x\"]"},
       {"[1, 8]", "[0]"},
