@@ -10,6 +10,7 @@ use crate::scheduler::Executables;
 use crate::verdict::{Group, verdict};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -176,36 +177,44 @@ fn pairs<'a>(
 /// affect all schedulers alike. Each record is written as soon as it is there.
 fn measure(plan: &Plan, runner: &Runner, pairs: &[Pair]) -> Result<Vec<Record>> {
     let path = plan.out.join("results.jsonl");
-    let kept = if plan.resume {
+    let planned = |repeat| pairs.iter().map(move |(case, s)| (*case, *s, repeat));
+    let planned: Vec<_> = (1..=runner.extent.repeats).flat_map(planned).collect();
+    let mut kept = if plan.resume {
         Record::read_all(&path)?
     } else {
         Vec::new()
     };
-    let mut file =
-        std::fs::File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-    let (mut records, total) = (Vec::new(), pairs.len() * runner.extent.repeats as usize);
-    for repeat in 1..=runner.extent.repeats {
-        for (case, scheduler) in pairs {
-            let (n, names) = (
-                records.len() + 1,
-                format!("{}, {}", case.name, scheduler.name),
-            );
-            let same = |r: &&Record| runner.is_of(r, case, scheduler, repeat);
-            if let Some(record) = kept.iter().find(same) {
-                writeln!(file, "{}", serde_json::to_string(record)?)?;
-                records.push(record.clone());
-                continue;
-            }
-            eprintln!("[{n}/{total}] {names}, repeat {repeat}");
-            let record = runner.run(case, scheduler, repeat).with_context(|| {
-                format!(
-                    "{names}; run: {}",
-                    plan.command(&case.name, &scheduler.name)
-                )
-            })?;
-            writeln!(file, "{}", serde_json::to_string(&record)?)?;
-            records.push(record);
+    kept.retain(|record| {
+        let same = |(case, scheduler, repeat): &&(&Case, &Scheduler, u32)| {
+            runner.is_in_place_of(record, case, scheduler, *repeat)
+        };
+        let again = planned.iter().find(same);
+        again.is_none_or(|(case, scheduler, repeat)| runner.is_of(record, case, scheduler, *repeat))
+    });
+    // Runs take hours and may be interrupted, so all that stays is written before the first.
+    Record::write_all(&path, &kept)?;
+    let mut file = OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    let mut records = Vec::new();
+    for (n, (case, scheduler, repeat)) in planned.iter().enumerate() {
+        let same = |r: &&Record| runner.is_of(r, case, scheduler, *repeat);
+        if let Some(record) = kept.iter().find(same) {
+            records.push(record.clone());
+            continue;
         }
+        let (n, total) = (n + 1, planned.len());
+        let names = format!("{}, {}", case.name, scheduler.name);
+        eprintln!("[{n}/{total}] {names}, repeat {repeat}");
+        let record = runner.run(case, scheduler, *repeat).with_context(|| {
+            format!(
+                "{names}; run: {}",
+                plan.command(&case.name, &scheduler.name)
+            )
+        })?;
+        writeln!(file, "{}", serde_json::to_string(&record)?)?;
+        records.push(record);
     }
     Ok(records)
 }
@@ -294,3 +303,7 @@ pub fn describe(file: &Path) -> Result<String> {
         scenario.icount_shift
     ))
 }
+
+#[cfg(test)]
+#[path = "campaign_tests.rs"]
+mod tests;

@@ -82,6 +82,19 @@ impl Record {
         };
         text.lines().enumerate().map(parse).collect()
     }
+
+    /// Makes `path` a results.jsonl of these records alone. Should that be interrupted, the file
+    /// stays as it was.
+    pub fn write_all(path: &Path, records: &[Self]) -> Result<()> {
+        let mut text = String::new();
+        for record in records {
+            text += &serde_json::to_string(record)?;
+            text.push('\n');
+        }
+        let new = path.with_extension("jsonl.new");
+        std::fs::write(&new, text).with_context(|| format!("cannot write {}", new.display()))?;
+        std::fs::rename(&new, path).with_context(|| format!("cannot write {}", path.display()))
+    }
 }
 
 impl TaskRecord {

@@ -40,14 +40,24 @@ struct RunOutcome {
 }
 
 impl Runner<'_> {
-    /// Whether `record` is what [`Runner::run`] would measure.
-    pub fn is_of(&self, record: &Record, case: &Case, scheduler: &Scheduler, repeat: u32) -> bool {
+    /// Whether [`Runner::run`] would measure what `record` has, then or now.
+    pub fn is_in_place_of(
+        &self,
+        record: &Record,
+        case: &Case,
+        scheduler: &Scheduler,
+        repeat: u32,
+    ) -> bool {
         record.scenario == self.scenario.name
             && record.case == case.name
             && record.scheduler == scheduler.name
             && record.repeat == repeat
             && record.duration_s == self.extent.duration_s
-            && record.kernel == kernel_release()
+    }
+
+    /// Whether `record` is what [`Runner::run`] would measure.
+    pub fn is_of(&self, record: &Record, case: &Case, scheduler: &Scheduler, repeat: u32) -> bool {
+        self.is_in_place_of(record, case, scheduler, repeat) && record.kernel == kernel_release()
     }
 
     /// Loads the scheduler, runs the case, unloads it. Failures of the
