@@ -7,6 +7,7 @@ use drfq_resctrl::{
     detection::{Detection, State},
     info::{Info, ThrottleMode},
 };
+use drfq_stats::mba_report::{NO_SCALE, NOT_MEASURED};
 
 use super::guard::{self, Guard};
 use crate::{
@@ -16,9 +17,6 @@ use crate::{
 
 const NO_MBM: &str = "resctrl counts no memory traffic here";
 const NO_MBA: &str = "resctrl does not throttle memory traffic (MBA)";
-
-/// When memory is full is not known. The loop would take the best traffic so far for it.
-const NOT_MEASURED: &str = "when memory is full is not known";
 
 /// The loop's way to resctrl.
 pub enum Access {
@@ -129,9 +127,7 @@ pub fn state(words: String, has_scale: bool) -> String {
     if has_scale {
         return words;
     }
-    format!(
-        "observe: levels of MBA are absolute here, and the memory bandwidth is unknown; {MEASURE}"
-    )
+    format!("observe: {NO_SCALE}; {MEASURE}")
 }
 
 /// What a user should know of the throttle of the machine whose `/` is `root`.

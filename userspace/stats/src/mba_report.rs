@@ -4,6 +4,12 @@
 use scx_stats_derive::Stats;
 use serde::{Deserialize, Serialize};
 
+/// Why a loop only observes, in [`Mba::state`]. It would take the best traffic so far for full memory.
+pub const NOT_MEASURED: &str = "when memory is full is not known";
+
+/// Why a loop only observes, in [`Mba::state`]. Nothing tells what the levels are of the memory.
+pub const NO_SCALE: &str = "levels of MBA are absolute here, and the memory bandwidth is unknown";
+
 /// The loop. `--help-stats` prints the descriptions.
 #[allow(missing_docs)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Stats)]

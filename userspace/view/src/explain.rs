@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What an entity asked for, what it got, why, and what to type to change it, in plain words.
 
-use drfq_stats::report::System;
+use drfq_stats::{
+    mba_report::{Mba, NO_SCALE, NOT_MEASURED},
+    report::System,
+};
 
 use crate::{
     entity::{Entity, clean, unit_name},
@@ -113,6 +116,7 @@ pub fn explain(history: &History, back: usize, entity: &Entity) -> Explanation {
     let mut sentences = vec![asked(&row), got(&row, &snapshot.report.system)];
     sentences.extend(compared(&row));
     sentences.push(resource(contended, snapshot));
+    sentences.extend(rests(contended, &snapshot.report.system));
     sentences.extend(competitors(snapshot, &row, contended));
     sentences.push(holds_back(&row, contended, &snapshot.report.system));
     sentences.extend(change(history, back, entity));
@@ -228,6 +232,47 @@ fn resource(contended: Contended, snapshot: &Snapshot) -> String {
             format!("The CPUs and memory bandwidth are contended ({moved} of {full}).")
         }
     }
+}
+
+/// Whether a calibration and a start with --mba on may throttle where the loop of this state does
+/// not. Nothing else in the way ends by them.
+fn may_throttle(state: &str) -> bool {
+    let known = |reason: &str| !reason.starts_with(NOT_MEASURED) && !reason.starts_with(NO_SCALE);
+    match state.split([':', ';']).next() {
+        Some("" | "off") => true,
+        Some("observe") => !state.strip_prefix("observe: ").is_some_and(known),
+        _ => false,
+    }
+}
+
+/// Whether full memory is to be shared by a start with --mba on.
+fn lacks_throttle(contended: Contended, mba: &Mba) -> bool {
+    contended.memory() && mba.acting == 0 && may_throttle(&mba.state)
+}
+
+/// Why a loop that shares memory bandwidth leaves full memory alone.
+fn rests(contended: Contended, system: &System) -> Option<String> {
+    let mba = &system.mba;
+    if !contended.memory() || mba.acting > 0 || may_throttle(&mba.state) {
+        return None;
+    }
+    let means = match mba.state.starts_with("hold") {
+        true => "Paces",
+        false => "Throttles (MBA)",
+    };
+    if let Some(reason) = mba.state.strip_prefix("observe: ") {
+        return Some(format!("{means} rest: {reason}."));
+    }
+    // A loop that may throttle acts on full memory unless tasks wait for CPUs.
+    let (tasks, cpus) = (mba.runnable, system.nr_cpus);
+    let why = match mba.saturated {
+        0 => "the traffic that they measure is below what counts as full".into(),
+        _ => format!(
+            "more tasks want a CPU ({tasks:.1}) than there are CPUs ({cpus}), as virtual time \
+             enforces the shares then"
+        ),
+    };
+    Some(format!("{means} rest while {why}."))
 }
 
 /// The heaviest others of the same kind in the contended resource.
@@ -400,7 +445,7 @@ fn commands(row: &Row, system: &System, contended: Contended) -> Vec<(String, St
             ),
         ),
     }
-    let throttle = contended.memory() && system.mba.acting == 0;
+    let throttle = lacks_throttle(contended, &system.mba);
     if throttle || system.mem_bytes_per_s == 0 {
         commands.extend(restart(throttle));
     }

@@ -180,6 +180,74 @@ fn a_full_memory_without_throttles_is_named_with_the_remedy() {
     check(TASK, saturate, &says, &["The queue"]);
 }
 
+/// The explanation of a task in a full memory, of which nothing is throttled.
+fn explain_full(change: impl Fn(&mut Mba)) -> Explanation {
+    let mut snapshot = contended();
+    saturate(&mut snapshot);
+    change(&mut snapshot.report.system.mba);
+    let mut history = History::default();
+    history.push(snapshot);
+    explain(&history, 0, &TASK)
+}
+
+#[test]
+fn a_start_with_throttles_is_offered_where_it_may_throttle() {
+    for (state, offered) in [
+        ("off", true),
+        ("observe", true),
+        ("observe; last failure: no iterator", true),
+        (&format!("observe: {NOT_MEASURED}; measure it"), true),
+        (&format!("observe: {NO_SCALE}; measure it"), true),
+        ("observe: another program has classes in resctrl: 1", false),
+        ("observe: resctrl does not throttle", false),
+        ("on", false),
+        ("hold", false),
+    ] {
+        let found = explain_full(|mba| mba.state = state.into());
+        let text = found.text();
+        assert_eq!(text.contains("--mba on"), offered, "{text}");
+        assert_eq!(text.contains("calibrate\n"), offered, "{text}");
+        assert_eq!(found.paragraph().contains(" rest"), !offered, "{text}");
+    }
+}
+
+#[test]
+fn a_loop_that_rests_tells_why() {
+    for (state, saturated, runnable, says) in [
+        (
+            "on",
+            1,
+            6.5,
+            "Throttles (MBA) rest while more tasks want a CPU (6.5) than there are CPUs (4), as \
+             virtual time enforces the shares then.",
+        ),
+        (
+            "hold; last failure: x",
+            1,
+            9.0,
+            "Paces rest while more tasks want a CPU (9.0) than there are CPUs (4)",
+        ),
+        (
+            "on",
+            0,
+            2.0,
+            "Throttles (MBA) rest while the traffic that they measure is below what counts as full.",
+        ),
+        (
+            "observe: another program has classes in resctrl: 1",
+            0,
+            2.0,
+            "Throttles (MBA) rest: another program has classes in resctrl: 1.",
+        ),
+    ] {
+        let change = |mba: &mut Mba| {
+            (mba.state, mba.saturated, mba.runnable) = (state.into(), saturated, runnable);
+        };
+        let text = explain_full(change).text();
+        assert!(text.contains(says), "{says} is missing in:\n{text}");
+    }
+}
+
 #[test]
 fn a_throttled_group_is_told_its_level() {
     let throttle = |snapshot: &mut Snapshot| {
