@@ -27,7 +27,7 @@ LoopOptions load_loop(const toml::Document &doc) {
       static_cast<Charging>(r.choice("charging", names, static_cast<std::size_t>(l.charging)));
   l.update_ns = r.positive("update_us", l.update_ns / 1e3, 1e6, 1e-3) * 1e3;
   l.shift = static_cast<unsigned>(r.whole("shift", l.shift, 0, 40));
-  l.cpus = r.positive("cpus", l.cpus, 4096, 1);
+  l.cpus = static_cast<std::uint32_t>(r.whole("cpus", l.cpus, 1, 4096));
   l.bytes_per_ns = r.positive("bytes_per_ns", l.bytes_per_ns, 1e4, 1e-6);
   l.delta_ns = r.positive("delta_ms", l.delta_ns / 1e6, 1e6) * 1e6;
   l.cap_ns = r.positive("cap_ms", l.cap_ns / 1e6, 1e6) * 1e6;

@@ -25,7 +25,7 @@ struct LoopOptions {
   Charging charging = Charging::memory;
   double update_ns = 1e6;   ///< between two updates of the registers
   unsigned shift = 22;      ///< 4.5.3: registers hold ns >> shift
-  double cpus = 4;          ///< c
+  std::uint32_t cpus = 4;   ///< c
   double bytes_per_ns = 4;  ///< m
   double delta_ns = 40e6;
   double cap_ns = 40e6;   ///< Algorithm 2: a running process is at most so far beyond V

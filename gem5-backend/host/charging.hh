@@ -35,7 +35,7 @@ class Charger {
   /// busy: processes that run on a core.
   Charger(const LoopOptions &o, std::uint32_t busy) : shift_(o.shift), hold_(o.hold_ns > 0) {
     const auto ns = [](double v) { return static_cast<std::uint64_t>(std::llround(v)); };
-    conf_.nr_cpus = static_cast<std::uint32_t>(std::lround(o.cpus));
+    conf_.nr_cpus = o.cpus;
     conf_.charging = o.charging == Charging::memory ? DRFQ_CHARGE_CONTENDED : DRFQ_CHARGE_ALWAYS;
     conf_.mem_ns_per_byte_q32 = ns(4294967296.0 / o.bytes_per_ns);
     conf_.delta_ns = o.charging == Charging::memoryless ? 0

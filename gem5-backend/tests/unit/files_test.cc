@@ -140,6 +140,7 @@ TEST(Experiments, MistakesAreFoundBeforeTheRun) {
   EXPECT_NE(error_of(kGood + "[memory]\nread_entries = 4\nburst_bytes = 16\n").find("64 bytes"),
             std::string::npos);
   EXPECT_NE(error_of(kGood + "[loop]\nupdate_us = 1e-300\n"), "");
+  EXPECT_NE(error_of(kGood + "[loop]\ncpus = 2.5\n"), "");
 }
 
 TEST(Traces, WhatIsWrittenIsRead) {
