@@ -72,10 +72,14 @@ void Server::turn(int idle_ms) {
 int Server::free_run() {
   const double begun = wall();
   const double ps_per_s = options_.rate * 1e12;
-  // Without traffic, a slow model catches up sooner or later, so no time is dropped.
+  // Most models are faster than the clock without traffic, so they need drop no time then.
   const bool quiet = service_.next_event() == kNever;
   const double behind_max = quiet ? HUGE_VAL : behind_max_s(options_.rate);
-  const Ps end = service_.now() + static_cast<Ps>(std::min(begun - wall_s_, behind_max) * ps_per_s);
+  const double behind = std::min(begun - wall_s_, behind_max) * ps_per_s;
+  if (service_.left() == 0)
+    throw std::runtime_error("simulated time ends after 213 days; start the server again");
+  const Ps end =
+      service_.now() + static_cast<Ps>(std::min(behind, static_cast<double>(service_.left())));
   // Most hosts simulate any time without traffic at once. On others, and with subscriptions, a
   // slice that is as long as all before it delays clients by another turn at most.
   for (Ps slice = kSlice; service_.now() < end && wall() - begun < 0.002; slice *= quiet ? 2 : 1)

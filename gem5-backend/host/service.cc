@@ -244,7 +244,7 @@ void Service::apply(const std::pair<std::uint32_t, std::uint32_t> &key,
 void Service::begin_advance(Session *s, const wire::Header &h) {
   if (mode_ != Mode::lock_step) return reply(s, h, Status::wrong_mode);
   if (!s->writer) return reply(s, h, Status::not_writer);
-  if (h.a > wire::kAdvancePsMax) return reply(s, h, Status::bad_value);
+  if (h.a > wire::kAdvancePsMax || h.a > left()) return reply(s, h, Status::bad_value);
   s->advancing = true;
   s->advance_tag = h.tag;
   target_ = now() + h.a;

@@ -45,6 +45,11 @@ class Service {
 
   Mode mode() const { return mode_; }
   Ps now() const { return host_.now(); }
+  /// The last time that is simulated. What hosts and subscriptions add to it is below 1000 s, so no
+  /// time reaches kNever.
+  static constexpr Ps kLastPs = kNever - 1000 * 1000 * kPsPerMs;
+  /// Simulated time until then.
+  Ps left() const { return now() < kLastPs ? kLastPs - now() : 0; }
   /// Time of the next event; kNever: none is to come.
   Ps next_event() const { return host_.next_event(); }
 

@@ -501,6 +501,29 @@ TEST_F(ServerTest, AFreeRunningServerPushesAtEachIntervalAndTakesNoAdvance) {
   EXPECT_EQ(writer->replies().at(0).status, static_cast<std::uint16_t>(wire::Status::wrong_mode));
 }
 
+TEST_F(ServerTest, AnAdvanceBeyondTheLastTimeIsRefused) {
+  auto c = greeted(wire::Role::writer);
+  host_.run_until(Service::kLastPs - kPsPerMs);
+  for (const Ps ps : {2 * kPsPerMs, kPsPerMs, Ps{1}}) c->send(wire::Op::advance, ps);
+  for (int i = 0; i < 20; i++) turn();
+  const auto got = c->replies();
+  ASSERT_EQ(got.size(), 3u);
+  EXPECT_EQ(got[0].status, static_cast<std::uint16_t>(wire::Status::bad_value));
+  EXPECT_EQ(got[1].status, 0);
+  EXPECT_EQ(got[1].a, Service::kLastPs);
+  EXPECT_EQ(got[2].status, static_cast<std::uint16_t>(wire::Status::bad_value));
+}
+
+TEST_F(ServerTest, AFreeRunningServerEndsAtTheLastTime) {
+  options_.mode = Service::Mode::free_running;
+  server();
+  host_.run_until(Service::kLastPs - kPsPerMs);
+  usleep(2000);
+  for (int i = 0; i < 10 && host_.now() != Service::kLastPs; i++) turn();
+  EXPECT_EQ(host_.now(), Service::kLastPs);
+  EXPECT_THROW(turn(), std::runtime_error);
+}
+
 TEST_F(ServerTest, ALivePathIsNotTakenOver) {
   server();
   EXPECT_THROW(Server(options_, host_), std::runtime_error);
