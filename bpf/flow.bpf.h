@@ -27,11 +27,12 @@ static __always_inline struct drfq_load flow_load(bool waiting)
 }
 
 /* The part of flow_charge() that changes something. */
-__noinline u64 flow_charge_some(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 bytes,
+__noinline u64 flow_charge_some(struct drfq_flow *f __arg_nonnull, u64 run_ns, u64 bytes, u32 busy,
 				bool waiting)
 {
 	const struct drfq_conf *c = drfq_conf();
-	u64 bus_ns = drfq_charge(f, c, run_ns, bytes, flow_load(waiting));
+	struct drfq_load load = {.busy_cpus = busy, .waiting = waiting};
+	u64 bus_ns = drfq_charge(f, c, run_ns, bytes, load);
 
 	if (!bus_ns || c->charging != DRFQ_CHARGE_CONTENDED)
 		return bus_ns;
@@ -41,15 +42,16 @@ __noinline u64 flow_charge_some(struct drfq_flow *f __arg_nonnull, u64 run_ns, u
 }
 
 /*
- * drfq_charge(): 4.1-4.4. @run_ns: R (ns). @bytes: b. @waiting: a task waits for the
- * flow's CPU. Returns what bus_vt grew by (ns of virtual time). B is written only by the
- * flow that has the latest bus_vt. Beside idle CPUs most packets cost nothing.
+ * drfq_charge(): 4.1-4.4. @run_ns: R (ns). @bytes: b. Returns what bus_vt grew by (ns of
+ * virtual time). B is written only by the flow that has the latest bus_vt. Beside idle CPUs
+ * most packets cost nothing.
  */
-static __always_inline u64 flow_charge(struct drfq_flow *f, u64 run_ns, u64 bytes, bool waiting)
+static __always_inline u64 flow_charge(struct drfq_flow *f, u64 run_ns, u64 bytes,
+				       struct drfq_load load)
 {
-	if (!bytes && !drfq_charges_time(drfq_conf(), flow_load(waiting)))
+	if (!bytes && !drfq_charges_time(drfq_conf(), load))
 		return 0;
-	return flow_charge_some(f, run_ns, bytes, waiting);
+	return flow_charge_some(f, run_ns, bytes, load.busy_cpus, load.waiting);
 }
 
 /* B follows @f, for which a device moved bytes. */
@@ -61,10 +63,12 @@ static __always_inline void bus_follow(const struct drfq_flow *f)
 		advance_to(&system_bus_vtime_ns.value, drfq_bus_follow(f, c, bus_vtime_now()));
 }
 
-/* drfq_charge_dma(): 4.5, for a flow that runs. @bytes: b. @waiting: as above. */
-__noinline int flow_charge_dma(struct drfq_flow *f __arg_nonnull, u64 bytes, bool waiting)
+/* drfq_charge_dma(): 4.5, for a flow that runs. @bytes: b. @busy, @waiting: struct drfq_load. */
+__noinline int flow_charge_dma(struct drfq_flow *f __arg_nonnull, u64 bytes, u32 busy, bool waiting)
 {
-	drfq_charge_dma(f, drfq_conf(), bytes, flow_load(waiting));
+	struct drfq_load load = {.busy_cpus = busy, .waiting = waiting};
+
+	drfq_charge_dma(f, drfq_conf(), bytes, load);
 	bus_follow(f);
 	return 0;
 }

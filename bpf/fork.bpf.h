@@ -72,7 +72,7 @@ static void fork_init(struct task_ctx *child)
 	/* B follows the parent at this distance, once what devices move is charged. */
 	flow.bus_vt =
 		drfq_earlier(flow.bus_vt, bus_vtime_now() + drfq_bus_ahead(&flow, drfq_conf()));
-	flow_charge(&flow, run_ns, 0, load.waiting);
+	flow_charge(&flow, run_ns, 0, load);
 	flow.bus_vt += fork_uncharged_bus_ns(t, run_ns);
 	drfq_flow_fork(&child->flow, &flow, drfq_conf(), v, bus_v, child->weight);
 	child->last_run_ns = t->last_run_ns;

@@ -128,7 +128,7 @@ static __always_inline u64 queue_key(struct task_struct *p, struct task_ctx *t)
 	if (slot->yielded_pid != (u32)p->pid)
 		return place_of(t);
 	slot->yielded_pid = 0;
-	flow_charge(&after, slice_ns, 0, true);
+	flow_charge(&after, slice_ns, 0, flow_load(true));
 	return drfq_start(&after);
 }
 

@@ -76,7 +76,7 @@ static __noinline void place_after_waker(struct task_struct *p, struct task_ctx 
 	if (w->flags & DRFQ_TASK_GOES_ON)
 		return;
 	waker = w->flow;
-	flow_charge(&waker, scx_bpf_now() - slot->charged_at_ns, 0, true);
+	flow_charge(&waker, scx_bpf_now() - slot->charged_at_ns, 0, flow_load(true));
 	t->place_ns = drfq_earlier(drfq_start(&waker), t->place_ns);
 }
 

@@ -220,12 +220,12 @@ static __always_inline void task_follow_rule(const struct task_struct *p, struct
 	task_set_weight(t, t->cgroup, task_own_weight(p, t));
 }
 
-/* Returns whether a task waits for @cpu, or false where no charge of @bytes depends on it:
- * a look at a queue costs more than the charge. While the kernel loads or ends the scheduler,
- * what waits is in no queue. */
-static __always_inline bool task_contends(s32 cpu, u64 bytes)
+/* Returns whether a task waits for @cpu, or false where no charge of @bytes depends on it: a look
+ * at a queue costs more than the charge. @load: what that charge is told of busy CPUs. While the
+ * kernel loads or ends the scheduler, what waits is in no queue. */
+static __always_inline bool task_contends(s32 cpu, u64 bytes, struct drfq_load load)
 {
-	return (bytes || !drfq_charges_time(drfq_conf(), flow_load(false))) &&
+	return (bytes || !drfq_charges_time(drfq_conf(), load)) &&
 	       (queue_has_waiters(cpu) || vtime_stands_still());
 }
 
@@ -238,6 +238,8 @@ static __always_inline bool task_contends(s32 cpu, u64 bytes)
 static __always_inline void task_charge(struct task_struct *p, struct task_ctx *t, s32 cpu,
 					u64 bytes, bool waiting, bool blocks)
 {
+	/* Loaded once: another CPU may become idle between two charges. */
+	struct drfq_load load = flow_load(waiting);
 	u64 exec_ns = p->se.sum_exec_runtime;
 	u64 run_ns = exec_ns - t->exec_ns;
 
@@ -249,17 +251,15 @@ static __always_inline void task_charge(struct task_struct *p, struct task_ctx *
 	task_follow_rule(p, t);
 	if (limits_exist())
 		quota_charge(t->cgroup, run_ns);
-	waiting = waiting || task_contends(cpu, bytes);
+	load.waiting = waiting || task_contends(cpu, bytes, load);
 	t->last_run_ns = run_ns;
-	t->last_bus_ns = flow_charge(&t->flow, run_ns, bytes, waiting);
+	t->last_bus_ns = flow_charge(&t->flow, run_ns, bytes, load);
 	if (blocks)
 		return;
 	bytes = task_take_dma_bytes(t);
 	if (bytes) {
 		pace_charge(t->pace, bytes);
-		/* A CPU that was busy above may be idle by now. */
-		waiting = waiting || task_contends(cpu, bytes);
-		flow_charge_dma(&t->flow, bytes, waiting);
+		flow_charge_dma(&t->flow, bytes, load.busy_cpus, load.waiting);
 	}
 }
 
@@ -268,16 +268,16 @@ static __always_inline void task_charge(struct task_struct *p, struct task_ctx *
 static void task_charge_last(struct task_struct *p, struct task_ctx *t)
 {
 	u64 dma_bytes = task_take_dma_bytes(t), counted = task_take_mc_bytes(t);
-	bool waiting;
+	struct drfq_load load;
 
 	if (!dma_bytes && !counted)
 		return;
-	waiting = queue_has_waiters(scx_bpf_task_cpu(p));
+	load = flow_load(queue_has_waiters(scx_bpf_task_cpu(p)));
 	pace_charge(t->pace, dma_bytes + counted);
 	if (counted)
-		flow_charge(&t->flow, 0, counted, waiting);
+		flow_charge(&t->flow, 0, counted, load);
 	if (dma_bytes)
-		flow_charge_dma(&t->flow, dma_bytes, waiting);
+		flow_charge_dma(&t->flow, dma_bytes, load.busy_cpus, load.waiting);
 }
 
 /*
@@ -306,7 +306,7 @@ static __noinline void task_wake_traffic(struct task_struct *p, struct task_ctx 
 
 	/* The controller reports CPU traffic late. It is not DMA traffic. */
 	if (counted)
-		flow_charge(&t->flow, 0, counted, waiting);
+		flow_charge(&t->flow, 0, counted, flow_load(waiting));
 	pace_charge(t->pace, dma_bytes + counted);
 	if (dma_bytes)
 		t->flags |= DRFQ_TASK_INDEBTED;
