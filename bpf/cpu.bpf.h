@@ -107,11 +107,12 @@ static __always_inline void slot_clear(struct drfq_cpu *slot)
 	slot->base_valid = false;
 }
 
-/* A higher class has taken the CPU of @slot. */
+/* A higher class has taken the CPU of @slot. In this order: to others, a CPU without a packet that
+ * is not taken is idle. */
 static __always_inline void slot_lost(struct drfq_cpu *slot)
 {
-	slot_clear(slot);
 	WRITE_ONCE(slot->taken, 1);
+	slot_clear(slot);
 }
 
 /* No higher class has the CPU of @slot any more. */
@@ -150,28 +151,6 @@ static __always_inline void count_shared(enum drfq_event event, u64 many)
 static __always_inline u64 vtime_now(void)
 {
 	return READ_ONCE(system_vtime_ns.value);
-}
-
-/*
- * Returns S of the packet that runs on @cpu (ns), or of the last one if a higher class
- * has the CPU and a crowd waits for it; otherwise V.
- */
-static __always_inline u64 vtime_of_cpu(s32 cpu)
-{
-	struct drfq_cpu *slot = cpu_slot(cpu);
-
-	return READ_ONCE(slot->pid) || READ_ONCE(slot->crowded) ? READ_ONCE(slot->vtime_ns)
-								: vtime_now();
-}
-
-/*
- * Returns the V by which tasks wake on @cpu (ns): V, or S of the CPU's packet if that
- * is earlier. Tasks that are bound to CPUs with much weight fall behind a V that
- * the other CPUs advance. A task that wakes among them starts from their S.
- */
-static __always_inline u64 vtime_local(s32 cpu)
-{
-	return drfq_earlier(vtime_now(), vtime_of_cpu(cpu));
 }
 
 /* Advances *@vtime (ns) to at least @least, against concurrent advances. */

@@ -148,7 +148,7 @@ struct drfq_cursor {
  */
 struct drfq_cpu {
 	/* S of the running packet (ns of virtual time), or of the last one; valid while
-	 * pid or crowded is not 0. It does not change while the packet runs. V is the
+	 * pid or taken is not 0. It does not change while the packet runs. V is the
 	 * smallest S of all slots with a pid, and must not pass the queued tasks, which
 	 * start later. */
 	u64 vtime_ns;
@@ -156,8 +156,8 @@ struct drfq_cpu {
 	u32 pid;
 	/* Not 0: a wake-up already preempts the running packet. */
 	u32 preempt_pending;
-	/* Not 0: a higher class has taken the CPU from tasks that wait for few CPUs. */
-	u32 crowded;
+	/* Not 0: a higher class has taken the CPU. */
+	u32 taken;
 	/* What follows is for the CPU itself, on lines that others rarely read. */
 	/* Thread id of a task that yielded and is not queued yet; 0: none. */
 	u32 yielded_pid __attribute__((aligned(64)));
@@ -166,8 +166,6 @@ struct drfq_cpu {
 	u32 base_valid;
 	/* Not 0: this CPU has taken a task in place of one that is not queued yet. */
 	u32 exchanging;
-	/* Not 0: a higher class has taken the CPU. */
-	u32 taken;
 	/* Thread id of a task that was given this CPU ahead of the order of S; 0: none. */
 	u32 ahead_pid;
 	/* Not 0: tasks that are pinned to this CPU may be queued. */

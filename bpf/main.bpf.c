@@ -38,6 +38,7 @@
 #include "pace.bpf.h"
 #include "urgent.bpf.h"
 #include "queue.bpf.h"
+#include "local.bpf.h"
 #include "task.bpf.h"
 #include "label.bpf.h"
 #include "idle.bpf.h"
@@ -307,12 +308,12 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	u64 start = was_placed(p) ? start_of_placed(p) : p->scx.dsq_vtime, published = start;
 
 	exchange_end(slot, cpu);
-	slot_given_back(slot);
 	rescue_count_late(p);
 	agent_wait_end(p->pid);
 	if (runs_ahead(slot, p) || drfq_before(vtime_now() + conf.cap_ns, start))
 		start = start_out_of_order(p, cpu, start, &published);
 	start_packet(slot, p, start, published);
+	slot_given_back(slot);
 	/* It was queued before its group had used up its quota. */
 	if (limits_exist() && !waits_late(p) && throttles(p, true))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -394,7 +395,6 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 	}
 	slot_clear(slot);
 	slot_given_back(slot);
-	WRITE_ONCE(slot->crowded, 0);
 	vtime_refresh();
 	/* A task that was queued between ops.dispatch and this CPU's idle bit
 	 * has woken no CPU. Wake one now. */
@@ -405,12 +405,8 @@ void BPF_STRUCT_OPS(drfq_update_idle, s32 cpu, bool idle)
 		hold_kick_idle(!cpus_busy(-1));
 }
 
-/*
- * A higher scheduling class takes @cpu. The tasks of its local DSQ are queued again.
- * @pinned: one of them is pinned. Tasks that come to a CPU that a crowd waits for
- * are placed by the packet that ran last, which may be far behind V.
- */
-static __always_inline void lose_cpu(s32 cpu, bool pinned)
+/* A higher scheduling class takes @cpu. The tasks of its local DSQ are queued again. */
+static __always_inline void lose_cpu(s32 cpu)
 {
 	struct drfq_cpu *slot = cpu_slot(cpu);
 
@@ -419,7 +415,6 @@ static __always_inline void lose_cpu(s32 cpu, bool pinned)
 	slot->ahead_pid = 0;
 	exchange_end(slot, cpu);
 	scx_bpf_reenqueue_local();
-	WRITE_ONCE(slot->crowded, pinned || queue_is_crowded(cpu));
 	count(DRFQ_EV_REENQUEUED);
 }
 
@@ -427,7 +422,7 @@ static __always_inline void lose_cpu(s32 cpu, bool pinned)
  * this callback or the next program. */
 void BPF_STRUCT_OPS(drfq_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	lose_cpu(cpu, false);
+	lose_cpu(cpu);
 }
 
 /* The kernel holds the lock of this CPU's run queue. */
@@ -438,8 +433,7 @@ int BPF_PROG(drfq_sched_switch, bool preempt, struct task_struct *prev, struct t
 		return 0;
 	/* The CPU may have taken one of our tasks before another task of a higher class woke. */
 	if (!is_of_higher_class(prev) || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) > 0)
-		lose_cpu(bpf_get_smp_processor_id(),
-			 (prev->scx.flags & SCX_TASK_QUEUED) && task_is_pinned(prev));
+		lose_cpu(bpf_get_smp_processor_id());
 	return 0;
 }
 
@@ -538,7 +532,6 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 	if (slot->pid != (u32)p->pid || p->flags & PF_EXITING)
 		return;
 	slot_lost(slot);
-	WRITE_ONCE(slot->crowded, queue_is_crowded(scx_bpf_task_cpu(p)));
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)

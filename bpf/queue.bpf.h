@@ -334,19 +334,6 @@ static void queue_look_llc(u32 llc, s32 cpu, u64 margin, struct queue_pick *pick
 		queue_look(DRFQ_DSQ_PARTIAL + llc, cpu, margin, pick);
 }
 
-/* Returns whether tasks wait that may run on @cpu, but not on all CPUs of its LLC. */
-static __noinline bool queue_is_crowded(s32 cpu)
-{
-	struct queue_pick pick = {};
-	u32 llc = llc_of_cpu(cpu);
-
-	if (queue_has_pinned(cpu))
-		return true;
-	if (READ_ONCE(partial_used[llc & (DRFQ_MAX_LLCS - 1)]))
-		queue_look(DRFQ_DSQ_PARTIAL + llc, cpu, 0, &pick);
-	return pick.dsq || pick.far_dsq;
-}
-
 /* Picks the earliest head of the CPU's own queues. */
 static void queue_choose_own(s32 cpu, struct queue_pick *pick)
 {

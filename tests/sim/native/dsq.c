@@ -81,9 +81,14 @@ s32 scx_bpf_create_dsq(u64 dsq_id, s32 node)
 s32 scx_bpf_dsq_nr_queued(u64 dsq_id)
 {
 	struct machine *m = machine_in_use;
-	struct dsq *dsq =
-		dsq_id == SCX_DSQ_LOCAL ? &m->rqs[m->this_cpu].local : dsq_find(m, dsq_id);
+	struct dsq *dsq;
 
+	if (dsq_id == SCX_DSQ_LOCAL)
+		dsq = &m->rqs[m->this_cpu].local;
+	else if ((dsq_id & SCX_DSQ_LOCAL_ON) == SCX_DSQ_LOCAL_ON)
+		dsq = &m->rqs[(u32)dsq_id].local;
+	else
+		dsq = dsq_find(m, dsq_id);
 	return dsq ? (s32)dsq->nr : -ENOENT;
 }
 

@@ -269,10 +269,9 @@ fn a_task_that_wakes_in_a_crowd_while_a_higher_class_has_its_cpu_runs_soon() {
     );
 }
 
-/// The crowd may run on two CPUs, so it waits in another queue than pinned tasks.
-#[test]
-fn a_task_that_wakes_in_a_crowd_of_two_cpus_while_a_higher_class_has_both_runs_soon() {
-    let config = Config::new(4);
+/// 24 hogs on two of four CPUs, four on the others, and a sleeper among the 24. A higher class takes CPUs
+/// 0 and 1 after 10 s, for 40 ms. Returns how long the sleeper waits at most, ns.
+fn wait_in_a_crowd_of_two_cpus(config: Config) -> u64 {
     let hogs = |count: usize, cpus: u128| {
         (0..count)
             .map(move |_| TaskSpec::new("hog", Trace::hog()).allowed(CpuSet::of(cpus)))
@@ -282,18 +281,24 @@ fn a_task_that_wakes_in_a_crowd_of_two_cpus_while_a_higher_class_has_both_runs_s
     specs.extend(hogs(4, 0b1100));
     let sleeper = Trace::sleeper(MS / 2, 13 * MS);
     specs.push(TaskSpec::new("sleeper", sleeper).allowed(CpuSet::of(0b0011)));
-    let mut sim = Sim::new(config.clone(), specs);
+    let mut sim = Sim::new(config, specs);
     for cpu in 0..2 {
         sim.plan(10 * SEC, Outside::Take { cpu, ns: 40 * MS });
     }
     sim.run_until(10 * SEC);
     let behind_ns = sim.kernel().v_ns() - sim.kernel().slot_vtime_ns(0);
     assert!(behind_ns > SEC / 2, "CPU 0 is behind by {behind_ns} ns");
-    let wait_ns = sim.run_until(15 * SEC).tasks.swap_remove(28).max_wake_ns();
-    assert!(
-        wait_ns < 40 * MS + config.slice_ns + config.tick_ns,
-        "{wait_ns} ns"
-    );
+    sim.run_until(15 * SEC).tasks.swap_remove(28).max_wake_ns()
+}
+
+/// The crowd waits in another queue than pinned tasks: that of parts of an LLC, or that of its LLC.
+#[test]
+fn a_task_that_wakes_in_a_crowd_of_two_cpus_while_a_higher_class_has_both_runs_soon() {
+    for config in [Config::new(4), Config::new(4).llcs(2)] {
+        let most_ns = 40 * MS + config.slice_ns + config.tick_ns;
+        let wait_ns = wait_in_a_crowd_of_two_cpus(config);
+        assert!(wait_ns < most_ns, "{wait_ns} ns");
+    }
 }
 
 /// The kernel does not ask where to run a task that is pinned.

@@ -64,6 +64,8 @@ enum {
 #define SCX_ENQ_DSQ_PRIQ (1ULL << 57)
 #define SCX_DSQ_GLOBAL (1ULL << 63 | 1)
 #define SCX_DSQ_LOCAL (1ULL << 63 | 2)
+/* With the number of a CPU: that CPU's. */
+#define SCX_DSQ_LOCAL_ON 0xc000000000000000ULL
 #define SCX_SLICE_DFL (20ULL * 1000 * 1000)
 
 #define NATIVE_MAX_CPUS 1024
