@@ -71,6 +71,10 @@ struct task_ctx {
 	u64 held_ns;
 	u64 max_held_ns;
 	u64 throttled_ns;
+	/* The task that made it (fork.bpf.h). pid: 0 if not known. An id may have a new owner,
+	 * which started later. */
+	u64 maker_started_ns;
+	u32 maker_pid;
 };
 
 struct {

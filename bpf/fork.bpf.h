@@ -4,9 +4,9 @@
  *
  * By 4.8 a new flow starts at V. This scheduler starts a forked task at its
  * parent's S, or at V if that is later. When the task exits, the virtual time
- * of its heir is raised by what the task used beyond V, at the heir's weight. So
- * tasks that run one after the other are one flow, and tasks that run in parallel
- * are as many flows as run.
+ * of its heir is raised by what the task used beyond V, at the heir's weight. The heir
+ * is the task that made it, also where that is a thread. So tasks that run one after the
+ * other are one flow, and tasks that run in parallel are as many flows as run.
  *
  * With 4.8 alone, a chain of short tasks (a shell loop, make) escapes its charges.
  * A task's use ends with the task, and its successor starts at V again. In the
@@ -31,13 +31,15 @@ static u64 fork_uncharged_bus_ns(const struct task_ctx *t, u64 run_ns)
 	return run_ns * t->last_bus_ns / last_run_ns;
 }
 
-/* A task that the current task forks follows the same rule, and has the same pace, until the
+/* The current task makes a task. That follows the same rule, and has the same pace, until the
  * agent looks. */
 static void fork_inherit(struct task_ctx *child)
 {
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
 
+	child->maker_pid = parent->pid;
+	child->maker_started_ns = parent->start_time;
 	if (!t)
 		return;
 	child->rule_weight = t->rule_weight;
@@ -105,30 +107,56 @@ static void fork_raise(struct task_ctx *t, struct task_ctx *h, s32 cpu)
 	h->flow.bus_vt = drfq_later(h->flow.bus_vt, bus_vt);
 }
 
+/* Returns the task that made the one of @t, with a reference; NULL: it has ended. */
+static __always_inline struct task_struct *fork_maker(const struct task_ctx *t)
+{
+	struct task_struct *maker = bpf_task_from_pid(t->maker_pid);
+
+	if (!maker)
+		return NULL;
+	if (maker->start_time == t->maker_started_ns && !maker->exit_state)
+		return maker;
+	bpf_task_release(maker);
+	return NULL;
+}
+
 /*
- * @p, with account @t, exits. Raises the virtual time of its heir by what @p used
- * beyond V, at the weight of the heir. The heir of a process is its parent, that of
- * a thread its thread-group leader.
- *
- * @p has been reaped, so its heir may have ended since, too, and be freed: nothing keeps
- * what @p points to. The thread id read there is that of a living task, or means nothing.
+ * Returns the parent of @p, or the leader of its thread group if it is a thread, with a reference;
+ * NULL: that has ended. @p has been reaped, so it may be freed: nothing keeps what @p points to.
+ * The thread id read there is that of a living task, or means nothing.
+ */
+static __always_inline struct task_struct *fork_elder(const struct task_struct *p)
+{
+	struct task_struct *elder = p->pid == p->tgid ? p->real_parent : p->group_leader;
+	struct task_struct *found;
+	s32 pid = 0;
+
+	if (elder)
+		bpf_probe_read_kernel(&pid, sizeof(pid), &elder->pid);
+	found = bpf_task_from_pid(pid);
+	if (!found || found == elder)
+		return found;
+	bpf_task_release(found);
+	return NULL;
+}
+
+/*
+ * @p, with account @t, exits. Raises the virtual time of its heir by what @p used beyond V, at the
+ * weight of the heir: the task that made it, or its parent or leader if that has ended.
  */
 static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 {
-	struct task_struct *heir = p->pid == p->tgid ? p->real_parent : p->group_leader;
-	struct task_struct *found;
+	struct task_struct *heir = fork_maker(t);
 	struct task_ctx *h;
-	s32 pid = 0;
 
-	if (heir)
-		bpf_probe_read_kernel(&pid, sizeof(pid), &heir->pid);
-	found = bpf_task_from_pid(pid);
-	if (!found)
+	if (!heir)
+		heir = fork_elder(p);
+	if (!heir)
 		return;
-	h = found == heir ? bpf_task_storage_get(&task_ctxs, found, 0, 0) : NULL;
+	h = bpf_task_storage_get(&task_ctxs, heir, 0, 0);
 	if (h)
-		fork_raise(t, h, scx_bpf_task_cpu(found));
-	bpf_task_release(found);
+		fork_raise(t, h, scx_bpf_task_cpu(heir));
+	bpf_task_release(heir);
 }
 
 #endif /* DRFQ_FORK_BPF_H */

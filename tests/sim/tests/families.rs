@@ -7,7 +7,7 @@ mod common;
 use common::{hogs, nice, run};
 use drfq_sim::devices::Way;
 use drfq_sim::ffi::{Charging, weight_one};
-use drfq_sim::kernel::Place;
+use drfq_sim::kernel::{Kernel, Place};
 use drfq_sim::outside::Outside;
 use drfq_sim::{Config, CpuSet, MS, SEC, Sim, Step, TaskSpec, Trace};
 
@@ -174,4 +174,45 @@ fn a_family_pays_once_for_what_devices_move() {
         let more_ns = forked as i64 - alone as i64;
         assert!(more_ns.abs() < MS as i64, "{more_ns} ns more");
     }
+}
+
+const LEADER: usize = 0;
+const WORKER: usize = 1;
+const CHILD: usize = 2;
+
+/// How much S of a leader that sleeps, and of a thread, grows (virtual ns) when another thread ends that
+/// the first one has made, and that has run for 8 ms. `ends`: its maker has ended before.
+fn inherited_from_a_thread(ends: bool) -> [u64; 2] {
+    let mut kernel = Kernel::new(&Config::new(1));
+    for task in [LEADER, WORKER] {
+        kernel.task_new(0, None, CpuSet::ALL, 0, false);
+        kernel.join(task, LEADER);
+    }
+    kernel.wake_new(0, WORKER);
+    assert_eq!(kernel.schedule(0, 0), Some(WORKER));
+    kernel.task_new(0, Some(WORKER), CpuSet::ALL, 0, false);
+    kernel.join(CHILD, LEADER);
+    kernel.wake_new(0, CHILD);
+    if ends {
+        kernel.exit(0, 0);
+    } else {
+        kernel.block(0, 0);
+    }
+    assert_eq!(kernel.schedule(0, 0), Some(CHILD));
+    let starts = |kernel: &mut Kernel| {
+        [LEADER, WORKER].map(|task| match ends && task == WORKER {
+            true => 0,
+            false => kernel.account(task).start_ns,
+        })
+    };
+    let before = starts(&mut kernel);
+    kernel.exit(8 * MS, 0);
+    let after = starts(&mut kernel);
+    [0, 1].map(|i| after[i] - before[i])
+}
+
+#[test]
+fn the_maker_of_a_thread_is_its_heir_and_the_leader_only_once_that_has_ended() {
+    assert_eq!(inherited_from_a_thread(false), [0, 8 * MS]);
+    assert_eq!(inherited_from_a_thread(true), [8 * MS, 0]);
 }
