@@ -61,6 +61,9 @@ static __noinline void pmu_start(struct drfq_cpu *slot)
 		pmu_start_one(&pmu_second, &slot->counters[1]);
 }
 
+/* What a counter has counted is multiplied by so much at most. */
+#define PMU_SCALE_MAX 8
+
 /* Returns the bytes since the base (1/256 byte), and moves the base. */
 static __always_inline u64 pmu_take_one(void *map, struct drfq_counter *base)
 {
@@ -81,10 +84,13 @@ static __always_inline u64 pmu_take_one(void *map, struct drfq_counter *base)
 	running = value.running - base->running_ns;
 	if (running < enabled) {
 		/* The kernel multiplexes the event. Scale what it counted; if it
-		 * has not counted at all, leave the base for the next sample. */
+		 * has not counted at all, leave the base for the next sample. One
+		 * that had no counter for long tells little of that time. */
 		count(DRFQ_EV_PMU_MULTIPLEXED);
 		if (!running)
 			return 0;
+		if (enabled / PMU_SCALE_MAX > running)
+			enabled = running * PMU_SCALE_MAX;
 		events = events * enabled / running;
 	}
 	pmu_set_base(base, &value);

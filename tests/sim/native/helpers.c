@@ -102,7 +102,8 @@ long native_perf_read(bool second, struct bpf_perf_event_value *value)
 	if (rq->counter_dead)
 		return -EBUSY;
 	value->counter = second ? rq->writes : rq->traffic - rq->counter_from;
-	value->enabled = value->running = m->now_ns - rq->counter_opened_ns;
+	value->enabled = m->now_ns - rq->counter_opened_ns;
+	value->running = value->enabled - rq->counter_waited_ns;
 	return 0;
 }
 

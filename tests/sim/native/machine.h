@@ -130,6 +130,8 @@ void machine_count_writes(struct machine *m, s32 cpu, u64 bytes);
 /* The counter of @cpu dies, as a pinned one does that is evicted; another takes its place. */
 void machine_counter_dies(struct machine *m, s32 cpu);
 void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu);
+/* Of the time that it has been open, it had no hardware for so long, in addition. */
+void machine_counter_waits(struct machine *m, s32 cpu, u64 ns);
 /* The running task of @cpu submits @bytes to a device; @layers stacked devices above it pass the
  * request on. @in_place: they remap the request instead of making another one. @partition: the
  * device is a partition. */

@@ -40,8 +40,9 @@ struct cpu_rq {
 	u64 traffic;
 	/* What its second counter counts, if it has one. */
 	u64 writes;
-	/* The traffic counter: its start, and whether the kernel has evicted it. */
-	u64 counter_from, counter_opened_ns;
+	/* The traffic counter: its start, how long it had no hardware since, and whether the kernel
+	 * has evicted it. */
+	u64 counter_from, counter_opened_ns, counter_waited_ns;
 	bool counter_dead;
 	/* Time that interrupts took, which no task is charged for. */
 	u64 stolen_ns;

@@ -22,6 +22,12 @@ void machine_counter_opens(struct machine *m, u64 now_ns, s32 cpu)
 	m->rqs[cpu].counter_dead = false;
 	m->rqs[cpu].counter_from = m->rqs[cpu].traffic;
 	m->rqs[cpu].counter_opened_ns = now_ns;
+	m->rqs[cpu].counter_waited_ns = 0;
+}
+
+void machine_counter_waits(struct machine *m, s32 cpu, u64 ns)
+{
+	m->rqs[cpu].counter_waited_ns += ns;
 }
 
 void machine_add_dma(struct machine *m, struct task_struct *p, u64 bytes)

@@ -11,6 +11,7 @@ unsafe extern "C" {
     fn machine_count_writes(m: *mut Machine, cpu: i32, bytes: u64);
     fn machine_counter_dies(m: *mut Machine, cpu: i32);
     fn machine_counter_opens(m: *mut Machine, now_ns: u64, cpu: i32);
+    fn machine_counter_waits(m: *mut Machine, cpu: i32, ns: u64);
     fn machine_delay(
         m: *mut Machine,
         p: *const Task,
@@ -186,6 +187,13 @@ impl Kernel {
     pub fn counter_opens(&mut self, now_ns: u64, cpu: usize) {
         // SAFETY: the machine lives.
         self.with(|m| unsafe { machine_counter_opens(m, now_ns, cpu as i32) });
+    }
+
+    /// Of the time that the counter of `cpu` has been open, it had no hardware for so long, in addition:
+    /// others had it.
+    pub fn counter_waits(&mut self, cpu: usize, ns: u64) {
+        // SAFETY: the machine lives.
+        self.with(|m| unsafe { machine_counter_waits(m, cpu as i32, ns) });
     }
 
     /// The kernel skips the first or the second program of each pair from now on.
