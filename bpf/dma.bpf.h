@@ -306,9 +306,12 @@ int BPF_PROG(drfq_rq_issue2, struct request *rq)
 SEC("syscall")
 int drfq_charge_mem(struct drfq_traffic_arg *arg)
 {
-	struct task_struct *p = bpf_task_from_pid(arg->pid);
+	struct task_struct *p;
 	struct task_ctx *t;
 
+	if ((s64)arg->bytes < 0)
+		return -EINVAL;
+	p = bpf_task_from_pid(arg->pid);
 	if (!p)
 		return -ESRCH;
 	if (!arg->moved_by_cpu) {
