@@ -44,7 +44,7 @@ build: setup
 test:
     @tools/test
 
-# The long forms of the tests in VMs, the fuzzers and the reference, which take hours; just test-long [NAME ...]
+# The long forms of VM tests, fuzzers, experiments and the reference, which take hours; just test-long [NAME ...]
 [no-exit-message]
 test-long *args: setup
     tests/vm/run --long "${@:-all}"
@@ -52,6 +52,7 @@ test-long *args: setup
     [ "$#" -gt 0 ] || tests/fuzz/run all 600
     [ "$#" -gt 0 ] || ./justw test-dramsim
     tools/build-cpp gem5-backend --target drfq-mc
+    [ "$#" -gt 0 ] || for name in set-1 weighted weighted-one-line; do ./justw mc --check "$name" || exit; done
     [ "$#" -gt 0 ] || gem5-backend/tests/reference/compare.py '{{target}}/gem5-backend/drfq-mc' 5000
 
 # The tests that need no VM
