@@ -23,6 +23,7 @@ use drfq_stats::sample::TaskSample;
 
 use super::{
     gauge::Gauge,
+    hidden::{Ended, HIDDEN},
     ids::{foreign_groups, foreign_in_ours, limits},
     memories::Memories,
     rest::{Ours, Rest},
@@ -73,6 +74,7 @@ pub struct Actuator<F: ResctrlFs> {
     monitored: BTreeMap<GroupId, Monitored>,
     /// Threads in our groups that were put into none of them, at the last audit.
     strays: Vec<u32>,
+    ended: Ended,
     audits: u32,
     /// Groups that can be monitored, as far as it is known.
     room: usize,
@@ -113,6 +115,7 @@ impl<F: ResctrlFs> Actuator<F> {
             classes: (0..classes).map(|_| None).collect(),
             monitored: BTreeMap::new(),
             strays: Vec::new(),
+            ended: Ended::default(),
             audits: 0,
             room,
             info: info.clone(),
@@ -365,7 +368,7 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
                 Ok(Placed::Moved | Placed::Already) => {
                     monitored.placed.insert(tid, true);
                 }
-                Ok(Placed::Ended) => {}
+                Ok(Placed::Ended) => self.ended.note(tid),
                 Err(error) => {
                     failures += 1;
                     failed = Some(error);
@@ -381,11 +384,15 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
 
     /// A new thread begins in the group of the one that started it. If it goes to another cgroup
     /// before a look, only an audit of the group's tasks finds it.
-    fn settle(&mut self, _: &[TaskSample]) {
+    fn settle(&mut self, tasks: &[TaskSample]) {
         let strays = mem::take(&mut self.strays);
         let strays = strays.into_iter().filter(|tid| !self.is_placed(*tid));
         let back = self.put_back(strays);
         self.check(back);
+        let placed = self.monitored.values().map(|found| found.placed.len());
+        if self.ended.hidden(tasks) > placed.sum() {
+            self.fail(HIDDEN.into());
+        }
     }
 
     fn audit(&mut self) -> Vec<GroupId> {

@@ -9,6 +9,7 @@ mod combined;
 pub mod entities;
 mod gauge;
 pub mod guard;
+mod hidden;
 mod ids;
 pub mod join;
 mod lock;
@@ -51,6 +52,7 @@ use self::{
     combined::Combined,
     entities::{Hierarchy, Kernel, Key, Ruled, Usage},
     guard::Guard,
+    hidden::HIDDEN,
     paces::Paces,
     runnable::Look,
     throttle::Throttle,
@@ -77,9 +79,6 @@ const LOOK_PERIODS: u64 = 5;
 
 /// Other programs' changes are looked for once in this many periods.
 const AUDIT_PERIODS: u64 = 4 * LOOK_PERIODS;
-
-/// What a user should know where the entities of most tasks are not known.
-const HIDDEN: &str = "the cgroups of most processes cannot be read; is /proc mounted with hidepid?";
 
 /// The state after a panic of the loop.
 const ENDED: &str = "off: the loop has ended by a defect of scx_drfq, and told it to standard error; \

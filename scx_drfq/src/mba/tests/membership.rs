@@ -106,6 +106,34 @@ fn processes_that_are_hidden_are_told() {
 }
 
 #[test]
+fn threads_whose_groups_are_hidden_are_told() {
+    for (entity, hidden, told) in [
+        (Entity::Task, 1..=4, true),
+        (Entity::Process, 1..=3, true),
+        (Entity::Process, 1..=1, false),
+    ] {
+        let kernel = FakeKernel::new(shape(8, 32));
+        let mut machine = Machine::new(&kernel, 4);
+        machine.running.setup.entity = entity;
+        for pid in hidden {
+            kernel.fail("task_groups", &pid.to_string(), libc::ENOENT);
+        }
+        // The first look places nothing, and the second one cannot know yet.
+        let states = [0, 1, 2].map(|look| {
+            machine.look(machine.began + Duration::from_millis(500) * look);
+            machine.running.step(PERIOD, &machine.report);
+            machine.report.lock().unwrap().state.clone()
+        });
+        assert_eq!(states[..2], ["on", "on"]);
+        assert_eq!(
+            states[2].contains("hidepid"),
+            told,
+            "{entity:?}: {states:?}"
+        );
+    }
+}
+
+#[test]
 fn tasks_that_cannot_be_read_are_told() {
     let kernel = FakeKernel::new(shape(8, 32));
     let machine = Machine::new(&kernel, 4);
