@@ -4,7 +4,6 @@
 //! memory bandwidth, it reads nothing until a client asks.
 
 use std::{
-    fs::File,
     io,
     mem::MaybeUninit,
     path::Path,
@@ -40,7 +39,7 @@ use crate::{
     exit_report::Exit,
     links::{self, Counted, Links},
     loader::{Loading, Scheduler, Window},
-    mba::{self, access::Access, trace::Trace},
+    mba::{self, access::Access, trace::Recording},
     metrics, open_files,
     periodic::Periodic,
     preflight,
@@ -82,8 +81,8 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let group = settings.cli.run.stats_group;
     group.map_or(Ok(()), StatsGroup::check)?;
     listen_to_libbpf(settings.cli.run.verbose);
-    let trace = options.mba_trace.as_deref().map(Trace::create).transpose();
-    let trace = trace.inspect_err(|line| say(line)).unwrap_or_default();
+    let recording = options.mba_trace.as_deref().map(Recording::create).transpose();
+    let recording = recording.inspect_err(|line| say(line)).unwrap_or_default();
     // After the cleaner, whose process would else hold the connection.
     let statistics = StatsProcess::start(Path::new(SOCKET), group);
     // After the other processes, which need no such right.
@@ -100,14 +99,13 @@ pub fn run(mut settings: Settings) -> Result<()> {
         statistics,
         accounts: stored_accounts(),
     };
-    trace.iter().for_each(Trace::begin);
     loop {
         let outcome = run_once(
             &mut settings,
             &capacity,
             &signals,
             &access,
-            trace.as_ref(),
+            recording.as_ref(),
             &mut lasting,
         );
         lasting.links.retract();
@@ -181,7 +179,7 @@ fn run_once(
     capacity: &Capacity,
     signals: &Signals,
     access: &Access,
-    trace: Option<&File>,
+    recording: Option<&Recording>,
     lasting: &mut Lasting,
 ) -> Result<bool> {
     let (links, statistics, accounts) = lasting.parts();
@@ -219,7 +217,7 @@ fn run_once(
     links.counted().add_to(&mut loaded);
     facts.loaded_at_ns = loaded.at_ns;
     let window = scheduler.window()?;
-    let (ready, warnings) = open_sharing(&config, access, window, facts.mem_measured, trace);
+    let (ready, warnings) = open_sharing(&config, access, window, facts.mem_measured, recording);
     let uncharged = scheduler.uncharged().map(str::to_owned);
     degraded.extend(warnings.into_iter().chain(uncharged));
     let rules = Mutex::new(settings.rules.clone());
@@ -269,27 +267,39 @@ fn tell(config: &Config, facts: &Facts, degraded: &[String]) {
 const CHARGE_MBM_IDLE: &str = "--charge-mbm has no effect; it needs a source of memory traffic, \
      such as the PMU, groups that are monitored (--mba on, or a calibration), and no --throttle hold";
 
+/// The warning if the user asked for a record of a loop, and there is none.
+const MBA_TRACE_IDLE: &str = "--mba-trace has no effect; it needs groups that are monitored (--mba \
+     on or observe, or a calibration), or --throttle hold";
+
+/// Which of these options have no effect without a loop that shares memory bandwidth.
+fn idle(charge_mbm: bool, mba_trace: bool) -> Vec<String> {
+    let asked = [(charge_mbm, CHARGE_MBM_IDLE), (mba_trace, MBA_TRACE_IDLE)];
+    let idle = asked.iter().filter(|(asked, _)| *asked);
+    idle.map(|(_, line)| (*line).to_owned()).collect()
+}
+
 /// The loop that shares memory bandwidth, and what a user should know of it. `charges`: tasks are
-/// charged their memory traffic. `trace`: where it is recorded.
+/// charged their memory traffic. `recording`: where it is recorded.
 fn open_sharing<'a>(
     config: &Config,
     access: &Access,
     window: Window<'a>,
     charges: bool,
-    trace: Option<&File>,
+    recording: Option<&Recording>,
 ) -> (Option<mba::Loop<'a>>, Vec<String>) {
     let opened = match (config.throttle, access) {
         (Some(Throttle::Hold), _) => Ok(mba::Loop::with_paces(config, window)),
         (None, Access::Open(guard)) => {
             mba::Loop::with_resctrl(config, guard, charges.then_some(window))
         }
-        _ => {
-            let uncharged = config.charge_mbm.then(|| CHARGE_MBM_IDLE.to_owned());
-            return (None, uncharged.into_iter().collect());
-        }
+        _ => return (None, idle(config.charge_mbm, recording.is_some())),
     };
     match opened {
-        Err(refused) => (None, refused.warning(config.mba).into_iter().collect()),
+        Err(refused) => {
+            let refused = refused.warning(config.mba).into_iter();
+            let idle = idle(config.charge_mbm, recording.is_some());
+            (None, refused.chain(idle).collect())
+        }
         Ok(ready) => {
             let asked = ready.acts() || config.mba == MbaMode::Observe;
             let warning = (!asked).then(|| {
@@ -301,7 +311,7 @@ fn open_sharing<'a>(
             let caveat = ready.caveat().map(str::to_owned);
             let warnings = [warning, uncharged, caveat];
             let warnings = warnings.into_iter().flatten().collect();
-            (Some(ready.recorded_in(trace)), warnings)
+            (Some(ready.recorded_in(recording)), warnings)
         }
     }
 }
@@ -545,4 +555,18 @@ fn name(value: impl clap::ValueEnum) -> String {
 /// Tells the user a line, unless the terminal is stopped.
 pub fn say(line: &str) {
     write_soon(io::stderr(), &format!("scx_drfq: {line}\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_a_loop_is_told_to_have_no_effect_without_one() {
+        let told = |charge_mbm, mba_trace| idle(charge_mbm, mba_trace).join("\n");
+        assert_eq!(told(false, false), "");
+        assert_eq!(told(true, false), CHARGE_MBM_IDLE);
+        assert_eq!(told(false, true), MBA_TRACE_IDLE);
+        assert_eq!(told(true, true).lines().count(), 2);
+    }
 }

@@ -25,7 +25,6 @@ mod weights;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
     io,
     panic::{self, AssertUnwindSafe},
     path::PathBuf,
@@ -56,7 +55,7 @@ use self::{
     paces::Paces,
     runnable::Look,
     throttle::Throttle,
-    trace::Trace,
+    trace::{Recording, Trace},
     uncounted::{Seen, Uncounted},
     weights::Competition,
 };
@@ -199,9 +198,9 @@ impl<'a> Loop<'a> {
         })
     }
 
-    /// Records what it does into a file of [`Trace::create`].
-    pub fn recorded_in(mut self, file: Option<&File>) -> Self {
-        self.trace = file.and_then(Trace::go_on);
+    /// Records what it does.
+    pub fn recorded_in(mut self, recording: Option<&Recording>) -> Self {
+        self.trace = recording.and_then(Recording::trace);
         self
     }
 

@@ -3,6 +3,7 @@
 //! policy can replay such a record.
 
 use std::{
+    cell::Cell,
     fs::{File, OpenOptions},
     io::{self, BufWriter, Write},
     os::unix::fs::OpenOptionsExt,
@@ -12,40 +13,50 @@ use std::{
 use drfq_policy::drf::{Plan, Snapshot};
 use serde_json::json;
 
-/// A record that is being written.
-pub struct Trace(BufWriter<File>);
+/// A file for records. Without a loop it keeps what is in it.
+pub struct Recording {
+    file: File,
+    begun: Cell<bool>,
+}
 
-impl Trace {
-    /// Opens the file, which [`Self::begin`] empties. Its directory may be a user's, which the agent cannot
-    /// write once it has dropped its privileges.
+impl Recording {
+    /// Opens the file. Its directory may be a user's, which the agent cannot write once it has
+    /// dropped its privileges.
     ///
     /// # Errors
     /// The file cannot be written; in one line.
-    pub fn create(path: &Path) -> Result<File, String> {
+    pub fn create(path: &Path) -> Result<Self, String> {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         // The reader of a pipe that does not read ends the record, and never stops the loop.
         options.custom_flags(libc::O_NONBLOCK);
-        options.open(path).map_err(|error| {
+        let file = options.open(path).map_err(|error| {
             format!(
                 "nothing is recorded, because {} cannot be written: {error}; check --mba-trace",
                 path.display()
             )
+        })?;
+        Ok(Self {
+            file,
+            begun: Cell::new(false),
         })
     }
 
-    /// Empties the file. Call it once nothing else can refuse to start.
-    pub fn begin(file: &File) {
-        // One that cannot be emptied, such as a pipe, has nothing to lose.
-        let _ = file.set_len(0);
+    /// A record for a loop. The first one empties the file. When the scheduler is loaded again in
+    /// this process, the next one goes on in it, with times from 0 on.
+    pub fn trace(&self) -> Option<Trace> {
+        if !self.begun.replace(true) {
+            // One that cannot be emptied, such as a pipe, has nothing to lose.
+            let _ = self.file.set_len(0);
+        }
+        Some(Trace(BufWriter::new(self.file.try_clone().ok()?)))
     }
+}
 
-    /// Records into the file. When the scheduler is loaded again in this process, the record goes
-    /// on in the file, with times from 0 on.
-    pub fn go_on(file: &File) -> Option<Self> {
-        Some(Self(BufWriter::new(file.try_clone().ok()?)))
-    }
+/// A record that is being written.
+pub struct Trace(BufWriter<File>);
 
+impl Trace {
     /// Adds a period. `at_s`: time since the loop began. `names`: of the groups, in the
     /// order of the snapshot.
     ///
@@ -107,22 +118,29 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("trace");
         fs::write(&path, "an older record").unwrap();
-        let file = Trace::create(&path).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "an older record");
-        Trace::begin(&file);
+        let recording = Recording::create(&path).unwrap();
         for line in ["one", "two"] {
-            let mut trace = Trace::go_on(&file).unwrap();
+            let mut trace = recording.trace().unwrap();
             writeln!(trace.0, "{line}").unwrap();
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
     }
 
     #[test]
+    fn an_older_record_stays_where_no_loop_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("trace");
+        fs::write(&path, "an older record").unwrap();
+        drop(Recording::create(&path).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "an older record");
+    }
+
+    #[test]
     fn a_reader_that_does_not_read_ends_the_record() {
         let (_reader, writer) = io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
-        let file = Trace::create(Path::new(&path)).unwrap();
-        let mut trace = Trace::go_on(&file).unwrap();
+        let recording = Recording::create(Path::new(&path)).unwrap();
+        let mut trace = recording.trace().unwrap();
         let full = (0..100_000).find_map(|_| writeln!(trace.0, "a line of a record").err());
         assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
     }
@@ -130,7 +148,9 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_written_is_named() {
         let directory = tempfile::tempdir().unwrap();
-        let error = Trace::create(&directory.path().join("none/trace")).unwrap_err();
+        let error = Recording::create(&directory.path().join("none/trace"))
+            .err()
+            .unwrap();
         assert!(error.contains("none/trace cannot be written"), "{error}");
     }
 }
