@@ -3,10 +3,12 @@
 
 use crate::judge::Setting;
 use crate::record::Record;
+use crate::resume::Earlier;
 use crate::rows::{self, Provenance, Row};
 use crate::run::{Runner, kernel_release};
 use crate::scenario::{Case, Clock, Extent, Scenario, Scheduler};
 use crate::scheduler::Executables;
+use crate::subject::Subject;
 use crate::verdict::{Group, verdict};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
@@ -28,7 +30,8 @@ pub struct Plan {
     /// Only this scheduler (may be repeated).
     #[arg(long = "scheduler", value_name = "NAME")]
     pub schedulers: Vec<String>,
-    /// Keep the results in DIR/results.jsonl and run only what is missing, for example after an interruption.
+    /// Keep the results in DIR/results.jsonl and run only what is missing, for example after an interruption,
+    /// or was measured on another kernel, of another version or commit, or with other tasks or options.
     #[arg(long)]
     pub resume: bool,
     /// Directory for rows.csv, results.jsonl and logs.
@@ -177,37 +180,33 @@ fn pairs<'a>(
 /// affect all schedulers alike. Each record is written as soon as it is there.
 fn measure(plan: &Plan, runner: &Runner, pairs: &[Pair]) -> Result<Vec<Record>> {
     let path = plan.out.join("results.jsonl");
-    let planned = |repeat| pairs.iter().map(move |(case, s)| (*case, *s, repeat));
-    let planned: Vec<_> = (1..=runner.extent.repeats).flat_map(planned).collect();
-    let mut kept = if plan.resume {
-        Record::read_all(&path)?
+    let first: Vec<Subject> = pairs.iter().map(|(c, s)| runner.subject(c, s)).collect();
+    let of_repeat = |repeat| first.iter().cloned().map(move |s| Subject { repeat, ..s });
+    let planned: Vec<Subject> = (1..=runner.extent.repeats).flat_map(of_repeat).collect();
+    let earlier = if plan.resume {
+        Earlier::new(Record::read_all(&path)?, &planned)
     } else {
-        Vec::new()
+        Earlier::default()
     };
-    kept.retain(|record| {
-        let same = |(case, scheduler, repeat): &&(&Case, &Scheduler, u32)| {
-            runner.is_in_place_of(record, case, scheduler, *repeat)
-        };
-        let again = planned.iter().find(same);
-        again.is_none_or(|(case, scheduler, repeat)| runner.is_of(record, case, scheduler, *repeat))
-    });
+    for message in earlier.messages() {
+        eprintln!("{}: {message}", path.display());
+    }
     // Runs take hours and may be interrupted, so all that stays is written before the first.
-    Record::write_all(&path, &kept)?;
+    Record::write_all(&path, &earlier.kept)?;
     let mut file = OpenOptions::new()
         .append(true)
         .open(&path)
         .with_context(|| format!("cannot write {}", path.display()))?;
-    let mut records = Vec::new();
-    for (n, (case, scheduler, repeat)) in planned.iter().enumerate() {
-        let same = |r: &&Record| runner.is_of(r, case, scheduler, *repeat);
-        if let Some(record) = kept.iter().find(same) {
+    let (mut records, total) = (Vec::new(), planned.len());
+    for (subject, (case, scheduler)) in planned.into_iter().zip(pairs.iter().cycle()) {
+        if let Some(record) = earlier.kept.iter().find(|r| r.subject == subject) {
             records.push(record.clone());
             continue;
         }
-        let (n, total) = (n + 1, planned.len());
+        let (n, repeat) = (records.len() + 1, subject.repeat);
         let names = format!("{}, {}", case.name, scheduler.name);
         eprintln!("[{n}/{total}] {names}, repeat {repeat}");
-        let record = runner.run(case, scheduler, *repeat).with_context(|| {
+        let record = runner.run(case, scheduler, subject).with_context(|| {
             format!(
                 "{names}; run: {}",
                 plan.command(&case.name, &scheduler.name)
@@ -227,7 +226,7 @@ fn judge<'a>(
     records: &[Record],
     setting: &Setting,
 ) -> Result<Vec<Group<'a>>> {
-    let of_pair = |r: &&Record| r.case == case.name && r.scheduler == scheduler.name;
+    let of_pair = |r: &&Record| r.is_of(case, scheduler);
     let mine: Vec<&Record> = records.iter().filter(of_pair).collect();
     let oldest = mine.first().context("a case was not measured")?;
     let mut groups = Vec::new();
@@ -259,7 +258,7 @@ fn failures(pairs: &[Pair], records: &[Record], groups: &[Group]) -> Vec<(String
         let mut add = |why: &String| {
             found.push((case.name.clone(), scheduler.name.clone(), why.clone()));
         };
-        let of_pair = |r: &&Record| r.case == case.name && r.scheduler == scheduler.name;
+        let of_pair = |r: &&Record| r.is_of(case, scheduler);
         let mine = records.iter().filter(of_pair);
         mine.flat_map(|record| &record.trouble).for_each(&mut add);
         let of_pair = |g: &&Group| g.case == case.name && g.scheduler == scheduler.name;

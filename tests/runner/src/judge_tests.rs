@@ -2,6 +2,7 @@
 use super::*;
 use crate::debt::Debt;
 use crate::process::Usage;
+use crate::subject::Subject;
 use crate::verdict::verdict;
 use serde_json::{Value, json};
 
@@ -29,14 +30,15 @@ fn record(cpus: &[f64]) -> Record {
         report: Value::Null,
     };
     Record {
-        scenario: "e".into(),
-        case: "c".into(),
-        scheduler: "s".into(),
-        repeat: 1,
-        duration_s: 60.0,
-        kernel: "k".into(),
-        version: String::new(),
-        commit: String::new(),
+        subject: Subject {
+            scenario: "e".into(),
+            case: "c".into(),
+            scheduler: "s".into(),
+            repeat: 1,
+            duration_s: 60.0,
+            kernel: "k".into(),
+            ..Subject::default()
+        },
         date: String::new(),
         tasks: cpus.iter().enumerate().map(task).collect(),
         idle_cpus: 0.0,

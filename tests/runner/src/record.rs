@@ -4,32 +4,19 @@
 use crate::debt::Debt;
 use crate::process::Usage;
 use crate::rows::Provenance;
+use crate::scenario::{Case, Scheduler};
+use crate::subject::Subject;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::Path;
 
 /// One case under one scheduler, once.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// Name of the scenario.
-    pub scenario: String,
-    /// Name of the case.
-    pub case: String,
-    /// Name of the scheduler.
-    pub scheduler: String,
-    /// Number of the repeat, from 1.
-    pub repeat: u32,
-    /// How long it was to last, s.
-    pub duration_s: f64,
-    /// Release of the kernel.
-    pub kernel: String,
-    /// What the scheduler's `--version` says; empty for the kernel's own.
-    #[serde(default)]
-    pub version: String,
-    /// Commit that was measured, if the caller told it.
-    #[serde(default)]
-    pub commit: String,
+    /// What it measured.
+    #[serde(flatten)]
+    pub subject: Subject,
     /// Date of the run, if the caller told it.
     #[serde(default)]
     pub date: String,
@@ -61,10 +48,15 @@ pub struct TaskRecord {
 }
 
 impl Record {
+    /// Whether it measured `case` under `scheduler`, by their names.
+    pub fn is_of(&self, case: &Case, scheduler: &Scheduler) -> bool {
+        self.subject.case == case.name && self.subject.scheduler == scheduler.name
+    }
+
     /// What was measured, and when.
     pub fn provenance(&self) -> Provenance {
         Provenance {
-            commit: self.commit.clone(),
+            commit: self.subject.commit.clone(),
             date: self.date.clone(),
         }
     }

@@ -7,9 +7,10 @@ use crate::loads::Loads;
 use crate::process::{Usage, children, cpu_ns, idle_ns, now_ns};
 use crate::record::{Record, TaskRecord};
 use crate::rows::Provenance;
-use crate::scenario::{Case, Expect, Extent, Hold, Scenario, Scheduler, SchedulerProgram};
+use crate::scenario::{Case, Extent, Scenario, Scheduler, SchedulerProgram};
 use crate::scheduler::{Executables, LoadedScheduler};
 use crate::stats_client::Stats;
+use crate::subject::{Subject, follows_vtime, setup};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -40,29 +41,24 @@ struct RunOutcome {
 }
 
 impl Runner<'_> {
-    /// Whether [`Runner::run`] would measure what `record` has, then or now.
-    pub fn is_in_place_of(
-        &self,
-        record: &Record,
-        case: &Case,
-        scheduler: &Scheduler,
-        repeat: u32,
-    ) -> bool {
-        record.scenario == self.scenario.name
-            && record.case == case.name
-            && record.scheduler == scheduler.name
-            && record.repeat == repeat
-            && record.duration_s == self.extent.duration_s
-    }
-
-    /// Whether `record` is what [`Runner::run`] would measure.
-    pub fn is_of(&self, record: &Record, case: &Case, scheduler: &Scheduler, repeat: u32) -> bool {
-        self.is_in_place_of(record, case, scheduler, repeat) && record.kernel == kernel_release()
+    /// What the first run of `case` under `scheduler` measures.
+    pub fn subject(&self, case: &Case, scheduler: &Scheduler) -> Subject {
+        Subject {
+            scenario: self.scenario.name.clone(),
+            case: case.name.clone(),
+            scheduler: scheduler.name.clone(),
+            repeat: 1,
+            duration_s: self.extent.duration_s,
+            kernel: kernel_release(),
+            version: self.executables.version(scheduler.program),
+            commit: self.provenance.commit.clone(),
+            setup: setup(self.scenario, self.extent, case, scheduler),
+        }
     }
 
     /// Loads the scheduler, runs the case, unloads it. Failures of the
     /// scheduler are part of the record; an error is one of the scenario.
-    pub fn run(&self, case: &Case, scheduler: &Scheduler, repeat: u32) -> Result<Record> {
+    pub fn run(&self, case: &Case, scheduler: &Scheduler, subject: Subject) -> Result<Record> {
         let mut kmsg = Kmsg::from_now()?;
         let log = self.dir.join("scheduler.log");
         let mut loaded =
@@ -78,14 +74,7 @@ impl Runner<'_> {
         }
         outcome.trouble.extend(kmsg.trouble()?);
         Ok(Record {
-            scenario: self.scenario.name.clone(),
-            case: case.name.clone(),
-            scheduler: scheduler.name.clone(),
-            repeat,
-            duration_s: self.extent.duration_s,
-            kernel: kernel_release(),
-            version: self.executables.version(scheduler.program),
-            commit: self.provenance.commit.clone(),
+            subject,
             date: self.provenance.date.clone(),
             tasks: outcome.tasks,
             idle_cpus: outcome.idle_cpus,
@@ -150,12 +139,11 @@ impl Runner<'_> {
         let bandwidth = scheduler
             .memory_bandwidth
             .context("an injection needs memory_bandwidth")?;
-        let alone = |e: &Expect| matches!(e, Expect::Hold(Hold::Alone { .. }));
         let injector = Injector {
             program: &self.executables.ours.join("scx_drfq"),
             bytes: inject.bytes,
             ns_per_byte: 1e9 / bandwidth,
-            follow: !case.expect.iter().any(alone),
+            follow: follows_vtime(&case.expect),
         };
         injector.run(load, end_ns)
     }

@@ -4,7 +4,7 @@
 
 use crate::weight::Weights;
 use anyhow::{Context, Result, bail, ensure};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -46,7 +46,7 @@ pub struct Scenario {
 }
 
 /// How guest time passes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
     /// With the host's: a busy host disturbs latencies, not shares.
@@ -91,7 +91,7 @@ pub struct Scheduler {
 }
 
 /// The schedulers that can be started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchedulerProgram {
     /// The kernel's own: nothing is started.
@@ -132,7 +132,7 @@ pub struct Case {
 }
 
 /// Tasks that are alike.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
     /// Name, at most 12 characters; the number of the copy is appended.
@@ -155,7 +155,7 @@ pub struct Task {
 }
 
 /// A debt of device traffic given to a task while it sleeps.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inject {
     /// Name of the task (its first copy).
