@@ -81,7 +81,8 @@ pub fn run(mut settings: Settings) -> Result<()> {
     let group = settings.cli.run.stats_group;
     group.map_or(Ok(()), StatsGroup::check)?;
     listen_to_libbpf(settings.cli.run.verbose);
-    let recording = options.mba_trace.as_deref().map(Recording::create).transpose();
+    let path = options.mba_trace.as_deref();
+    let recording = path.map(Recording::create).transpose();
     let recording = recording.inspect_err(|line| say(line)).unwrap_or_default();
     // After the cleaner, whose process would else hold the connection.
     let statistics = StatsProcess::start(Path::new(SOCKET), group);
