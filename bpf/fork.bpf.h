@@ -57,7 +57,7 @@ static void fork_init(struct task_ctx *child)
 	s32 cpu = bpf_get_smp_processor_id();
 	struct drfq_cpu *slot = cpu_slot(cpu);
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
-	u64 v = vtime_local(cpu), bus_v = bus_vtime_now() + DRFQ_BUS_SLACK_NS, run_ns;
+	u64 v = vtime_local_by_last(cpu), bus_v = bus_vtime_now() + DRFQ_BUS_SLACK_NS, run_ns;
 	struct drfq_load load;
 	struct drfq_flow flow;
 

@@ -40,4 +40,19 @@ static __always_inline u64 vtime_local(s32 cpu)
 	return drfq_earlier(vtime_now(), vtime_of_cpu(cpu));
 }
 
+/*
+ * The same by S of the last packet, if a higher class has the CPU. For ops.init_task and the timer,
+ * which verifiers treat as sleepable: no global function may look into a queue there, and they
+ * need minutes for looks that are inlined.
+ */
+static __always_inline u64 vtime_local_by_last(s32 cpu)
+{
+	struct drfq_cpu *slot = cpu_slot(cpu);
+	u64 v = vtime_now();
+
+	if (!READ_ONCE(slot->pid) && !READ_ONCE(slot->taken))
+		return v;
+	return drfq_earlier(v, READ_ONCE(slot->vtime_ns));
+}
+
 #endif /* DRFQ_LOCAL_BPF_H */

@@ -149,7 +149,7 @@ __noinline int throttle_release(u32 all)
 			/* Before the move: it may run, and be throttled again, at once. */
 			activated = task_activate(t);
 			throttle_finish(t);
-			flow_lift(&t->flow, vtime_local(scx_bpf_task_cpu(p)));
+			flow_lift(&t->flow, vtime_local_by_last(scx_bpf_task_cpu(p)));
 			scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, drfq_start(&t->flow));
 		}
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq, 0)) {
