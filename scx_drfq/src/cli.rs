@@ -304,6 +304,10 @@ pub struct Calibrate {
     /// Print what is measured, and keep nothing
     #[arg(long)]
     pub dry_run: bool,
+
+    /// Keep the result although other programs ran meanwhile
+    #[arg(long, conflicts_with = "dry_run")]
+    pub force: bool,
 }
 
 /// Options of `evidence`.

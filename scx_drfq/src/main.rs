@@ -126,9 +126,7 @@ fn run(settings: Settings) -> Result<bool, Failure> {
         Some(Command::Completions { shell }) => manual::completions(*shell)?,
         Some(Command::ManPages { directory }) => manual::pages(directory)?,
         Some(Command::Doctor) => return Ok(doctor::run(&mut io::stdout())?),
-        Some(Command::Calibrate(options)) => {
-            calibrate::command(f64::from(options.seconds), options.dry_run)?;
-        }
+        Some(Command::Calibrate(options)) => calibrate::command(options)?,
         Some(Command::Evidence(options)) => evidence::command(options)?,
         Some(Command::ChargeTraffic(charge)) => charge::run(charge.pid, charge.bytes)?,
         None if cli.run.help_stats => server::describe(&mut io::stdout())?,

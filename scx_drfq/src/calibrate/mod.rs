@@ -2,6 +2,7 @@
 //! Measures the memory of this machine: bandwidth, latency, and what each level of the throttle
 //! (MBA) leaves. It needs a machine that is idle otherwise. It stores the result for the scheduler.
 
+mod phases;
 mod throttle;
 
 use std::{
@@ -16,10 +17,14 @@ use drfq_resctrl::task::TaskGroups;
 use drfq_sense::{root, sched_ext, topology::Topology};
 use drfq_version::VERSION;
 
-use self::throttle::Throttle;
+use self::{
+    phases::{Phases, UNDISTURBED, disturbed, kept},
+    throttle::Throttle,
+};
 use crate::{
     bandwidth::format_bytes_per_s,
     calibration::{Calibration, DomainMeasured, LevelMeasured, Store, machine},
+    cli,
     loads::{self, Moved, Op},
     local_time, preflight,
 };
@@ -30,9 +35,6 @@ const CACHES: usize = 4;
 /// Each thread touches at least so much (bytes).
 pub const LEAST: usize = 4 << 20;
 
-/// Below this part of the time on their CPUs, the loads were disturbed.
-const UNDISTURBED: f64 = 0.9;
-
 /// What is measured of a domain, and of all domains together.
 const OPS: [(Op, &str); 3] = [
     (Op::Read, "readers"),
@@ -40,30 +42,74 @@ const OPS: [(Op, &str); 3] = [
     (Op::Copy, "copiers, with their fetches,"),
 ];
 
-/// Measures for some `seconds`, prints what it finds, and stores it unless `dry`.
+/// What was measured.
+pub struct Measured {
+    /// What the scheduler needs of it.
+    pub calibration: Calibration,
+    /// The part of the time that the loads had their CPUs, in the phase in which they had the least.
+    on_cpu: f64,
+}
+
+impl Measured {
+    /// How far other programs took the CPUs; none if they hardly did.
+    pub fn disturbance(&self) -> Option<String> {
+        (self.on_cpu < UNDISTURBED).then(|| {
+            format!(
+                "in a phase, even when it was repeated, the loads had their CPUs for {:.0} % of the \
+                 time",
+                100.0 * self.on_cpu
+            )
+        })
+    }
+}
+
+/// Measures, prints what it finds, and stores it unless the user wants none of it.
 ///
 /// # Errors
-/// scx_drfq runs, a load cannot run, or the result cannot be stored.
-pub fn run(seconds: f64, dry: bool, out: &mut impl Write) -> Result<()> {
+/// scx_drfq runs, a load cannot run, other programs ran, or the result cannot be stored.
+pub fn run(options: &cli::Calibrate, out: &mut impl Write) -> Result<()> {
     let root = root();
     preflight::check_stopped(&root, "calibrate")?;
     let store = Store::new(&root);
-    if !dry {
+    if !options.dry_run {
         store.writable().map_err(not_writable)?;
     }
     let topology = reachable(Topology::read(&root)?, loads::may_use, out)?;
-    let calibration = measure(seconds, &topology, &root, out)?;
-    let m = format_bytes_per_s(calibration.bytes_per_s as f64);
-    if dry {
-        writeln!(out, "m = {m}; not stored")?;
+    let measured = measure(f64::from(options.seconds), &topology, &root, out)?;
+    keep(&measured, &store, options, out)
+}
+
+/// Stores what was measured, and says so.
+fn keep(
+    measured: &Measured,
+    store: &Store,
+    options: &cli::Calibrate,
+    out: &mut impl Write,
+) -> Result<()> {
+    let m = format_bytes_per_s(measured.calibration.bytes_per_s as f64);
+    let disturbance = measured.disturbance();
+    if let Some(disturbance) = disturbance
+        .as_ref()
+        .filter(|_| !options.dry_run && !options.force)
+    {
+        bail!(
+            "m = {m} is not stored, since other programs ran: {disturbance}; stop what runs, or \
+             add --force"
+        );
+    }
+    let although = disturbance.map_or_else(String::new, |disturbance| {
+        format!("; other programs ran: {disturbance}")
+    });
+    if options.dry_run {
+        writeln!(out, "m = {m}; not stored{although}")?;
         return Ok(());
     }
     store
-        .write(&calibration)
+        .write(&measured.calibration)
         .context("cannot store the calibration")?;
     writeln!(
         out,
-        "m = {m}; stored in {}, for the next start of scx_drfq",
+        "m = {m}; stored in {}, for the next start of scx_drfq{although}",
         store.path().display()
     )?;
     Ok(())
@@ -87,7 +133,7 @@ pub fn measure(
     topology: &Topology,
     root: &Path,
     out: &mut impl Write,
-) -> Result<Calibration> {
+) -> Result<Measured> {
     let throttle = Throttle::open(root);
     check_group(root)?;
     let levels = throttle
@@ -97,37 +143,46 @@ pub fn measure(
         .filter(|&llc| !cpus_of(llc, topology).is_empty())
         .collect();
     let several = llcs.len() > 1;
-    let phases = 4 * llcs.len() + levels + if several { OPS.len() } else { 0 };
-    let time = Duration::from_secs_f64(seconds / phases as f64);
+    let count = 4 * llcs.len() + levels + if several { OPS.len() } else { 0 };
     writeln!(
         out,
         "measures the memory for {seconds:.0} s with all CPUs; other programs are slow meanwhile"
     )?;
+    let mut phases = Phases {
+        root,
+        time: Duration::from_secs_f64(seconds / count as f64),
+        on_cpu: 1.0,
+        out,
+    };
     let join = || throttle.as_ref().map_or(Ok(()), Throttle::join);
     let mut domains = Vec::new();
     for &llc in &llcs {
-        domains.push(domain(llc, topology, root, time, join, out)?);
+        domains.push(domain(llc, topology, join, &mut phases)?);
     }
     let together = match several {
-        true => Some(all(&llcs, topology, root, time, join, out)?),
+        true => Some(all(&llcs, topology, join, &mut phases)?),
         false => None,
     };
     match throttle {
         Ok(throttle) => {
-            let measured = curve(&throttle, topology, root, time, out)?;
+            let measured = curve(&throttle, topology, &mut phases)?;
             domains
                 .iter_mut()
                 .for_each(|domain| domain.levels.clone_from(&measured));
         }
-        Err(reason) => writeln!(out, "throttling is not measured: {reason}")?,
+        Err(reason) => writeln!(phases.out, "throttling is not measured: {reason}")?,
     }
-    Ok(Calibration {
+    let calibration = Calibration {
         machine: machine(root),
         kernel: sched_ext::release(root),
         version: VERSION.into(),
         date: local_time::today(),
         bytes_per_s: m(&domains, together),
         domains,
+    };
+    Ok(Measured {
+        calibration,
+        on_cpu: phases.on_cpu,
     })
 }
 
@@ -150,18 +205,20 @@ fn m(domains: &[DomainMeasured], together: Option<[u64; 3]>) -> u64 {
 fn domain(
     llc: u32,
     topology: &Topology,
-    root: &Path,
-    time: Duration,
     join: impl Fn() -> io::Result<()> + Sync,
-    out: &mut impl Write,
+    phases: &mut Phases<impl Write>,
 ) -> Result<DomainMeasured> {
     let cpus = cpus_of(llc, topology);
     let name = format!("domain {llc}");
     let [read_bytes_per_s, write_bytes_per_s, copy_bytes_per_s] =
-        rates(&name, &threads(&cpus, root), time, join, out)?;
-    let whole = beyond_cache(cpus[0], root);
-    let latency_ns = loads::latency_ns(cpus[0], whole, time).context("cannot measure latency")?;
-    writeln!(out, "{name}: a read of idle memory {latency_ns:.0} ns")?;
+        rates(&name, &threads(&cpus, phases.root), join, phases)?;
+    let whole = beyond_cache(cpus[0], phases.root);
+    let latency_ns = loads::latency_ns(cpus[0], whole, phases.time);
+    let latency_ns = latency_ns.context("cannot measure latency")?;
+    writeln!(
+        phases.out,
+        "{name}: a read of idle memory {latency_ns:.0} ns"
+    )?;
     Ok(DomainMeasured {
         domain: llc,
         read_bytes_per_s,
@@ -177,14 +234,12 @@ fn domain(
 fn all(
     llcs: &[u32],
     topology: &Topology,
-    root: &Path,
-    time: Duration,
     join: impl Fn() -> io::Result<()> + Sync,
-    out: &mut impl Write,
+    phases: &mut Phases<impl Write>,
 ) -> Result<[u64; 3]> {
-    let of_llc = |&llc| threads(&cpus_of(llc, topology), root);
+    let of_llc = |&llc| threads(&cpus_of(llc, topology), phases.root);
     let all: Vec<_> = llcs.iter().flat_map(of_llc).collect();
-    rates("all domains", &all, time, join, out)
+    rates("all domains", &all, join, phases)
 }
 
 /// The CPUs of one last-level cache.
@@ -243,64 +298,52 @@ fn threads(cpus: &[u32], root: &Path) -> Vec<(u32, usize)> {
 fn rates(
     whose: &str,
     threads: &[(u32, usize)],
-    time: Duration,
     join: impl Fn() -> io::Result<()> + Sync,
-    out: &mut impl Write,
+    phases: &mut Phases<impl Write>,
 ) -> Result<[u64; 3]> {
     let mut found = [0; 3];
     for ((op, name), found) in OPS.into_iter().zip(&mut found) {
-        let moved = loads::run(op, threads, time, &join)
+        let moved = phases
+            .run(op, threads, &join)
             .with_context(|| format!("cannot measure {name}"))?;
         let rate = format_bytes_per_s(moved.bytes_per_s);
-        writeln!(out, "{whose}: {name} {rate}{}", disturbed(moved))?;
+        writeln!(phases.out, "{whose}: {name} {rate}{}", disturbed(moved))?;
         *found = moved.bytes_per_s as u64;
     }
     Ok(found)
 }
 
 /// Measures what each level of the throttle leaves of one copier.
-fn curve(
+fn curve<W: Write>(
     throttle: &Throttle,
     topology: &Topology,
-    root: &Path,
-    time: Duration,
-    out: &mut impl Write,
+    phases: &mut Phases<W>,
 ) -> Result<Vec<LevelMeasured>> {
     let cpu = topology.online[0];
-    let bytes = beyond_cache(cpu, root);
-    let measure = |setting: u32| -> Result<f64> {
+    let bytes = beyond_cache(cpu, phases.root);
+    let measure = |setting: u32, phases: &mut Phases<W>| -> Result<Moved> {
         throttle.set(setting)?;
-        let moved = loads::run(Op::Copy, &[(cpu, bytes)], time, || throttle.join());
-        Ok(moved
-            .context("cannot measure a throttled copier")?
-            .bytes_per_s)
+        let moved = phases.run(Op::Copy, &[(cpu, bytes)], || throttle.join());
+        moved.context("cannot measure a throttled copier")
     };
     let mut levels = throttle.levels();
     let Some(open) = levels.pop() else {
         return Ok(Vec::new());
     };
-    let full = measure(open)?;
+    let full = measure(open, phases)?;
     let mut found = Vec::new();
     for setting in levels {
-        let fraction = measure(setting)? / full;
+        let moved = measure(setting, phases)?;
+        let fraction = kept(moved, full);
         writeln!(
-            out,
-            "throttle at {setting}: a copier keeps {:.1} %",
-            100.0 * fraction
+            phases.out,
+            "throttle at {setting}: a copier keeps {:.1} %{}",
+            100.0 * fraction,
+            disturbed(moved)
         )?;
         found.push(LevelMeasured { setting, fraction });
     }
     Ok(found)
-}
-
-fn disturbed(moved: Moved) -> String {
-    match moved.on_cpu < UNDISTURBED {
-        true => format!(
-            " (disturbed: the loads had their CPUs for {:.0} % of the time)",
-            100.0 * moved.on_cpu
-        ),
-        false => String::new(),
-    }
 }
 
 /// Memory that does not stay in the caches of a CPU (bytes).
@@ -322,8 +365,8 @@ fn cache_bytes(cpu: u32, root: &Path) -> usize {
 ///
 /// # Errors
 /// As [`run`].
-pub fn command(seconds: f64, dry: bool) -> Result<()> {
-    run(seconds, dry, &mut io::stdout())
+pub fn command(options: &cli::Calibrate) -> Result<()> {
+    run(options, &mut io::stdout())
 }
 
 #[cfg(test)]
@@ -392,5 +435,50 @@ mod tests {
         assert_eq!(m(&domains, Some([25, 24, 23])), 25);
         assert_eq!(m(&domains, Some([39, 45, 40])), 41);
         assert_eq!(m(&domains[..1], None), 20);
+    }
+
+    #[test]
+    fn what_was_measured_beside_other_programs_is_stored_only_by_force() {
+        let busy = "the loads had their CPUs for 62 % of the time";
+        for (on_cpu, dry_run, force, stored, says) in [
+            (0.95, false, false, true, "for the next start of scx_drfq\n"),
+            (0.62, false, false, false, busy),
+            (0.62, false, true, true, busy),
+            (0.95, true, false, false, "m = 20 GB/s; not stored\n"),
+            (0.62, true, false, false, busy),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            let store = Store::new(root.path());
+            let options = cli::Calibrate {
+                seconds: 2,
+                dry_run,
+                force,
+            };
+            let measured = Measured {
+                calibration: Calibration {
+                    machine: String::new(),
+                    kernel: String::new(),
+                    version: String::new(),
+                    date: String::new(),
+                    bytes_per_s: 20_000_000_000,
+                    domains: Vec::new(),
+                },
+                on_cpu,
+            };
+            let mut out = Vec::new();
+            let kept = keep(&measured, &store, &options, &mut out);
+            let mut said = String::from_utf8(out).unwrap();
+            let refused = kept.is_err();
+            said += &kept
+                .err()
+                .map_or_else(String::new, |error| error.to_string());
+            assert!(
+                said.contains("m = 20 GB/s") && said.contains(says),
+                "{said}"
+            );
+            assert_eq!(store.path().exists(), stored, "{said}");
+            assert_eq!(refused, !stored && !dry_run, "{said}");
+            assert_eq!(said.contains("--force"), refused, "{said}");
+        }
     }
 }

@@ -175,7 +175,9 @@ fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result
         out,
     )
     .context("cannot compare the sensors")?;
-    let calibration = calibrate::measure(seconds * CALIBRATION, &topology, root, out)?;
+    let measured = calibrate::measure(seconds * CALIBRATION, &topology, root, out)?;
+    let disturbance = measured.disturbance();
+    let calibration = measured.calibration;
     let plan = sets::Plan {
         time: Duration::from_secs_f64(seconds * (1.0 - SENSORS - CALIBRATION)),
         bytes_per_s: calibration.bytes_per_s,
@@ -183,7 +185,10 @@ fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result
         no_throttle: no_throttle(&Detection::new(root)),
     };
     let sets = sets::measure(&plan, &topology, root, out)?;
-    let summary = words::summary(&sensors, &calibration, &sets);
+    let mut summary = words::summary(&sensors, &calibration, &sets);
+    summary.extend(
+        disturbance.map(|text| format!("Other programs ran during the calibration: {text}.")),
+    );
     Ok(Evidence {
         schema: SCHEMA,
         version: VERSION,
