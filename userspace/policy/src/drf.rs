@@ -11,6 +11,7 @@
 //! A throttled group's traffic does not follow its CPU time: its instructions wait
 //! longer. So the law never computes traffic from CPU time.
 
+mod claims;
 pub mod classes;
 pub mod curve;
 pub mod filling;

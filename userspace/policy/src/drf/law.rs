@@ -9,6 +9,7 @@
 //! way has all that it wants, and the others are released.
 
 use super::{
+    claims::{Claim, Claims, GAINED_OWN, Verdict},
     filling::{Bounds, fill},
     response::{Past, Response},
 };
@@ -44,17 +45,6 @@ const DEPRIVED: f64 = 0.03;
 
 /// A claim of more than this part of a group's traffic is tested.
 const CLAIM: f64 = 0.10;
-
-/// A claim is judged by what happened in at least MIN_TEST and at most TEST_PERIODS
-/// periods: the least in which the others gave up enough to tell.
-const MIN_TEST: usize = 2;
-const TEST_PERIODS: usize = 5;
-
-/// A claim succeeds if the group gained this part of its own traffic ...
-const GAINED_OWN: f64 = 0.02;
-
-/// ... and this part of what the others gave up for it.
-const GAINED_FREED: f64 = 0.25;
 
 /// Time until a failed claim is tested again (s), which doubles each time.
 const RETEST_S: f64 = 2.0;
@@ -110,12 +100,9 @@ pub struct Record {
     demand: Option<f64>,
     /// Its mean traffic when its last claim failed; none: its last claim did not fail.
     refused: Option<f64>,
-    /// A claim seemed to fail of which nothing was left.
-    doubted: bool,
     /// Memory has room, and what others gave up did not help it: it is not deprived.
     content: bool,
-    /// A claim that is being tested: the last periods, the oldest first.
-    claim: [Option<Claim>; TEST_PERIODS],
+    claims: Claims,
     past: Past,
     /// Exponent and error of the last correction.
     gain: f64,
@@ -125,14 +112,6 @@ pub struct Record {
     retest_in_s: f64,
 }
 
-/// The mean traffic when a group claimed more, and how much more.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Claim {
-    own: f64,
-    others: f64,
-    more: f64,
-}
-
 impl Default for Record {
     fn default() -> Self {
         Self {
@@ -140,9 +119,8 @@ impl Default for Record {
             mean: None,
             demand: None,
             refused: None,
-            doubted: false,
             content: false,
-            claim: [None; TEST_PERIODS],
+            claims: Claims::default(),
             past: Past::default(),
             gain: GAIN,
             error: 0.0,
@@ -191,30 +169,13 @@ impl Record {
     /// Notes that the group wants no more than it has, until the next test.
     fn satisfy(&mut self) {
         self.demand = Some(self.mean() * (1.0 + GAINED_OWN));
-        self.claim = [None; TEST_PERIODS];
+        self.claims.forget();
         if self.content {
             return;
         }
         self.reach = PROBE;
         self.retest_in_s = self.retest_s;
         self.retest_s = (self.retest_s * 2.0).min(RETEST_MAX_S);
-    }
-
-    /// What became of its claims of the last periods. `claimed`: by all groups. `claims`: it
-    /// still claims more.
-    fn verdict(&mut self, now: &Claim, claimed: f64, claims: bool) -> Verdict {
-        let old_enough = self.claim[..=TEST_PERIODS - MIN_TEST].iter().rev();
-        let mut verdicts = old_enough.flatten().map(|then| then.judge(now, claimed));
-        let tested = verdicts.find(|verdict| *verdict != Verdict::Untested);
-        let verdict = tested.unwrap_or(Verdict::Untested);
-        // The others may have given way so fast that nothing is left to claim. One period tells too
-        // little then: a group may move much at once.
-        let doubted = !claims && verdict == Verdict::Refused && !self.doubted;
-        self.doubted = match verdict {
-            Verdict::Untested => self.doubted,
-            _ => doubted,
-        };
-        if doubted { Verdict::Untested } else { verdict }
     }
 
     /// The exponent of the next correction, at most `most`. `error`: of the logarithm of the
@@ -234,7 +195,7 @@ impl Record {
     fn release(&mut self) {
         self.fraction = (self.fraction * STEP).min(1.0);
         self.past = Past::default();
-        self.claim = [None; TEST_PERIODS];
+        self.claims.forget();
     }
 }
 
@@ -457,10 +418,7 @@ fn rise_together(records: &mut [Record], held: &[bool], total: f64, most: f64) {
 /// memory with room has all that it wants. `wanted`: of [`Use`].
 fn test_claims(parts: &[f64], records: &mut [Record], total: f64, wanted: bool) {
     let everything: f64 = records.iter().map(Record::mean).sum();
-    let claimed: f64 = records
-        .iter()
-        .filter_map(|record| Some(record.claim[TEST_PERIODS - MIN_TEST]?.more))
-        .sum();
+    let claimed: f64 = records.iter().map(|record| record.claims.tested()).sum();
     for (record, &part) in records.iter_mut().zip(parts) {
         let claims = lack(record, part, total) > CLAIM;
         let satisfied = !claims && (!wanted || record.content) && record.demand.is_none();
@@ -468,7 +426,7 @@ fn test_claims(parts: &[f64], records: &mut [Record], total: f64, wanted: bool) 
             if satisfied && !record.is_throttled() {
                 record.satisfy();
             }
-            record.claim = [None; TEST_PERIODS];
+            record.claims.forget();
             continue;
         }
         let own = record.mean();
@@ -477,7 +435,7 @@ fn test_claims(parts: &[f64], records: &mut [Record], total: f64, wanted: bool) 
             others: everything - own,
             more: part - own,
         };
-        match record.verdict(&now, claimed, claims) {
+        match record.claims.verdict(&now, claimed, claims) {
             Verdict::Refused => {
                 record.refused = Some(own);
                 record.satisfy();
@@ -489,62 +447,6 @@ fn test_claims(parts: &[f64], records: &mut [Record], total: f64, wanted: bool) 
             }
             Verdict::Untested => {}
         }
-        record.claim.rotate_left(1);
-        record.claim[TEST_PERIODS - 1] = claims.then_some(now);
-    }
-}
-
-/// Whether a claim was justified.
-#[derive(Clone, Copy, PartialEq)]
-enum Verdict {
-    /// The group took what others gave up.
-    Granted,
-    /// It did not, so it has all that it wants.
-    Refused,
-    /// The others gave up too little to tell it from noise, as throttles at their floor
-    /// do, and high levels where contention is the closer bound.
-    Untested,
-}
-
-impl Claim {
-    /// Judges a claim by what happened until `now`. `claimed`: by all groups then.
-    fn judge(&self, now: &Self, claimed: f64) -> Verdict {
-        let freed = (self.others - now.others).max(0.0);
-        let share = freed * (self.more / claimed.max(self.more));
-        let gained = now.own - self.own;
-        if share < GAINED_FREED * self.more || GAINED_FREED * share < GAINED_OWN * self.own {
-            Verdict::Untested
-        } else if gained < (GAINED_OWN * self.own).max(GAINED_FREED * share) {
-            Verdict::Refused
-        } else {
-            Verdict::Granted
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_claim_is_refused_only_after_others_gave_up_more_than_noise() {
-        let then = Claim {
-            own: 0.29,
-            others: 0.71,
-            more: 0.045,
-        };
-        for (own, others, expected) in [
-            (0.290, 0.705, Verdict::Untested), // next to nothing was given up
-            (0.293, 0.690, Verdict::Untested), // a gain that noise could hide
-            (0.291, 0.670, Verdict::Refused),
-            (0.303, 0.670, Verdict::Granted),
-        ] {
-            let now = Claim {
-                own,
-                others,
-                ..then
-            };
-            assert!(then.judge(&now, then.more) == expected, "{now:?}");
-        }
+        record.claims.add(claims.then_some(now));
     }
 }
