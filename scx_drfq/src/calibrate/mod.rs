@@ -2,6 +2,7 @@
 //! Measures the memory of this machine: bandwidth, latency, and what each level of the throttle
 //! (MBA) leaves. It needs a machine that is idle otherwise. It stores the result for the scheduler.
 
+pub mod memory;
 mod phases;
 mod throttle;
 
@@ -18,6 +19,7 @@ use drfq_sense::{root, sched_ext, topology::Topology};
 use drfq_version::VERSION;
 
 use self::{
+    memory::{beyond_cache, shortage, threads},
     phases::{Phases, UNDISTURBED, disturbed, kept},
     throttle::Throttle,
 };
@@ -28,12 +30,6 @@ use crate::{
     loads::{self, Moved, Op},
     local_time, preflight,
 };
-
-/// The loads of all CPUs touch so many times the size of their cache.
-const CACHES: usize = 4;
-
-/// Each thread touches at least so much (bytes).
-pub const LEAST: usize = 4 << 20;
 
 /// What is measured of a domain, and of all domains together.
 const OPS: [(Op, &str); 3] = [
@@ -46,6 +42,8 @@ const OPS: [(Op, &str); 3] = [
 pub struct Measured {
     /// What the scheduler needs of it.
     pub calibration: Calibration,
+    /// Why it may tell of caches rather than of the memory; none: it does not.
+    pub shortage: Option<String>,
     /// The part of the time that the loads had their CPUs, in the phase in which they had the least.
     on_cpu: f64,
 }
@@ -148,6 +146,10 @@ pub fn measure(
         out,
         "measures the memory for {seconds:.0} s with all CPUs; other programs are slow meanwhile"
     )?;
+    let shortage = shortage(topology, root);
+    if let Some(line) = &shortage {
+        writeln!(out, "{line}")?;
+    }
     let mut phases = Phases {
         root,
         time: Duration::from_secs_f64(seconds / count as f64),
@@ -182,6 +184,7 @@ pub fn measure(
     };
     Ok(Measured {
         calibration,
+        shortage,
         on_cpu: phases.on_cpu,
     })
 }
@@ -211,7 +214,7 @@ fn domain(
     let cpus = cpus_of(llc, topology);
     let name = format!("domain {llc}");
     let [read_bytes_per_s, write_bytes_per_s, copy_bytes_per_s] =
-        rates(&name, &threads(&cpus, phases.root), join, phases)?;
+        rates(&name, &threads(&[llc], topology, phases.root), join, phases)?;
     let whole = beyond_cache(cpus[0], phases.root);
     let latency_ns = loads::latency_ns(cpus[0], whole, phases.time);
     let latency_ns = latency_ns.context("cannot measure latency")?;
@@ -237,8 +240,7 @@ fn all(
     join: impl Fn() -> io::Result<()> + Sync,
     phases: &mut Phases<impl Write>,
 ) -> Result<[u64; 3]> {
-    let of_llc = |&llc| threads(&cpus_of(llc, topology), phases.root);
-    let all: Vec<_> = llcs.iter().flat_map(of_llc).collect();
+    let all = threads(llcs, topology, phases.root);
     rates("all domains", &all, join, phases)
 }
 
@@ -286,12 +288,6 @@ fn check_group(root: &Path) -> Result<()> {
         );
     }
     Ok(())
-}
-
-/// A thread on each CPU of a last-level cache, and the bytes of its memory.
-fn threads(cpus: &[u32], root: &Path) -> Vec<(u32, usize)> {
-    let bytes = (beyond_cache(cpus[0], root) / cpus.len()).max(LEAST);
-    cpus.iter().map(|&cpu| (cpu, bytes)).collect()
 }
 
 /// Traffic of each of [`OPS`] by these threads (bytes per second).
@@ -344,21 +340,6 @@ fn curve<W: Write>(
         found.push(LevelMeasured { setting, fraction });
     }
     Ok(found)
-}
-
-/// Memory that does not stay in the caches of a CPU (bytes).
-pub fn beyond_cache(cpu: u32, root: &Path) -> usize {
-    (CACHES * cache_bytes(cpu, root)).max(LEAST)
-}
-
-/// Size of the last cache of a CPU (bytes); 32 MiB if it is not known.
-fn cache_bytes(cpu: u32, root: &Path) -> usize {
-    let dir = root.join(format!("sys/devices/system/cpu/cpu{cpu}/cache"));
-    let size = |index: u32| -> Option<usize> {
-        let text = fs::read_to_string(dir.join(format!("index{index}/size"))).ok()?;
-        Some(text.trim().strip_suffix('K')?.parse::<usize>().ok()? << 10)
-    };
-    (0..8).filter_map(size).max().unwrap_or(32 << 20)
 }
 
 /// Runs with a line for each phase on standard output.
@@ -463,6 +444,7 @@ mod tests {
                     bytes_per_s: 20_000_000_000,
                     domains: Vec::new(),
                 },
+                shortage: None,
                 on_cpu,
             };
             let mut out = Vec::new();

@@ -177,7 +177,7 @@ fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result
     .context("cannot compare the sensors")?;
     let measured = calibrate::measure(seconds * CALIBRATION, &topology, root, out)?;
     let disturbance = measured.disturbance();
-    let calibration = measured.calibration;
+    let (calibration, shortage) = (measured.calibration, measured.shortage);
     let plan = sets::Plan {
         time: Duration::from_secs_f64(seconds * (1.0 - SENSORS - CALIBRATION)),
         bytes_per_s: calibration.bytes_per_s,
@@ -186,6 +186,7 @@ fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result
     };
     let sets = sets::measure(&plan, &topology, root, out)?;
     let mut summary = words::summary(&sensors, &calibration, &sets);
+    summary.extend(shortage.map(|text| format!("The {text}.")));
     summary.extend(
         disturbance.map(|text| format!("Other programs ran during the calibration: {text}.")),
     );

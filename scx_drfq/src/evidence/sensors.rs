@@ -26,7 +26,7 @@ use drfq_sense::{
 use serde::Serialize;
 
 use crate::{
-    calibrate::beyond_cache,
+    calibrate::memory::beyond_cache,
     loads::{self, Load, Moment, Op, Work},
     mba::{
         guard::Guard,

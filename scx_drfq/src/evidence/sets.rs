@@ -10,7 +10,7 @@ use drfq_sense::topology::Topology;
 use serde::Serialize;
 
 use crate::{
-    calibrate::{LEAST, beyond_cache},
+    calibrate::memory::{LEAST, beyond_cache, room},
     evidence::running::Running,
     loads::{self, Done, Load, Op, Work},
 };
@@ -214,6 +214,8 @@ struct Caches {
     beyond: usize,
     /// Their number.
     count: usize,
+    /// What all loads together may touch (bytes).
+    room: usize,
 }
 
 impl Caches {
@@ -222,13 +224,15 @@ impl Caches {
         Self {
             beyond: each.max().unwrap_or(LEAST),
             count: topology.nr_llcs as usize,
+            room: room(root),
         }
     }
 
     /// Memory of each of so many copiers. The scheduler may place any of them before any cache, so
-    /// all of them together go beyond all the caches that they can fill.
+    /// all of them together go beyond all the caches that they can fill, where there is room.
     fn bytes_each(self, copiers: usize) -> usize {
-        (self.beyond * self.count.min(copiers) / copiers).max(LEAST)
+        let wanted = self.beyond * self.count.min(copiers) / copiers;
+        wanted.max(LEAST).min(self.room / copiers)
     }
 }
 
@@ -328,6 +332,7 @@ mod tests {
         let loads = set.loads(Caches {
             beyond: 4096,
             count: 1,
+            room: usize::MAX,
         });
         // A second on two CPUs with m = 1000 bytes per second.
         let work = [done(600, 500), done(100, 300), done(0, 800)];
@@ -372,6 +377,12 @@ mod tests {
         // 8 copiers at each cache of 32 MiB, and one that has any of them for itself.
         let found: Vec<usize> = sets(128).iter().map(bytes).collect();
         assert_eq!(found, [mib(16), mib(16), mib(128)]);
+        let room = mib(1280);
+        let few = Caches { room, ..caches };
+        assert_eq!(
+            [1, 8, 128].map(|copiers| few.bytes_each(copiers)),
+            [mib(128), mib(128), mib(10)]
+        );
     }
 
     #[test]
@@ -379,6 +390,7 @@ mod tests {
         let loads = sets(1)[2].loads(Caches {
             beyond: 4096,
             count: 1,
+            room: usize::MAX,
         });
         for work in [
             [done(600, 500), Done::default()],
