@@ -35,6 +35,10 @@ const REACH: f64 = 2.0;
 /// others little. It must exceed what is tested.
 const PROBE: f64 = 1.0 + 1.5 * CLAIM;
 
+/// A minimum reserves at most this multiple of what its group moves: nothing while the group
+/// idles, and little if it wants much less than its minimum. Nobody moves what is reserved in vain.
+const RESERVED: f64 = 4.0;
+
 /// An unthrottled group is throttled if it exceeds its part by this much. The bound
 /// is above the noise of a reading.
 const RICH: f64 = 0.02;
@@ -68,7 +72,7 @@ const FULL: f64 = 0.92;
 /// begins and ends, so that throttles do not end it. A claim needs what is between it and `FULL`.
 const IN_USE: f64 = 0.75;
 
-/// A group below this part of all traffic claims nothing; its changes are noise.
+/// A group below this part of all traffic claims nothing but its minimum; its changes are noise.
 const SMALL: f64 = 0.005;
 
 /// Weight of the newest reading in the mean that claims are judged by.
@@ -253,8 +257,8 @@ pub fn step(
         .map(|(input, record)| bounds(input, record))
         .collect();
     let parts = fill(&bounds, total);
-    test_claims(&parts, records, total, state.wanted);
-    let lacking = lacking(&parts, records, total);
+    test_claims(inputs, &parts, records, total, state.wanted);
+    let lacking = lacking(inputs, &parts, records, total);
     let before: Vec<f64> = records.iter().map(|record| record.fraction).collect();
     let held: Vec<bool> = inputs
         .iter()
@@ -309,12 +313,17 @@ fn bounds(input: &Input, record: &Record) -> Bounds {
     // No level takes more from a group at its floor. The others share the rest.
     let stuck = record.is_throttled() && record.fraction <= input.floor;
     let kept = if stuck { record.mean() } else { 0.0 };
-    let reach = record.reach * input.bytes_per_s.max(record.mean());
+    let moved = input.bytes_per_s.max(record.mean());
     let demand = record.demand.unwrap_or(f64::INFINITY);
+    // Noise may have refused its claim, and a minimum holds beside any noise.
+    let reserved = input.min.min(RESERVED * moved);
     Bounds {
         weight: input.weight,
         min: input.min.max(kept),
-        max: reach.min(demand).min(input.max),
+        max: (record.reach * moved)
+            .min(demand)
+            .max(reserved)
+            .min(input.max),
     }
 }
 
@@ -345,18 +354,20 @@ fn correct(input: &Input, record: &mut Record, response: &Response, part: f64, l
 
 /// What a group lacks, as a part of its traffic, of the part that it shall get. A
 /// throttled group lacks nothing, because its throttle is opened.
-fn lack(record: &Record, part: f64, total: f64) -> f64 {
-    if record.is_throttled() || record.content || record.mean() < SMALL * total {
+fn lack(input: &Input, record: &Record, part: f64, total: f64) -> f64 {
+    let mean = record.mean();
+    let small = mean < SMALL * total && mean >= input.min;
+    if record.is_throttled() || record.content || small || mean <= 0.0 {
         return 0.0;
     }
-    part / record.mean() - 1.0
+    part / mean - 1.0
 }
 
 /// What deprived groups lack (bytes per second).
-fn lacking(parts: &[f64], records: &[Record], total: f64) -> f64 {
-    let all = parts.iter().zip(records);
-    all.filter(|&(&part, record)| lack(record, part, total) > DEPRIVED)
-        .map(|(&part, record)| part - record.mean())
+fn lacking(inputs: &[Input], parts: &[f64], records: &[Record], total: f64) -> f64 {
+    let all = inputs.iter().zip(records).zip(parts);
+    all.filter(|&((input, record), &part)| lack(input, record, part, total) > DEPRIVED)
+        .map(|((_, record), &part)| part - record.mean())
         .sum()
 }
 
@@ -416,11 +427,11 @@ fn rise_together(records: &mut [Record], held: &[bool], total: f64, most: f64) {
 
 /// Begins and judges claims. A group that is not throttled, claims little and leaves
 /// memory with room has all that it wants. `wanted`: of [`Use`].
-fn test_claims(parts: &[f64], records: &mut [Record], total: f64, wanted: bool) {
+fn test_claims(inputs: &[Input], parts: &[f64], records: &mut [Record], total: f64, wanted: bool) {
     let everything: f64 = records.iter().map(Record::mean).sum();
     let claimed: f64 = records.iter().map(|record| record.claims.tested()).sum();
-    for (record, &part) in records.iter_mut().zip(parts) {
-        let claims = lack(record, part, total) > CLAIM;
+    for ((input, record), &part) in inputs.iter().zip(records).zip(parts) {
+        let claims = lack(input, record, part, total) > CLAIM;
         let satisfied = !claims && (!wanted || record.content) && record.demand.is_none();
         if record.is_throttled() || satisfied {
             if satisfied && !record.is_throttled() {

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the policy `drf` gives to light and to bounded groups beside hogs, in the model of
+//! `tests/mba.rs`.
+//!
+//!   cargo test -p drfq_policy --test light -- --nocapture --ignored --test-threads 1    prints figures
+
+// The model has more than these tests need.
+#[allow(dead_code)]
+mod plant;
+
+use plant::{Law, Load, PERIOD_S, Plant, Sharing, Want, laws::*, steady};
+
+/// Length of a run (s), and what is left out of its beginning.
+const RUN_S: f64 = 60.0;
+const SKIP_S: f64 = 10.0;
+
+/// What the noise of the runs begins with.
+const SEEDS: u64 = 3;
+
+/// Hogs of weight 1, and one other load that comes last.
+fn plant(sharing: Sharing, noise: f64, hogs: usize, other: Load) -> Plant {
+    let mut loads = vec![steady(1.0, 0.9); hogs];
+    loads.push(other);
+    Plant {
+        sharing,
+        noise,
+        ..Plant::new(&loads)
+    }
+}
+
+/// Mean traffic of the last load and of all, in parts of m.
+fn moved(plant: &Plant, law: &mut dyn Law) -> [f64; 2] {
+    let periods = plant.run(law, RUN_S);
+    let counted = &periods[(SKIP_S / PERIOD_S).round() as usize..];
+    let mean =
+        |of: fn(&Vec<f64>) -> f64| counted.iter().map(of).sum::<f64>() / counted.len() as f64;
+    [
+        mean(|period| period[period.len() - 1]),
+        mean(|period| period.iter().sum()),
+    ]
+}
+
+/// What the last load gets of `want`, and the total as a part of the unmanaged one: means of
+/// runs. `min`: its minimum.
+fn served(plant: &Plant, want: f64, min: f64) -> [f64; 2] {
+    let mut sums = [0.0; 2];
+    for seed in 1..=SEEDS {
+        let plant = Plant {
+            seed,
+            ..plant.clone()
+        };
+        let mut law = Drf::plain(&plant);
+        law.snapshot.groups.last_mut().unwrap().min = min;
+        let [own, total] = moved(&plant, &mut law);
+        let [_, unmanaged] = moved(&plant, &mut Static::unmanaged(&plant));
+        sums[0] += own / want / SEEDS as f64;
+        sums[1] += total / unmanaged / SEEDS as f64;
+    }
+    sums
+}
+
+#[test]
+#[ignore = "prints figures"]
+fn figures_of_light_groups_beside_hogs() {
+    let chaser = Load {
+        weight: 1.0,
+        want: Want::Chaser(0.06),
+    };
+    let steadies = [0.02, 0.05, 0.1, 0.2].map(|want| (want, steady(1.0, want)));
+    let lights = steadies.into_iter().chain([(0.06, chaser)]);
+    for sharing in [Sharing::Proportional, Sharing::RateBound, Sharing::Latency] {
+        for noise in [0.0, 0.005, 0.02, 0.05] {
+            for hogs in [2, 4, 8, 16] {
+                println!("{sharing:?}, noise {noise}, {hogs} hogs:");
+                for (want, light) in lights.clone() {
+                    let plant = plant(sharing, noise, hogs, light);
+                    let [unmanaged, _] = moved(&plant, &mut Static::unmanaged(&plant));
+                    let all = [unmanaged / want]
+                        .into_iter()
+                        .chain(served(&plant, want, 0.0))
+                        .chain(served(&plant, want, want));
+                    let percent: Vec<_> = all.map(|part| format!("{:5.1}", 100.0 * part)).collect();
+                    println!(
+                        "  {:?}: unmanaged {} %  drf {} %, total {} %  with its minimum {} %, total {} %",
+                        light.want, percent[0], percent[1], percent[2], percent[3], percent[4],
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_light_group_gets_most_of_its_minimum_whatever_its_weight() {
+    for (sharing, least) in [(Sharing::Proportional, 0.75), (Sharing::RateBound, 0.5)] {
+        for hogs in [4, 8] {
+            for weight in [0.1, 1.0, 4.0] {
+                let plant = plant(sharing, 0.02, hogs, steady(weight, 0.1));
+                let [own, total] = served(&plant, 0.1, 0.1);
+                let text =
+                    format!("{sharing:?}, {hogs} hogs, weight {weight}: {own:.3} {total:.3}");
+                println!("{text}");
+                assert!(own > least && total > 0.92, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_minimum_holds_for_a_group_whose_traffic_is_like_noise() {
+    // Unmanaged it moves 0.3 % of m.
+    let plant = plant(Sharing::Proportional, 0.02, 8, steady(1.0, 0.02));
+    let [own, total] = served(&plant, 0.02, 0.02);
+    println!("{own:.3} {total:.3}");
+    assert!(own > 0.5 && total > 0.96, "{own} {total}");
+}
+
+#[test]
+fn a_minimum_that_is_not_wanted_costs_the_others_little() {
+    for sharing in [Sharing::Proportional, Sharing::RateBound] {
+        for hogs in [2, 8] {
+            for (want, least) in [(0.0, 0.999), (0.002, 0.99), (0.02, 0.93)] {
+                let plant = plant(sharing, 0.02, hogs, steady(1.0, want));
+                let [_, total] = served(&plant, 1.0, 0.3);
+                let text = format!("{sharing:?}, {hogs} hogs, {want}: {total:.4}");
+                println!("{text}");
+                assert!(total > least, "{text}");
+            }
+        }
+    }
+}
