@@ -16,6 +16,7 @@ pub mod classes;
 pub mod curve;
 pub mod filling;
 pub mod law;
+mod noise;
 pub mod response;
 
 use std::collections::BTreeMap;
@@ -23,8 +24,7 @@ use std::collections::BTreeMap;
 use self::{
     classes::{Classes, Wanted},
     curve::Curve,
-    law::{Memory, Record},
-    response::Response,
+    law::{Learnt, Memory, Record},
 };
 use crate::saturation::Saturation;
 
@@ -95,8 +95,8 @@ pub struct Group {
 pub struct State {
     /// The saturation of each domain.
     domains: Vec<Saturation>,
-    /// How strongly traffic follows the throttles, by domain.
-    responses: Vec<Response>,
+    /// What the law has learnt of each domain.
+    learnt: Vec<Learnt>,
     /// The law's record of each group, by domain.
     groups: BTreeMap<GroupId, Vec<Record>>,
     runnable: Option<f64>,
@@ -169,7 +169,7 @@ pub fn plan(snapshot: &Snapshot, state: &State) -> (Plan, State) {
     let curve = snapshot.curve.as_ref().unwrap_or(&unthrottled);
     next.domains
         .resize(snapshot.domains.len(), Default::default());
-    next.responses
+    next.learnt
         .resize(snapshot.domains.len(), Default::default());
     next.groups = records(snapshot, state, curve.floor());
 
@@ -244,7 +244,7 @@ fn step(
         withheld: usable(domain.withheld),
         period_s,
     };
-    let parts = law::step(&inputs, &mut records, &mut next.responses[index], &memory);
+    let parts = law::step(&inputs, &mut records, &mut next.learnt[index], &memory);
     for (((id, record), part), report) in ids.zip(records).zip(parts).zip(&mut plan.groups) {
         if let Some(all) = next.groups.get_mut(&id) {
             all[index] = record;

@@ -13,6 +13,11 @@ pub const GAINED_OWN: f64 = 0.02;
 /// ... and this part of what the others gave up for it.
 const GAINED_FREED: f64 = 0.25;
 
+/// A group's share of what the others gave up must exceed this multiple of the noise. With 4, noise
+/// refuses most claims of a light group before the throttles of many hogs have any effect. With
+/// more, tests take more from the others, and serve light groups hardly better.
+const NOISES: f64 = 7.0;
+
 /// A claim of one period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim {
@@ -22,6 +27,8 @@ pub struct Claim {
     pub others: f64,
     /// What the group lacked of its part.
     pub more: f64,
+    /// Memory was not full.
+    pub has_room: bool,
 }
 
 /// Whether a claim was justified.
@@ -63,11 +70,14 @@ impl Claims {
     }
 
     /// What became of them. `claimed`: by all groups. `claims`: the group still claims more.
-    pub fn verdict(&mut self, now: &Claim, claimed: f64, claims: bool) -> Verdict {
+    /// `noise`: of all traffic (bytes per second).
+    pub fn verdict(&mut self, now: &Claim, claimed: f64, claims: bool, noise: f64) -> Verdict {
         let old_enough = self.last[..=TEST_PERIODS - MIN_TEST].iter().rev();
-        let mut verdicts = old_enough.flatten().map(|then| then.judge(now, claimed));
+        let mut verdicts = old_enough
+            .flatten()
+            .map(|then| then.judge(now, claimed, noise));
         let tested = verdicts.find(|verdict| *verdict != Verdict::Untested);
-        let verdict = tested.unwrap_or(Verdict::Untested);
+        let verdict = tested.unwrap_or_else(|| self.judge_room(now));
         // The others may have given way so fast that nothing is left to claim. One period tells too
         // little then: a group may move much at once.
         let doubted = !claims && verdict == Verdict::Refused && !self.doubted;
@@ -77,17 +87,35 @@ impl Claims {
         };
         if doubted { Verdict::Untested } else { verdict }
     }
+
+    /// What becomes of a claim for which the others give up nothing more, and which would keep them
+    /// where they are. If memory had room during the whole test, and the group took none of it, it
+    /// wants none.
+    fn judge_room(&self, now: &Claim) -> Verdict {
+        let had_room = |then: &Option<Claim>| then.is_some_and(|then| then.has_room);
+        match self.last[0] {
+            Some(then) if self.last.iter().all(had_room) && !then.has_gained(now) => {
+                Verdict::Refused
+            }
+            _ => Verdict::Untested,
+        }
+    }
 }
 
 impl Claim {
-    /// Judges a claim by what happened until `now`. `claimed`: by all groups then.
-    fn judge(&self, now: &Self, claimed: f64) -> Verdict {
+    fn has_gained(&self, now: &Self) -> bool {
+        now.own - self.own >= GAINED_OWN * self.own
+    }
+
+    /// Judges a claim by what happened until `now`. `claimed`: by all groups then. `noise`: of
+    /// all traffic.
+    fn judge(&self, now: &Self, claimed: f64, noise: f64) -> Verdict {
         let freed = (self.others - now.others).max(0.0);
         let share = freed * (self.more / claimed.max(self.more));
-        let gained = now.own - self.own;
-        if share < GAINED_FREED * self.more || GAINED_FREED * share < GAINED_OWN * self.own {
+        let least = (GAINED_FREED * self.more).max(NOISES * noise);
+        if share < least || GAINED_FREED * share < GAINED_OWN * self.own {
             Verdict::Untested
-        } else if gained < (GAINED_OWN * self.own).max(GAINED_FREED * share) {
+        } else if !self.has_gained(now) || now.own - self.own < GAINED_FREED * share {
             Verdict::Refused
         } else {
             Verdict::Granted
@@ -105,6 +133,7 @@ mod tests {
             own: 0.29,
             others: 0.71,
             more: 0.045,
+            has_room: false,
         };
         for (own, others, expected) in [
             (0.290, 0.705, Verdict::Untested), // next to nothing was given up
@@ -117,7 +146,48 @@ mod tests {
                 others,
                 ..then
             };
-            assert!(then.judge(&now, then.more) == expected, "{now:?}");
+            assert!(then.judge(&now, then.more, 0.0) == expected, "{now:?}");
         }
+    }
+
+    #[test]
+    fn what_noise_hides_is_not_judged() {
+        let then = Claim {
+            own: 0.014,
+            others: 0.986,
+            more: 0.014,
+            has_room: false,
+        };
+        let now = Claim {
+            others: 0.98,
+            ..then
+        };
+        for (noise, expected) in [(0.0005, Verdict::Refused), (0.001, Verdict::Untested)] {
+            assert!(then.judge(&now, then.more, noise) == expected, "{noise}");
+        }
+    }
+
+    #[test]
+    fn a_claim_is_refused_where_memory_had_room_all_the_time() {
+        let verdict = |with_room: usize, own: f64| {
+            let mut claims = Claims::default();
+            for period in 0..=TEST_PERIODS {
+                let gained = own * period as f64 / TEST_PERIODS as f64;
+                let now = Claim {
+                    own: 0.1 + gained,
+                    others: 0.75,
+                    more: 0.1,
+                    has_room: period >= TEST_PERIODS - with_room,
+                };
+                if period == TEST_PERIODS {
+                    return claims.verdict(&now, now.more, true, 0.01);
+                }
+                claims.add(Some(now));
+            }
+            Verdict::Untested
+        };
+        assert!(verdict(TEST_PERIODS, 0.0) == Verdict::Refused);
+        assert!(verdict(TEST_PERIODS - 1, 0.0) == Verdict::Untested);
+        assert!(verdict(TEST_PERIODS, 0.005) == Verdict::Untested);
     }
 }

@@ -11,6 +11,7 @@
 use super::{
     claims::{Claim, Claims, GAINED_OWN, Verdict},
     filling::{Bounds, fill},
+    noise::Noise,
     response::{Past, Response},
 };
 
@@ -203,6 +204,13 @@ impl Record {
     }
 }
 
+/// What the law has learnt of its domain.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Learnt {
+    response: Response,
+    noise: Noise,
+}
+
 /// What the law knows of its domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
@@ -225,6 +233,8 @@ struct Use {
     wanted: bool,
     /// It is not full.
     has_room: bool,
+    /// The groups' traffic in the last period (bytes per second).
+    total: f64,
 }
 
 /// One period of a domain. If the law does not act, only maxima are enforced.
@@ -233,7 +243,7 @@ struct Use {
 pub fn step(
     inputs: &[Input],
     records: &mut [Record],
-    response: &mut Response,
+    learnt: &mut Learnt,
     memory: &Memory,
 ) -> Vec<f64> {
     let mean: f64 = records.iter().map(Record::mean).sum();
@@ -241,23 +251,24 @@ pub fn step(
         // Room that throttling makes is no sign that the others have all that they want.
         wanted: mean + memory.withheld >= FULL * memory.full,
         has_room: mean < FULL * memory.full,
+        total: inputs.iter().map(|input| input.bytes_per_s).sum(),
     };
     for (input, record) in inputs.iter().zip(&mut *records) {
         record.measure(input.bytes_per_s, memory.period_s, &state);
     }
     if !memory.acts {
-        release(inputs, records, response);
+        release(inputs, records, &learnt.response);
         return inputs.iter().map(|input| input.max).collect();
     }
-    let total: f64 = inputs.iter().map(|input| input.bytes_per_s).sum();
-    learn(inputs, records, response, total);
+    let total = state.total;
+    learn(inputs, records, &mut learnt.response, total);
     let bounds: Vec<_> = inputs
         .iter()
         .zip(&*records)
         .map(|(input, record)| bounds(input, record))
         .collect();
     let parts = fill(&bounds, total);
-    test_claims(inputs, &parts, records, total, state.wanted);
+    test_claims(inputs, &parts, records, &mut learnt.noise, &state);
     let lacking = lacking(inputs, &parts, records, total);
     let before: Vec<f64> = records.iter().map(|record| record.fraction).collect();
     let held: Vec<bool> = inputs
@@ -269,7 +280,7 @@ pub fn step(
         let moves_little = input.bytes_per_s < (SMALL * total).min(input.max);
         if record.is_throttled() || !moves_little {
             let lacking = lacking / total.max(f64::MIN_POSITIVE);
-            correct(input, record, response, part, lacking);
+            correct(input, record, &learnt.response, part, lacking);
         }
     }
     if total + memory.withheld < FULL * memory.capacity {
@@ -426,13 +437,24 @@ fn rise_together(records: &mut [Record], held: &[bool], total: f64, most: f64) {
 }
 
 /// Begins and judges claims. A group that is not throttled, claims little and leaves
-/// memory with room has all that it wants. `wanted`: of [`Use`].
-fn test_claims(inputs: &[Input], parts: &[f64], records: &mut [Record], total: f64, wanted: bool) {
+/// memory with room has all that it wants.
+fn test_claims(
+    inputs: &[Input],
+    parts: &[f64],
+    records: &mut [Record],
+    noise: &mut Noise,
+    memory: &Use,
+) {
     let everything: f64 = records.iter().map(Record::mean).sum();
+    let noise = noise.observe(everything);
     let claimed: f64 = records.iter().map(|record| record.claims.tested()).sum();
     for ((input, record), &part) in inputs.iter().zip(records).zip(parts) {
-        let claims = lack(input, record, part, total) > CLAIM;
-        let satisfied = !claims && (!wanted || record.content) && record.demand.is_none();
+        if record.content && claimed > 0.0 && record.claims.tested() <= 0.0 {
+            // The room that a test makes for others would tell the same of it.
+            record.retest_in_s = record.retest_in_s.max(record.retest_s / 2.0);
+        }
+        let claims = lack(input, record, part, memory.total) > CLAIM;
+        let satisfied = !claims && (!memory.wanted || record.content) && record.demand.is_none();
         if record.is_throttled() || satisfied {
             if satisfied && !record.is_throttled() {
                 record.satisfy();
@@ -445,8 +467,9 @@ fn test_claims(inputs: &[Input], parts: &[f64], records: &mut [Record], total: f
             own,
             others: everything - own,
             more: part - own,
+            has_room: memory.has_room,
         };
-        match record.claims.verdict(&now, claimed, claims) {
+        match record.claims.verdict(&now, claimed, claims, noise) {
             Verdict::Refused => {
                 record.refused = Some(own);
                 record.satisfy();
