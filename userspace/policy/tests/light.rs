@@ -8,6 +8,7 @@
 #[allow(dead_code)]
 mod plant;
 
+use drfq_policy::drf::curve::Curve;
 use plant::{Law, Load, PERIOD_S, Plant, Sharing, Want, laws::*, steady};
 
 /// Length of a run (s), and what is left out of its beginning.
@@ -186,4 +187,69 @@ fn a_minimum_that_is_not_wanted_costs_the_others_little() {
             }
         }
     }
+}
+
+/// Beside `hogs`, the mean traffic of a load that wants 0.9 m and pauses, both for `length_s`, and
+/// its worst second. `max`: its maximum.
+fn pulses(hogs: usize, length_s: f64, max: f64, seed: u64) -> [f64; 2] {
+    let pulse = Load {
+        weight: 1.0,
+        want: Want::Phases([0.9, 0.0], length_s, 0.0),
+    };
+    let plant = Plant {
+        seed,
+        ..plant(Sharing::Proportional, 0.02, hogs, pulse)
+    };
+    let mut law = Drf::new(&plant, Curve::linear(1, 1, 100), hogs + 1);
+    law.snapshot.groups[hogs].max = max;
+    let periods = plant.run(&mut law, RUN_S);
+    let moved: Vec<f64> = periods.iter().map(|period| period[hogs]).collect();
+    let mean = |moved: &[f64]| moved.iter().sum::<f64>() / moved.len() as f64;
+    let seconds = moved[20..].windows(10).map(mean);
+    [mean(&moved[20..]), seconds.fold(0.0, f64::max)]
+}
+
+#[test]
+fn bursts_after_pauses_keep_to_a_maximum() {
+    for hogs in [0, 1, 4] {
+        for length_s in [0.2, 0.4, 1.0] {
+            for max in [0.03, 0.1] {
+                for seed in 1..=3 {
+                    let [mean, worst] = pulses(hogs, length_s, max, seed).map(|part| part / max);
+                    let text = format!("{hogs} hogs, {length_s} s, {max}: {mean:.2} {worst:.2}");
+                    println!("{text}");
+                    assert!(mean < 0.8 && worst < 1.45, "{text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_maximum_above_what_a_group_gets_delays_nothing() {
+    // The second load leaves memory to the first one every other 3 s.
+    let other = Load {
+        weight: 4.0,
+        want: Want::Phases([0.95, 0.0], 3.0, 0.0),
+    };
+    let plant = Plant::new(&[other, steady(1.0, 0.68)]);
+    let gets = |max: f64| {
+        let mut law = Drf::plain(&plant);
+        law.snapshot.groups[1].max = max;
+        moved(&plant, &mut law)[0]
+    };
+    let (free, held) = (gets(f64::INFINITY), gets(0.8));
+    assert!(held > 0.99 * free, "{held} {free}");
+}
+
+#[test]
+fn a_maximum_that_a_reload_removes_is_gone_within_1_s() {
+    let plant = Plant::new(&[steady(1.0, 0.9)]);
+    let mut law = Drf::plain(&plant);
+    law.snapshot.groups[0].max = 0.1;
+    plant.run(&mut law, 10.0);
+    assert!(law.plan.groups[0].fractions[0] < 0.15, "{:?}", law.plan);
+    law.snapshot.groups[0].max = f64::INFINITY;
+    plant.run(&mut law, 1.0);
+    assert!(law.plan.groups[0].fractions[0] >= 1.0, "{:?}", law.plan);
 }

@@ -28,6 +28,10 @@ const GAIN_RISE: f64 = 1.5;
 /// Largest change of a fraction in one period.
 const STEP: f64 = 2.0;
 
+/// Largest rise of the fraction of a group with a maximum beyond what its traffic shows to keep that
+/// maximum. A pause shows nothing of the burst after it.
+const RISE_HELD: f64 = 1.1;
+
 /// A group gets at most this multiple of its present traffic in one period. More
 /// than one step of the throttles cannot give it.
 const REACH: f64 = 2.0;
@@ -109,6 +113,8 @@ pub struct Record {
     content: bool,
     claims: Claims,
     past: Past,
+    /// What it would move unthrottled (bytes per second): the most of late.
+    unthrottled: f64,
     /// Exponent and error of the last correction.
     gain: f64,
     error: f64,
@@ -127,6 +133,7 @@ impl Default for Record {
             content: false,
             claims: Claims::default(),
             past: Past::default(),
+            unthrottled: 0.0,
             gain: GAIN,
             error: 0.0,
             reach: REACH,
@@ -196,6 +203,14 @@ impl Record {
         self.gain
     }
 
+    /// Bounds the rise of a group with a maximum. `before`: its fraction in the last period.
+    fn hold(&mut self, input: &Input, before: f64) {
+        let unthrottled = input.bytes_per_s / before;
+        self.unthrottled = (self.unthrottled / RISE_HELD).max(unthrottled);
+        let most = (before * RISE_HELD).max(input.max / self.unthrottled);
+        self.fraction = self.fraction.min(most);
+    }
+
     /// Releases the throttle by a step, as memory is not contended.
     fn release(&mut self) {
         self.fraction = (self.fraction * STEP).min(1.0);
@@ -235,6 +250,8 @@ struct Use {
     has_room: bool,
     /// The groups' traffic in the last period (bytes per second).
     total: f64,
+    /// Its mean before.
+    mean: f64,
 }
 
 /// One period of a domain. If the law does not act, only maxima are enforced.
@@ -252,14 +269,34 @@ pub fn step(
         wanted: mean + memory.withheld >= FULL * memory.full,
         has_room: mean < FULL * memory.full,
         total: inputs.iter().map(|input| input.bytes_per_s).sum(),
+        mean,
     };
     for (input, record) in inputs.iter().zip(&mut *records) {
         record.measure(input.bytes_per_s, memory.period_s, &state);
     }
-    if !memory.acts {
+    let before: Vec<f64> = records.iter().map(|record| record.fraction).collect();
+    let parts = if memory.acts {
+        share(inputs, records, learnt, memory, &state)
+    } else {
         release(inputs, records, &learnt.response);
-        return inputs.iter().map(|input| input.max).collect();
+        inputs.iter().map(|input| input.max).collect()
+    };
+    for ((input, record), before) in inputs.iter().zip(records).zip(before) {
+        if input.max.is_finite() {
+            record.hold(input, before);
+        }
     }
+    parts
+}
+
+/// One period of a domain in which the law acts. As [`step`].
+fn share(
+    inputs: &[Input],
+    records: &mut [Record],
+    learnt: &mut Learnt,
+    memory: &Memory,
+    state: &Use,
+) -> Vec<f64> {
     let total = state.total;
     learn(inputs, records, &mut learnt.response, total);
     let bounds: Vec<_> = inputs
@@ -268,7 +305,7 @@ pub fn step(
         .map(|(input, record)| bounds(input, record))
         .collect();
     let parts = fill(&bounds, total);
-    test_claims(inputs, &parts, records, &mut learnt.noise, &state);
+    test_claims(inputs, &parts, records, &mut learnt.noise, state);
     let lacking = lacking(inputs, &parts, records, total);
     let before: Vec<f64> = records.iter().map(|record| record.fraction).collect();
     let held: Vec<bool> = inputs
@@ -288,7 +325,7 @@ pub fn step(
     }
     if lacking < SMALL * total {
         // What throttles withhold leaves room, too, which a rise of all alike may fill.
-        let room = FULL * memory.full / mean.max(f64::MIN_POSITIVE);
+        let room = FULL * memory.full / state.mean.max(f64::MIN_POSITIVE);
         let most = if state.wanted {
             room.clamp(RISE_FULL, RISE)
         } else {
