@@ -13,9 +13,10 @@ pub const GAINED_OWN: f64 = 0.02;
 /// ... and this part of what the others gave up for it.
 const GAINED_FREED: f64 = 0.25;
 
-/// A group's share of what the others gave up must exceed this multiple of the noise. With 4, noise
-/// refuses most claims of a light group before the throttles of many hogs have any effect. With
-/// more, tests take more from the others, and serve light groups hardly better.
+/// While memory is full, a group's share of what the others gave up must exceed this multiple of the
+/// noise. With 4, noise refuses most claims of a light group before the throttles of many hogs have
+/// any effect. With more, tests take more from the others, and serve light groups hardly better.
+/// Where memory has room, throttles have had their effect already.
 const NOISES: f64 = 7.0;
 
 /// A claim of one period.
@@ -112,7 +113,8 @@ impl Claim {
     fn judge(&self, now: &Self, claimed: f64, noise: f64) -> Verdict {
         let freed = (self.others - now.others).max(0.0);
         let share = freed * (self.more / claimed.max(self.more));
-        let least = (GAINED_FREED * self.more).max(NOISES * noise);
+        let hidden = if now.has_room { 0.0 } else { NOISES * noise };
+        let least = (GAINED_FREED * self.more).max(hidden);
         if share < least || GAINED_FREED * share < GAINED_OWN * self.own {
             Verdict::Untested
         } else if !self.has_gained(now) || now.own - self.own < GAINED_FREED * share {
@@ -162,7 +164,12 @@ mod tests {
             others: 0.98,
             ..then
         };
-        for (noise, expected) in [(0.0005, Verdict::Refused), (0.001, Verdict::Untested)] {
+        for (noise, has_room, expected) in [
+            (0.0005, false, Verdict::Refused),
+            (0.001, false, Verdict::Untested),
+            (0.001, true, Verdict::Refused),
+        ] {
+            let now = Claim { has_room, ..now };
             assert!(then.judge(&now, then.more, noise) == expected, "{noise}");
         }
     }
