@@ -8,6 +8,13 @@
 #ifndef DRFQ_ACCOUNT_BPF_H
 #define DRFQ_ACCOUNT_BPF_H
 
+/* A task, also once it has ended: its id may have a new owner, which started later. */
+struct task_id {
+	u64 started_ns;
+	u32 pid; /* 0: not known */
+	u32 unused;
+};
+
 struct task_ctx {
 	struct drfq_flow flow;
 	/* What follows, down to charged_ns, means nothing once the scheduler is loaded again. */
@@ -71,10 +78,9 @@ struct task_ctx {
 	u64 held_ns;
 	u64 max_held_ns;
 	u64 throttled_ns;
-	/* The task that made it (fork.bpf.h). pid: 0 if not known. An id may have a new owner,
-	 * which started later. */
-	u64 maker_started_ns;
-	u32 maker_pid;
+	/* The task that made it, and whether it has made one itself (fork.bpf.h). */
+	struct task_id maker;
+	u32 has_made;
 };
 
 struct {

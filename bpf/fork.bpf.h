@@ -5,8 +5,9 @@
  * By 4.8 a new flow starts at V. This scheduler starts a forked task at its
  * parent's S, or at V if that is later. When the task exits, the virtual time
  * of its heir is raised by what the task used beyond V, at the heir's weight. The heir
- * is the task that made it, also where that is a thread. So tasks that run one after the
- * other are one flow, and tasks that run in parallel are as many flows as run.
+ * is the task that made it, also where that is a thread, or the heir of that if it has ended.
+ * So tasks that run one after the other are one flow, and tasks that run in parallel are as many
+ * flows as run.
  *
  * With 4.8 alone, a chain of short tasks (a shell loop, make) escapes its charges.
  * A task's use ends with the task, and its successor starts at V again. In the
@@ -15,6 +16,17 @@
  */
 #ifndef DRFQ_FORK_BPF_H
 #define DRFQ_FORK_BPF_H
+
+/* How many generations in a row may have ended before an heir is found. */
+#define FORK_GENERATIONS 8
+
+/* Tasks that made others and have ended, with the task that made each one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct task_id);
+	__type(value, struct task_id);
+} fork_ended SEC(".maps");
 
 /*
  * Returns the bus time (ns of virtual time) of the traffic that a parent has moved in
@@ -38,10 +50,11 @@ static void fork_inherit(struct task_ctx *child)
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
 
-	child->maker_pid = parent->pid;
-	child->maker_started_ns = parent->start_time;
+	child->maker.pid = parent->pid;
+	child->maker.started_ns = parent->start_time;
 	if (!t)
 		return;
+	t->has_made = 1;
 	child->rule_weight = t->rule_weight;
 	child->pace = t->pace;
 }
@@ -107,14 +120,66 @@ static void fork_raise(struct task_ctx *t, struct task_ctx *h, s32 cpu)
 	h->flow.bus_vt = drfq_later(h->flow.bus_vt, bus_vt);
 }
 
-/* Returns the task that made the one of @t, with a reference; NULL: it has ended. */
+/* Returns the task @id, with a reference, also while it is a zombie; NULL: it is gone. */
+static __always_inline struct task_struct *fork_find(const struct task_id *id)
+{
+	struct task_struct *found = bpf_task_from_pid(id->pid);
+
+	if (!found)
+		return NULL;
+	if (found->start_time == id->started_ns)
+		return found;
+	bpf_task_release(found);
+	return NULL;
+}
+
+/*
+ * Replaces a task @id that has ended by the one that made it, which may have ended, too. Returns
+ * false if the task lives, or if nobody knows who made it: then @id is 0.
+ */
+static __always_inline bool fork_pass_ended(struct task_id *id)
+{
+	struct task_struct *found = fork_find(id);
+	struct task_id *maker = NULL;
+	struct task_ctx *t;
+	bool lives = false;
+
+	if (found) {
+		t = bpf_task_storage_get(&task_ctxs, found, 0, 0);
+		lives = !found->exit_state;
+		if (t)
+			maker = &t->maker;
+		bpf_task_release(found);
+	}
+	if (lives)
+		return false;
+	if (!maker)
+		maker = bpf_map_lookup_elem(&fork_ended, id);
+	if (!maker) {
+		id->pid = 0;
+		return false;
+	}
+	*id = *maker;
+	return id->pid;
+}
+
+/*
+ * Returns the task that made the one of @t, with a reference. If that has ended, it is the heir of
+ * that: a task that forks twice, and lets the first child end at once, pays for the second one.
+ * NULL: none lives, or FORK_GENERATIONS have ended.
+ */
 static __always_inline struct task_struct *fork_maker(const struct task_ctx *t)
 {
-	struct task_struct *maker = bpf_task_from_pid(t->maker_pid);
+	struct task_struct *maker;
+	struct task_id id = t->maker;
+	u32 generation;
 
-	if (!maker)
-		return NULL;
-	if (maker->start_time == t->maker_started_ns && !maker->exit_state)
+	bpf_for(generation, 0, FORK_GENERATIONS) {
+		if (!fork_pass_ended(&id))
+			break;
+	}
+	maker = fork_find(&id);
+	if (!maker || !maker->exit_state)
 		return maker;
 	bpf_task_release(maker);
 	return NULL;
@@ -142,13 +207,17 @@ static __always_inline struct task_struct *fork_elder(const struct task_struct *
 
 /*
  * @p, with account @t, exits. Raises the virtual time of its heir by what @p used beyond V, at the
- * weight of the heir: the task that made it, or its parent or leader if that has ended.
+ * weight of the heir: the task that made it, or the heir of that, or its own parent or leader if
+ * none lives.
  */
 static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 {
+	struct task_id id = {.started_ns = p->start_time, .pid = p->pid};
 	struct task_struct *heir = fork_maker(t);
 	struct task_ctx *h;
 
+	if (t->has_made)
+		bpf_map_update_elem(&fork_ended, &id, &t->maker, BPF_ANY);
 	if (!heir)
 		heir = fork_elder(p);
 	if (!heir)

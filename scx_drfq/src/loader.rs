@@ -326,7 +326,8 @@ impl<'a> Scheduler<'a> {
         for cpu in window.cpus {
             running.insert(volatile(&cpu.pid));
             for (sum, count) in sample.events.iter_mut().zip(&cpu.events) {
-                *sum += volatile(count);
+                // What is refused on a CPU that charged none of it takes its bytes below 0.
+                *sum = sum.wrapping_add(volatile(count));
             }
         }
         if with_tasks {

@@ -216,3 +216,38 @@ fn the_maker_of_a_thread_is_its_heir_and_the_leader_only_once_that_has_ended() {
     assert_eq!(inherited_from_a_thread(false), [0, 8 * MS]);
     assert_eq!(inherited_from_a_thread(true), [8 * MS, 0]);
 }
+
+/// How much S of a task that sleeps grows (virtual ns) when one of its descendants ends that has run
+/// for 8 ms. `ended`: the generations between them, which end at once. `reaped`: they are no zombies.
+fn inherited_after_generations(ended: usize, reaped: bool) -> u64 {
+    let mut kernel = Kernel::new(&Config::new(1));
+    kernel.task_new(0, None, CpuSet::ALL, 0, false);
+    kernel.wake_new(0, 0);
+    for maker in 0..=ended {
+        assert_eq!(kernel.schedule(0, 0), Some(maker));
+        kernel.task_new(0, Some(maker), CpuSet::ALL, 0, false);
+        kernel.wake_new(0, maker + 1);
+        if maker == 0 {
+            kernel.block(0, 0);
+            continue;
+        }
+        kernel.exit(0, 0);
+        if reaped {
+            kernel.reap(maker);
+        }
+    }
+    assert_eq!(kernel.schedule(0, 0), Some(ended + 1));
+    let before = kernel.account(0).start_ns;
+    kernel.exit(8 * MS, 0);
+    kernel.account(0).start_ns - before
+}
+
+#[test]
+fn a_task_pays_for_what_its_children_leave_behind() {
+    for reaped in [true, false] {
+        for ended in 0..=8 {
+            let grown = inherited_after_generations(ended, reaped);
+            assert_eq!(grown, 8 * MS, "{ended} ended, reaped: {reaped}");
+        }
+    }
+}
