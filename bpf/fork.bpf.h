@@ -140,27 +140,26 @@ static __always_inline struct task_struct *fork_find(const struct task_id *id)
 static __always_inline bool fork_pass_ended(struct task_id *id)
 {
 	struct task_struct *found = fork_find(id);
-	struct task_id *maker = NULL;
-	struct task_ctx *t;
+	struct task_id maker = {}, *kept;
 	bool lives = false;
+	struct task_ctx *t;
 
 	if (found) {
 		t = bpf_task_storage_get(&task_ctxs, found, 0, 0);
 		lives = !found->exit_state;
 		if (t)
-			maker = &t->maker;
+			maker = t->maker;
 		bpf_task_release(found);
 	}
 	if (lives)
 		return false;
-	if (!maker)
-		maker = bpf_map_lookup_elem(&fork_ended, id);
-	if (!maker) {
-		id->pid = 0;
-		return false;
+	if (!found) {
+		kept = bpf_map_lookup_elem(&fork_ended, id);
+		if (kept)
+			maker = *kept;
 	}
-	*id = *maker;
-	return id->pid;
+	*id = maker;
+	return maker.pid;
 }
 
 /*
