@@ -49,27 +49,44 @@ void *native_array_at(void *map, u32 key, size_t value_bytes, u32 max_entries)
 	return key < max_entries ? a->values + key * value_bytes : NULL;
 }
 
-/* The one hash. Its entries are never so many that the oldest must go. */
+static struct hash_map *hash_of(const void *map)
+{
+	struct hash_map *h = machine_in_use->hashes;
+
+	while (h->map && h->map != map)
+		if (++h == machine_in_use->hashes + NATIVE_HASHES)
+			abort();
+	h->map = map;
+	return h;
+}
+
+static void hash_remove(struct hash_map *h, u32 at)
+{
+	h->nr--;
+	memmove(&h->entries[at], &h->entries[at + 1], (h->nr - at) * sizeof(h->entries[0]));
+}
+
 void *native_hash_at(void *map, const void *key, size_t key_bytes)
 {
-	const struct hash_map *h = &machine_in_use->hash;
+	struct hash_map *h = hash_of(map);
 
 	for (u32 i = 0; i < h->nr; i++)
 		if (!memcmp(h->entries[i].key, key, key_bytes))
-			return (void *)h->entries[i].value;
+			return h->entries[i].value;
 	return NULL;
 }
 
 void native_hash_update(void *map, const void *key, size_t key_bytes, const void *value,
 			size_t value_bytes)
 {
-	struct hash_map *h = &machine_in_use->hash;
+	struct hash_map *h = hash_of(map);
 	void *at = native_hash_at(map, key, key_bytes);
 
+	if (key_bytes > sizeof(h->entries->key) || value_bytes > sizeof(h->entries->value))
+		abort();
 	if (!at) {
-		if (h->nr == NATIVE_HASH_ENTRIES || key_bytes > sizeof(h->entries->key) ||
-		    value_bytes > sizeof(h->entries->value))
-			abort();
+		if (h->nr == NATIVE_HASH_ENTRIES)
+			hash_remove(h, 0);
 		memcpy(h->entries[h->nr].key, key, key_bytes);
 		at = h->entries[h->nr++].value;
 	}
@@ -78,11 +95,13 @@ void native_hash_update(void *map, const void *key, size_t key_bytes, const void
 
 void native_hash_delete(void *map, const void *key, size_t key_bytes)
 {
-	struct hash_map *h = &machine_in_use->hash;
+	struct hash_map *h = hash_of(map);
 
 	for (u32 i = 0; i < h->nr; i++)
-		if (!memcmp(h->entries[i].key, key, key_bytes))
-			h->entries[i] = h->entries[--h->nr];
+		if (!memcmp(h->entries[i].key, key, key_bytes)) {
+			hash_remove(h, i);
+			return;
+		}
 }
 
 void *native_storage(void **storage, size_t value_bytes, u64 flags)

@@ -10,6 +10,7 @@
 #define NATIVE_MAX_DSQS 2048
 #define NATIVE_MAX_ARRAYS 8
 #define NATIVE_HASH_ENTRIES 64
+#define NATIVE_HASHES 3
 #define NICE_0_PRIO 120
 
 /* A task that has ended: its parent has reaped it, or not yet. */
@@ -56,7 +57,9 @@ struct array_map {
 	size_t value_bytes, bytes;
 };
 
+/* The oldest entry goes where there are too many. */
 struct hash_map {
+	const void *map;
 	struct {
 		u64 key[2], value[4];
 	} entries[NATIVE_HASH_ENTRIES];
@@ -95,7 +98,7 @@ struct machine {
 	struct cgroup root_group, **groups;
 	u32 nr_groups;
 	struct array_map arrays[NATIVE_MAX_ARRAYS];
-	struct hash_map hash;
+	struct hash_map hashes[NATIVE_HASHES];
 	struct sock sockets[NATIVE_SOCKETS];
 	struct bpf_timer *timer;
 	u64 timer_due_ns;

@@ -95,7 +95,7 @@ static void drop_maps(struct machine *m)
 	for (u32 i = 0; i < NATIVE_MAX_ARRAYS; i++)
 		if (m->arrays[i].values)
 			memset(m->arrays[i].values, 0, m->arrays[i].bytes);
-	m->hash.nr = 0;
+	memset(m->hashes, 0, sizeof(m->hashes));
 	for (u32 i = 0; i < NATIVE_SOCKETS; i++) {
 		free(m->sockets[i].storage);
 		m->sockets[i].storage = NULL;
