@@ -24,6 +24,7 @@ struct cgroup_quota {
 	/* Whether the group or an ancestor has a quota (bit 0), after so many changes of
 	 * quotas (the other bits). */
 	u64 applies;
+	u32 refilling; /* 1: a CPU begins periods */
 };
 
 struct {
@@ -89,19 +90,29 @@ static __always_inline bool quota_applies(u32 index)
 	return quota_find(index);
 }
 
-/* Begins the periods of @q that are due at @now (ns). */
+/*
+ * Begins the periods of @q that are due at @now (ns). Another CPU that looks meanwhile sees the
+ * last period, and perhaps what the new one gives. By both, drfq_quota_until() finds no later time.
+ */
 static __always_inline void quota_refill(struct cgroup_quota *q, u64 now)
 {
-	u64 at = READ_ONCE(q->refill_at_ns), periods;
+	u64 at, periods;
 	s64 left;
 
-	if (drfq_before(now, at) || !q->period_ns)
+	if (drfq_before(now, READ_ONCE(q->refill_at_ns)) || !q->period_ns)
 		return;
-	periods = (now - at) / q->period_ns + 1;
-	if (__sync_val_compare_and_swap(&q->refill_at_ns, at, at + periods * q->period_ns) != at)
+	if (__sync_lock_test_and_set(&q->refilling, 1))
 		return;
-	left = READ_ONCE(q->left_ns);
-	__sync_fetch_and_add(&q->left_ns, drfq_quota_more(left, q->quota_ns, q->most_ns, periods));
+	/* Another CPU may have begun them in between. */
+	at = READ_ONCE(q->refill_at_ns);
+	if (!drfq_before(now, at)) {
+		periods = (now - at) / q->period_ns + 1;
+		left = READ_ONCE(q->left_ns);
+		left = drfq_quota_more(left, q->quota_ns, q->most_ns, periods);
+		__sync_fetch_and_add(&q->left_ns, left);
+		WRITE_ONCE(q->refill_at_ns, at + periods * q->period_ns);
+	}
+	__sync_lock_test_and_set(&q->refilling, 0);
 }
 
 /* Takes @run_ns from the quotas of group @index and of its ancestors. Returns when all of
