@@ -55,9 +55,8 @@ struct task_ctx {
 	/* The last charge: running time (ns), and what bus_vt grew by (ns). */
 	u64 last_run_ns;
 	u64 last_bus_ns;
-	/* What one of a pair of programs has handled for it, and where (twice.bpf.h). */
-	u64 handled_event;
-	u64 handled_where;
+	/* The mark of what one of a pair of programs has handled for it (twice.bpf.h); 0: none. */
+	u64 handled;
 	/* Start of the present hold, and of the present wait for a quota or a pace (wall clock,
 	 * ns). */
 	u64 held_since_ns;

@@ -100,6 +100,12 @@ static __always_inline void slot_set_pid(struct drfq_cpu *slot, u32 pid)
 	WRITE_ONCE(slot->pid, pid);
 }
 
+/* Returns whether this scheduler runs @p on the CPU of @slot. */
+static __always_inline bool slot_runs(const struct drfq_cpu *slot, const struct task_struct *p)
+{
+	return p->pid && READ_ONCE(slot->pid) == (u32)p->pid;
+}
+
 /* No task of ours runs on the CPU of @slot any more. */
 static __always_inline void slot_clear(struct drfq_cpu *slot)
 {

@@ -132,12 +132,10 @@ static void dirtier_keep(const struct folio *folio, const struct address_space *
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct payer *last, now = {};
 	struct dirtier_key key;
-	struct task_ctx *t;
 
 	if (!dirtier_is_known() || !mapping)
 		return;
-	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	if (twice_handled(t, folio, twice_where(TWICE_DIRTY, folio->index), second))
+	if (twice_handled(p, twice_mark(TWICE_DIRTY, folio, folio->index), second))
 		return;
 	key = dirtier_key_of(folio, (u64)mapping);
 	if (task_is_kthread(p)) {

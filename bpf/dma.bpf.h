@@ -8,7 +8,6 @@
 #define DRFQ_DMA_BPF_H
 
 #include "payer.bpf.h"
-#include "twice.bpf.h"
 #include "dirtier.bpf.h"
 #include "relay.bpf.h"
 
@@ -81,19 +80,19 @@ static __always_inline struct payer *dma_payer(const struct task_struct *p, cons
 }
 
 /* Charges the @bytes of @bio to the current task @p, which submits it, or to the one that it
- * submits it for. @t is that of @p; NULL: it has none. */
-static __always_inline void dma_charge_bio(struct task_struct *p, struct task_ctx *t,
-					   const struct bio *bio, s64 bytes)
+ * submits it for. */
+static __always_inline void dma_charge_bio(struct task_struct *p, const struct bio *bio, s64 bytes)
 {
+	struct drfq_cpu *slot = own_slot();
 	struct payer *payer = NULL;
 
-	count_shared(DRFQ_EV_DMA_BYTES, bytes);
-	/* Most requests take this way. It looks nothing up again. */
-	if (t && !task_is_kthread(p) && payer_submitter(p) == p) {
-		payer_add(t, bytes);
-		count_shared(DRFQ_EV_DMA_CHARGED, dma_requests(bytes));
+	/* Most requests take this way. It needs no account. */
+	if (bytes > 0 && slot_runs(slot, p) && !(p->flags & (PF_KTHREAD | PF_IO_WORKER))) {
+		__sync_fetch_and_add(&slot->dma_bytes, bytes);
+		__sync_fetch_and_add(&slot->dma_requests, 1);
 		return;
 	}
+	count_shared(DRFQ_EV_DMA_BYTES, bytes);
 	if (task_is_kthread(p))
 		payer = dma_payer(p, bio);
 	if (payer)
@@ -131,18 +130,16 @@ static void dma_relay(const struct bio *bio)
 static __always_inline void dma_queued(const struct bio *bio, bool second)
 {
 	struct task_struct *p;
-	struct task_ctx *t;
 
 	if (!dma_has_data(bio))
 		return;
 	p = bpf_get_current_task_btf();
-	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	if (twice_handled(t, bio, twice_where(TWICE_QUEUE, bio->bi_iter.bi_sector), second))
+	if (twice_handled(p, twice_mark(TWICE_QUEUE, bio, bio->bi_iter.bi_sector), second))
 		return;
 	if (dma_is_stacked(bio))
 		dma_relay(bio);
 	else
-		dma_charge_bio(p, t, bio, bio->bi_iter.bi_size);
+		dma_charge_bio(p, bio, bio->bi_iter.bi_size);
 }
 
 SEC("tp_btf/block_bio_queue")
@@ -168,16 +165,14 @@ int BPF_PROG(drfq_bio_queue2, struct bio *bio)
 static __always_inline void dma_remapped(const struct bio *bio, u32 from, bool second)
 {
 	struct task_struct *p;
-	struct task_ctx *t;
 
 	if (!(bio->bi_flags & bio_traced_flag) || bio->bi_bdev->bd_dev == from)
 		return;
 	if (!dma_has_data(bio) || dma_is_stacked(bio))
 		return;
 	p = bpf_get_current_task_btf();
-	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	if (!twice_handled(t, bio, twice_where(TWICE_REMAP, bio->bi_iter.bi_sector), second))
-		dma_charge_bio(p, t, bio, bio->bi_iter.bi_size);
+	if (!twice_handled(p, twice_mark(TWICE_REMAP, bio, bio->bi_iter.bi_sector), second))
+		dma_charge_bio(p, bio, bio->bi_iter.bi_size);
 }
 
 SEC("tp_btf/block_bio_remap")
@@ -207,13 +202,11 @@ SEC("tp_btf/block_bio_complete")
 int BPF_PROG(drfq_bio_end, struct request_queue *q, struct bio *bio)
 {
 	struct task_struct *p;
-	struct task_ctx *t;
 
 	if (bio->bi_status != BLK_STS_AGAIN || !dma_has_data(bio) || dma_is_stacked(bio))
 		return 0;
 	p = bpf_get_current_task_btf();
-	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	dma_charge_bio(p, t, bio, -(s64)bio->bi_iter.bi_size);
+	dma_charge_bio(p, bio, -(s64)bio->bi_iter.bi_size);
 	return 0;
 }
 
@@ -239,13 +232,11 @@ static __always_inline void dma_passed_through(const struct request *rq, bool se
 {
 	u32 op = rq->cmd_flags & 0xff;
 	struct task_struct *p;
-	struct task_ctx *t;
 
 	if ((op != REQ_OP_DRV_IN && op != REQ_OP_DRV_OUT) || !rq->__data_len)
 		return;
 	p = bpf_get_current_task_btf();
-	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
-	if (twice_handled(t, rq, twice_where(TWICE_PASS_THROUGH, 0), second))
+	if (twice_handled(p, twice_mark(TWICE_PASS_THROUGH, rq, 0), second))
 		return;
 	count_shared(DRFQ_EV_DMA_BYTES, rq->__data_len);
 	dma_charge(p, rq->__data_len);

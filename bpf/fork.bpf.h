@@ -82,6 +82,7 @@ static void fork_init(struct task_ctx *child)
 	if (run_ns > 2 * slice_ns)
 		run_ns = 2 * slice_ns;
 	load = flow_load(queue_has_waiters(cpu));
+	task_take_over_dma(slot, t);
 	flow = t->flow;
 	drfq_wake(&flow, drfq_conf(), v, task_dma_bytes(t), load);
 	/* B follows the parent at this distance, once what devices move is charged. */
@@ -94,10 +95,21 @@ static void fork_init(struct task_ctx *child)
 	child->last_bus_ns = t->last_bus_ns;
 }
 
-/* Raises the virtual times of the heir of @h, which is on @cpu, by what the task of @t used beyond
- * the V there. */
-static void fork_raise(struct task_ctx *t, struct task_ctx *h, s32 cpu)
+/* Returns what devices have moved for @heir, whose account is @h, and what is not charged yet. */
+static u64 fork_dma_bytes(const struct task_struct *heir, const struct task_ctx *h)
 {
+	const struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(heir));
+	u64 bytes = task_dma_bytes(h);
+
+	return slot_runs(slot, heir) ? bytes + slot_dma_bytes(slot) : bytes;
+}
+
+/* Raises the virtual times of @heir, whose account is @h, by what the task of @t used beyond the V
+ * of the CPU of @heir. */
+static void fork_raise(const struct task_ctx *t, const struct task_struct *heir, struct task_ctx *h)
+{
+	s32 cpu = scx_bpf_task_cpu(heir);
+	u64 dma_bytes = fork_dma_bytes(heir, h);
 	u64 start = flow_inherited(&t->flow, &h->flow, vtime_local(cpu));
 	u64 bus_vt = flow_bus_inherited(&t->flow, &h->flow);
 	struct drfq_flow charged = h->flow;
@@ -105,9 +117,9 @@ static void fork_raise(struct task_ctx *t, struct task_ctx *h, s32 cpu)
 
 	/* What devices moved for the heir before it forked counts for its child, too. Where the
 	 * heir is not charged for it yet, it will be. */
-	if (h->dma_pending_bytes) {
+	if (dma_bytes) {
 		load = flow_load(queue_has_waiters(cpu));
-		drfq_charge_dma(&charged, drfq_conf(), task_dma_bytes(h), load);
+		drfq_charge_dma(&charged, drfq_conf(), dma_bytes, load);
 		start -= drfq_start(&charged) - drfq_start(&h->flow);
 		bus_vt -= charged.bus_vt - h->flow.bus_vt;
 	}
@@ -223,7 +235,7 @@ static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 		return;
 	h = bpf_task_storage_get(&task_ctxs, heir, 0, 0);
 	if (h)
-		fork_raise(t, h, scx_bpf_task_cpu(heir));
+		fork_raise(t, heir, h);
 	bpf_task_release(heir);
 }
 

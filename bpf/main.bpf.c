@@ -35,6 +35,7 @@
 #include "quota.bpf.h"
 #include "cgroup_ops.bpf.h"
 #include "account.bpf.h"
+#include "twice.bpf.h"
 #include "pace.bpf.h"
 #include "urgent.bpf.h"
 #include "queue.bpf.h"
@@ -339,6 +340,7 @@ void BPF_STRUCT_OPS(drfq_tick, struct task_struct *p)
 	 * kernel bypassed the scheduler. The CPU may also be about to leave a task that sleeps. */
 	if (p->scx.flags & SCX_TASK_QUEUED)
 		task_activate(t);
+	task_take_over_dma(slot, t);
 	task_charge(p, t, cpu, pmu_take_packet(slot, cpu), false, false);
 	slot->charged_vtime_ns = drfq_start(&t->flow);
 	slot->charged_at_ns = scx_bpf_now();
@@ -362,6 +364,8 @@ void BPF_STRUCT_OPS(drfq_stopping, struct task_struct *p, bool runnable)
 	label_clear(cpu);
 	if (!t)
 		return;
+	twice_keep(slot, t);
+	task_take_over_dma(slot, t);
 	bytes = pmu_take_packet(slot, cpu);
 	/* A packet that another one ends has already lost its place in the queue
 	 * to it: ops.dispatch took that task out of the queue before. */

@@ -51,6 +51,27 @@ static __always_inline u64 task_dma_bytes(const struct task_ctx *t)
 	return bytes - task_refused_bytes(t, bytes);
 }
 
+/* Returns what devices have moved for the task that runs on the CPU of @slot, and whose account has
+ * not taken that over (bytes). */
+static __always_inline u64 slot_dma_bytes(const struct drfq_cpu *slot)
+{
+	return READ_ONCE(slot->dma_bytes);
+}
+
+/* The account @t of the task that runs on the CPU of @slot takes over what devices have moved for
+ * it. */
+static __always_inline void task_take_over_dma(struct drfq_cpu *slot, struct task_ctx *t)
+{
+	u64 bytes;
+
+	if (!slot_dma_bytes(slot))
+		return;
+	bytes = __sync_lock_test_and_set(&slot->dma_bytes, 0);
+	count_shared(DRFQ_EV_DMA_BYTES, bytes);
+	count_shared(DRFQ_EV_DMA_CHARGED, __sync_lock_test_and_set(&slot->dma_requests, 0));
+	__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
+}
+
 /* Takes the traffic of devices that is not charged yet, and adds it to the totals. */
 static __always_inline u64 task_take_dma_bytes(struct task_ctx *t)
 {

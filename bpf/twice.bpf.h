@@ -16,32 +16,75 @@ enum twice_pair {
 	TWICE_DIRTY,
 };
 
-/*
- * Returns where an event of @pair is, of which @at tells where on a disk or in a file. An address
- * alone is not enough: the next event of the task may have it, too, in this pair or another one.
- */
-static __always_inline u64 twice_where(enum twice_pair pair, u64 at)
-{
-	return at << 2 | pair;
-}
+/* An odd number whose multiples have no pattern (2^64 divided by the golden ratio). */
+#define TWICE_SPREAD 0x9e3779b97f4a7c15ULL
 
 /*
- * Returns whether the first program of the pair has handled @event (an address), which the
- * current task, that of @t (NULL: not known), causes @where (twice_where()). The kernel runs
- * the first program first (devices.rs attaches those of functions in the reverse order). The
- * second program leaves events of the idle task to the first one; nothing preempts that.
+ * Returns the mark of @event (an address) of @pair, of which @at tells where on a disk or in a
+ * file. An address alone is not enough: the next event of the task may have it, too, in this pair
+ * or another one. Never 0.
  */
-static __always_inline bool twice_handled(struct task_ctx *t, const void *event, u64 where,
-					  bool second)
+static __always_inline u64 twice_mark(enum twice_pair pair, const void *event, u64 at)
 {
+	/* To the verifier, a pointer less another one is a number. */
+	u64 number = (u64)event - (u64)&verifier_zero;
+
+	asm volatile("" : "+r"(number));
+	return (number + (at << 2 | pair) * TWICE_SPREAD) ?: 1;
+}
+
+/* The part of twice_handled() that needs the account. @slot: the CPU's; NULL: another class runs
+ * @p. */
+static __noinline bool twice_handled_by_account(struct task_struct *p, u64 mark, bool second,
+						struct drfq_cpu *slot)
+{
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
 	bool handled;
 
 	if (!t)
 		return second;
-	handled = second && t->handled_event == (u64)event && t->handled_where == where;
-	t->handled_event = second ? 0 : (u64)event;
-	t->handled_where = where;
+	handled = second && t->handled == mark;
+	t->handled = second ? 0 : mark;
+	if (slot)
+		WRITE_ONCE(slot->handled, 0);
 	return handled;
+}
+
+/*
+ * Returns whether the first program of the pair has handled the event of @mark, which @p, the
+ * current task, causes. The kernel runs the first program first (devices.rs attaches those of
+ * functions in the reverse order).
+ *
+ * The first program leaves a mark, and the second one removes it. While this scheduler runs @p,
+ * the mark is at its CPU. So neither looks for its account. Where @p stops in between, its account
+ * has the mark (twice_keep()). The second program leaves events of the idle task to the first one;
+ * nothing preempts that.
+ */
+static __always_inline bool twice_handled(struct task_struct *p, u64 mark, bool second)
+{
+	struct drfq_cpu *slot = own_slot();
+
+	if (!slot_runs(slot, p))
+		return twice_handled_by_account(p, mark, second, NULL);
+	if (!second) {
+		WRITE_ONCE(slot->handled, mark);
+		return false;
+	}
+	if (READ_ONCE(slot->handled) != mark)
+		return twice_handled_by_account(p, mark, second, slot);
+	WRITE_ONCE(slot->handled, 0);
+	return true;
+}
+
+/* The task of @t stops on the CPU of @slot. Its account has its mark from now on. */
+static __always_inline void twice_keep(struct drfq_cpu *slot, struct task_ctx *t)
+{
+	u64 mark = READ_ONCE(slot->handled);
+
+	if (!mark)
+		return;
+	t->handled = mark;
+	WRITE_ONCE(slot->handled, 0);
 }
 
 #endif /* DRFQ_TWICE_BPF_H */

@@ -384,8 +384,14 @@ static u64 scheduler_event_count(u32 event)
 {
 	u64 sum = 0;
 
-	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++)
+	for (u32 cpu = 0; cpu < nr_cpu_ids; cpu++) {
 		sum += cpus[cpu].events[event];
+		/* What running tasks asked for since their last charge is counted then. */
+		if (event == DRFQ_EV_DMA_BYTES)
+			sum += cpus[cpu].dma_bytes;
+		if (event == DRFQ_EV_DMA_CHARGED)
+			sum += cpus[cpu].dma_requests;
+	}
 	return sum;
 }
 

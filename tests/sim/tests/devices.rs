@@ -2,7 +2,8 @@
 //! Requests through stacked block devices, and dirty pages.
 
 use drfq_sim::devices::{Page, PassThrough, Passing, StripeDisk, Tail, Transfer, Way};
-use drfq_sim::{Config, MS, Sim, Step, TaskSpec, Trace};
+use drfq_sim::kernel::Kernel;
+use drfq_sim::{Config, CpuSet, MS, Sim, Step, TaskSpec, Trace};
 
 /// One CPU. The engine does not know of these requests, so it checks nothing.
 fn config() -> Config {
@@ -88,6 +89,30 @@ fn a_request_that_the_first_program_misses_is_not_taken_for_an_earlier_one() {
         }
     }
     assert_eq!(sim.run_until(30 * MS).tasks[0].dma_bytes, 8 * 4096);
+}
+
+/// Another task submits a request between the two programs.
+#[test]
+fn a_task_that_stops_between_both_programs_is_charged_once() {
+    let mut kernel = Kernel::new(&Config::new(1).memory(4_000_000_000));
+    for task in 0..2 {
+        kernel.task_new(0, None, CpuSet::ALL, 0, false);
+        kernel.wake_new(0, task);
+    }
+    assert_eq!(kernel.schedule(0, 0), Some(0));
+    kernel.skip_programs(false, true);
+    kernel.write_out(0, page(0), Transfer::Read, 4096);
+    kernel.skip_programs(false, false);
+    kernel.block(MS, 0);
+    assert_eq!(kernel.schedule(MS, 0), Some(1));
+    kernel.write_out(1, page(1), Transfer::Read, 65536);
+    kernel.wake(2 * MS, 0, None, false);
+    kernel.block(3 * MS, 0);
+    assert_eq!(kernel.schedule(3 * MS, 0), Some(0));
+    kernel.skip_programs(true, false);
+    kernel.write_out(0, page(0), Transfer::Read, 4096);
+    kernel.tick(4 * MS, 0, 0);
+    assert_eq!(kernel.account(0).dma_bytes, 4096);
 }
 
 /// It submits the request in its last packet, and is not charged again before it ends.
