@@ -77,7 +77,8 @@ struct task_ctx {
 	u64 held_ns;
 	u64 max_held_ns;
 	u64 throttled_ns;
-	/* The task that made it, and whether it has made one itself (fork.bpf.h). */
+	/* The task that made it, or the heir of that, and whether it has made one itself
+	 * (fork.bpf.h). */
 	struct task_id maker;
 	u32 has_made;
 };

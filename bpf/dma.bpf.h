@@ -202,10 +202,15 @@ SEC("tp_btf/block_bio_complete")
 int BPF_PROG(drfq_bio_end, struct request_queue *q, struct bio *bio)
 {
 	struct task_struct *p;
+	struct task_ctx *t;
 
 	if (bio->bi_status != BLK_STS_AGAIN || !dma_has_data(bio) || dma_is_stacked(bio))
 		return 0;
 	p = bpf_get_current_task_btf();
+	t = bpf_task_storage_get(&task_ctxs, p, 0, 0);
+	/* It is counted before it is refused. */
+	if (t && slot_runs(own_slot(), p))
+		task_take_over_dma(own_slot(), t);
 	dma_charge_bio(p, bio, -(s64)bio->bi_iter.bi_size);
 	return 0;
 }

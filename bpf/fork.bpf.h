@@ -18,15 +18,33 @@
 #define DRFQ_FORK_BPF_H
 
 /* How many generations in a row may have ended before an heir is found. */
-#define FORK_GENERATIONS 8
+#define FORK_GENERATIONS 64
 
-/* Tasks that made others and have ended, with the task that made each one. */
+/* Tasks that have made others, with the task that made each one. It has those that have ended. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
 	__type(key, struct task_id);
 	__type(value, struct task_id);
-} fork_ended SEC(".maps");
+} fork_makers SEC(".maps");
+
+static __always_inline struct task_id fork_id(const struct task_struct *p)
+{
+	return (struct task_id){.started_ns = p->start_time, .pid = p->pid};
+}
+
+static __always_inline bool fork_is(const struct task_id *id, const struct task_id *other)
+{
+	return id->pid == other->pid && id->started_ns == other->started_ns;
+}
+
+/* Keeps who made the task @id with account @t. A thread that calls exec() gets the id of its main
+ * thread, which may have made it. Nothing else tells then who made that one. */
+static __always_inline void fork_keep_maker(const struct task_id *id, const struct task_ctx *t)
+{
+	if (!fork_is(&t->maker, id))
+		bpf_map_update_elem(&fork_makers, id, &t->maker, BPF_ANY);
+}
 
 /*
  * Returns the bus time (ns of virtual time) of the traffic that a parent has moved in
@@ -50,10 +68,12 @@ static void fork_inherit(struct task_ctx *child)
 	struct task_struct *parent = bpf_get_current_task_btf();
 	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, parent, 0, 0);
 
-	child->maker.pid = parent->pid;
-	child->maker.started_ns = parent->start_time;
+	child->maker = fork_id(parent);
 	if (!t)
 		return;
+	/* Between its end and its callback, no thread id may find it. */
+	if (!t->has_made)
+		fork_keep_maker(&child->maker, t);
 	t->has_made = 1;
 	child->rule_weight = t->rule_weight;
 	child->pace = t->pace;
@@ -99,9 +119,11 @@ static void fork_init(struct task_ctx *child)
 static u64 fork_dma_bytes(const struct task_struct *heir, const struct task_ctx *h)
 {
 	const struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(heir));
-	u64 bytes = task_dma_bytes(h);
+	u64 bytes = READ_ONCE(h->dma_pending_bytes);
 
-	return slot_runs(slot, heir) ? bytes + slot_dma_bytes(slot) : bytes;
+	if (slot_runs(slot, heir))
+		bytes += slot_dma_bytes(slot);
+	return bytes - task_refused_bytes(h, bytes);
 }
 
 /* Raises the virtual times of @heir, whose account is @h, by what the task of @t used beyond the V
@@ -165,8 +187,9 @@ static __always_inline bool fork_pass_ended(struct task_id *id)
 	}
 	if (lives)
 		return false;
-	if (!found) {
-		kept = bpf_map_lookup_elem(&fork_ended, id);
+	if (!found || fork_is(&maker, id)) {
+		kept = bpf_map_lookup_elem(&fork_makers, id);
+		maker = (struct task_id){};
 		if (kept)
 			maker = *kept;
 	}
@@ -223,12 +246,15 @@ static __always_inline struct task_struct *fork_elder(const struct task_struct *
  */
 static void fork_return_vtime(struct task_struct *p, struct task_ctx *t)
 {
-	struct task_id id = {.started_ns = p->start_time, .pid = p->pid};
 	struct task_struct *heir = fork_maker(t);
+	struct task_id id = fork_id(p);
 	struct task_ctx *h;
 
+	/* So the way to an heir is short for those that end later. */
+	if (heir)
+		t->maker = fork_id(heir);
 	if (t->has_made)
-		bpf_map_update_elem(&fork_ended, &id, &t->maker, BPF_ANY);
+		fork_keep_maker(&id, t);
 	if (!heir)
 		heir = fork_elder(p);
 	if (!heir)

@@ -309,6 +309,8 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	u64 start = was_placed(p) ? start_of_placed(p) : p->scx.dsq_vtime, published = start;
 
 	exchange_end(slot, cpu);
+	if (slot_dma_bytes(slot) && !slot_runs(slot, p))
+		slot_disown_dma(slot);
 	rescue_count_late(p);
 	agent_wait_end(p->pid);
 	if (runs_ahead(slot, p) || drfq_before(vtime_now() + conf.cap_ns, start))
@@ -529,13 +531,14 @@ void BPF_STRUCT_OPS(drfq_disable, struct task_struct *p)
 
 	if (!t)
 		return;
+	/* If it runs, it goes on as a task of the other class, without a switch. */
+	if (slot->pid == (u32)p->pid && !(p->flags & PF_EXITING)) {
+		slot_lost(slot);
+		task_take_over_dma(slot, t);
+	}
 	task_quit(p, t);
 	throttle_finish(t);
 	wake_end(t, false);
-	/* If it runs, it goes on as a task of the other class, without a switch. */
-	if (slot->pid != (u32)p->pid || p->flags & PF_EXITING)
-		return;
-	slot_lost(slot);
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(drfq_init)

@@ -96,23 +96,32 @@ static __always_inline bool quota_applies(u32 index)
  */
 static __always_inline void quota_refill(struct cgroup_quota *q, u64 now)
 {
-	u64 at, periods;
+	u64 at, periods, period_ns = READ_ONCE(q->period_ns);
 	s64 left;
 
-	if (drfq_before(now, READ_ONCE(q->refill_at_ns)) || !q->period_ns)
+	if (drfq_before(now, READ_ONCE(q->refill_at_ns)) || !period_ns)
 		return;
 	if (__sync_lock_test_and_set(&q->refilling, 1))
 		return;
 	/* Another CPU may have begun them in between. */
 	at = READ_ONCE(q->refill_at_ns);
 	if (!drfq_before(now, at)) {
-		periods = (now - at) / q->period_ns + 1;
+		periods = (now - at) / period_ns + 1;
 		left = READ_ONCE(q->left_ns);
 		left = drfq_quota_more(left, q->quota_ns, q->most_ns, periods);
 		__sync_fetch_and_add(&q->left_ns, left);
-		WRITE_ONCE(q->refill_at_ns, at + periods * q->period_ns);
+		/* A quota that was set meanwhile has a period of its own. */
+		__sync_val_compare_and_swap(&q->refill_at_ns, at, at + periods * period_ns);
 	}
 	__sync_lock_test_and_set(&q->refilling, 0);
+}
+
+/* Returns when @q has some left (ns); 0: now. In this order: quota_refill() gives first. */
+static __always_inline u64 quota_until(const struct cgroup_quota *q)
+{
+	u64 refill_at = READ_ONCE(q->refill_at_ns);
+
+	return drfq_quota_until(READ_ONCE(q->left_ns), q->quota_ns, q->period_ns, refill_at);
 }
 
 /* Takes @run_ns from the quotas of group @index and of its ancestors. Returns when all of
@@ -137,8 +146,7 @@ __noinline u64 quota_charge(u32 index, u64 run_ns)
 			if (run_ns)
 				__sync_fetch_and_sub(&q->left_ns, run_ns);
 			quota_refill(q, now);
-			end = drfq_quota_until(READ_ONCE(q->left_ns), q->quota_ns, q->period_ns,
-					       READ_ONCE(q->refill_at_ns));
+			end = quota_until(q);
 			if (end && (!until || drfq_before(until, end)))
 				until = end;
 		}

@@ -72,6 +72,17 @@ static __always_inline void task_take_over_dma(struct drfq_cpu *slot, struct tas
 	__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
 }
 
+/* Another task than the one of @slot starts there. What is left of that one left the class while it
+ * asked for it, and has no owner. */
+static __noinline void slot_disown_dma(struct drfq_cpu *slot)
+{
+	u64 bytes = __sync_lock_test_and_set(&slot->dma_bytes, 0);
+
+	count_shared(DRFQ_EV_DMA_BYTES, bytes);
+	count_shared(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
+	count_shared(DRFQ_EV_DMA_UNATTRIBUTED, __sync_lock_test_and_set(&slot->dma_requests, 0));
+}
+
 /* Takes the traffic of devices that is not charged yet, and adds it to the totals. */
 static __always_inline u64 task_take_dma_bytes(struct task_ctx *t)
 {

@@ -84,7 +84,8 @@ static __always_inline void twice_keep(struct drfq_cpu *slot, struct task_ctx *t
 	if (!mark)
 		return;
 	t->handled = mark;
-	WRITE_ONCE(slot->handled, 0);
+	/* It may stop by another CPU, and run on here. */
+	__sync_val_compare_and_swap(&slot->handled, mark, 0);
 }
 
 #endif /* DRFQ_TWICE_BPF_H */

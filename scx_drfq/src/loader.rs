@@ -326,7 +326,7 @@ impl<'a> Scheduler<'a> {
         for cpu in window.cpus {
             running.insert(volatile(&cpu.pid));
             for (sum, count) in sample.events.iter_mut().zip(&cpu.events) {
-                // What is refused on a CPU that charged none of it takes its bytes below 0.
+                // What is refused on a CPU that counted none of it takes its count below 0.
                 *sum = sum.wrapping_add(volatile(count));
             }
         }

@@ -245,7 +245,7 @@ fn inherited_after_generations(ended: usize, reaped: bool) -> u64 {
 #[test]
 fn a_task_pays_for_what_its_children_leave_behind() {
     for reaped in [true, false] {
-        for ended in 0..=8 {
+        for ended in [0, 1, 2, 9, 64] {
             let grown = inherited_after_generations(ended, reaped);
             assert_eq!(grown, 8 * MS, "{ended} ended, reaped: {reaped}");
         }
