@@ -56,7 +56,7 @@ struct task_ctx {
 	u64 last_run_ns;
 	u64 last_bus_ns;
 	/* The mark of what one of a pair of programs has handled for it (twice.bpf.h); 0: none. */
-	u64 handled;
+	u64 handled_mark;
 	/* Start of the present hold, and of the present wait for a quota or a pace (wall clock,
 	 * ns). */
 	u64 held_since_ns;

@@ -88,8 +88,8 @@ static __always_inline void dma_charge_bio(struct task_struct *p, const struct b
 
 	/* Most requests take this way. It needs no account. */
 	if (bytes > 0 && slot_runs(slot, p) && !(p->flags & (PF_KTHREAD | PF_IO_WORKER))) {
-		__sync_fetch_and_add(&slot->dma_bytes, bytes);
-		__sync_fetch_and_add(&slot->dma_requests, 1);
+		__sync_fetch_and_add(&slot->dma_pending_bytes, bytes);
+		__sync_fetch_and_add(&slot->dma_pending_requests, 1);
 		return;
 	}
 	count_shared(DRFQ_EV_DMA_BYTES, bytes);

@@ -104,7 +104,7 @@ static void fork_init(struct task_ctx *child)
 	load = flow_load(queue_has_waiters(cpu));
 	task_take_over_dma(slot, t);
 	flow = t->flow;
-	drfq_wake(&flow, drfq_conf(), v, task_dma_bytes(t), load);
+	drfq_wake(&flow, drfq_conf(), v, task_dma_bytes(t, 0), load);
 	/* B follows the parent at this distance, once what devices move is charged. */
 	flow.bus_vt =
 		drfq_earlier(flow.bus_vt, bus_vtime_now() + drfq_bus_ahead(&flow, drfq_conf()));
@@ -119,11 +119,8 @@ static void fork_init(struct task_ctx *child)
 static u64 fork_dma_bytes(const struct task_struct *heir, const struct task_ctx *h)
 {
 	const struct drfq_cpu *slot = cpu_slot(scx_bpf_task_cpu(heir));
-	u64 bytes = READ_ONCE(h->dma_pending_bytes);
 
-	if (slot_runs(slot, heir))
-		bytes += slot_dma_bytes(slot);
-	return bytes - task_refused_bytes(h, bytes);
+	return task_dma_bytes(h, slot_runs(slot, heir) ? slot_dma_pending(slot) : 0);
 }
 
 /* Raises the virtual times of @heir, whose account is @h, by what the task of @t used beyond the V

@@ -171,15 +171,15 @@ struct drfq_cpu {
 	/* Not 0: tasks that are pinned to this CPU may be queued. */
 	u32 pinned_queued;
 	/* What devices move for the running task since its last charge: requests, and bytes. Its
-	 * account takes that over then (dma.bpf.h). */
-	u32 dma_requests;
-	u64 dma_bytes;
+	 * account takes that over then (task.bpf.h). */
+	u32 dma_pending_requests;
+	u64 dma_pending_bytes;
 	/* The running flow's virtual time at the last charge (ns), and the time
 	 * of that charge (scx_bpf_now(), ns). */
 	u64 charged_vtime_ns;
 	u64 charged_at_ns;
 	/* The mark of what one of a pair of programs has handled for the running task; 0: none. */
-	u64 handled;
+	u64 handled_mark;
 	u64 events[DRFQ_NR_EVENTS];
 	struct drfq_counter counters[DRFQ_PMU_EVENTS];
 	/* Why a task was given this CPU ahead of the order of S (enum drfq_ahead), and its

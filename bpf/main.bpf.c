@@ -309,7 +309,7 @@ void BPF_STRUCT_OPS(drfq_running, struct task_struct *p)
 	u64 start = was_placed(p) ? start_of_placed(p) : p->scx.dsq_vtime, published = start;
 
 	exchange_end(slot, cpu);
-	if (slot_dma_bytes(slot) && !slot_runs(slot, p))
+	if (slot_dma_pending(slot) && !slot_runs(slot, p))
 		slot_disown_dma(slot);
 	rescue_count_late(p);
 	agent_wait_end(p->pid);

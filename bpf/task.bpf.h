@@ -43,19 +43,20 @@ static __always_inline u64 task_refused_bytes(const struct task_ctx *t, u64 byte
 	return refused < bytes ? refused : bytes;
 }
 
-/* Returns the traffic of devices that is not charged yet. */
-static __always_inline u64 task_dma_bytes(const struct task_ctx *t)
+/* Returns the traffic of devices that is not charged yet. @at_cpu: what of it the account has not
+ * taken over (bytes). */
+static __always_inline u64 task_dma_bytes(const struct task_ctx *t, u64 at_cpu)
 {
-	u64 bytes = READ_ONCE(t->dma_pending_bytes);
+	u64 bytes = READ_ONCE(t->dma_pending_bytes) + at_cpu;
 
 	return bytes - task_refused_bytes(t, bytes);
 }
 
 /* Returns what devices have moved for the task that runs on the CPU of @slot, and whose account has
  * not taken that over (bytes). */
-static __always_inline u64 slot_dma_bytes(const struct drfq_cpu *slot)
+static __always_inline u64 slot_dma_pending(const struct drfq_cpu *slot)
 {
-	return READ_ONCE(slot->dma_bytes);
+	return READ_ONCE(slot->dma_pending_bytes);
 }
 
 /* The account @t of the task that runs on the CPU of @slot takes over what devices have moved for
@@ -64,11 +65,11 @@ static __always_inline void task_take_over_dma(struct drfq_cpu *slot, struct tas
 {
 	u64 bytes;
 
-	if (!slot_dma_bytes(slot))
+	if (!slot_dma_pending(slot))
 		return;
-	bytes = __sync_lock_test_and_set(&slot->dma_bytes, 0);
+	bytes = __sync_lock_test_and_set(&slot->dma_pending_bytes, 0);
 	count_shared(DRFQ_EV_DMA_BYTES, bytes);
-	count_shared(DRFQ_EV_DMA_CHARGED, __sync_lock_test_and_set(&slot->dma_requests, 0));
+	count_shared(DRFQ_EV_DMA_CHARGED, __sync_lock_test_and_set(&slot->dma_pending_requests, 0));
 	__sync_fetch_and_add(&t->dma_pending_bytes, bytes);
 }
 
@@ -76,11 +77,12 @@ static __always_inline void task_take_over_dma(struct drfq_cpu *slot, struct tas
  * asked for it, and has no owner. */
 static __noinline void slot_disown_dma(struct drfq_cpu *slot)
 {
-	u64 bytes = __sync_lock_test_and_set(&slot->dma_bytes, 0);
+	u64 bytes = __sync_lock_test_and_set(&slot->dma_pending_bytes, 0);
 
 	count_shared(DRFQ_EV_DMA_BYTES, bytes);
 	count_shared(DRFQ_EV_DMA_UNATTRIBUTED_BYTES, bytes);
-	count_shared(DRFQ_EV_DMA_UNATTRIBUTED, __sync_lock_test_and_set(&slot->dma_requests, 0));
+	count_shared(DRFQ_EV_DMA_UNATTRIBUTED,
+		     __sync_lock_test_and_set(&slot->dma_pending_requests, 0));
 }
 
 /* Takes the traffic of devices that is not charged yet, and adds it to the totals. */

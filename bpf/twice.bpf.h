@@ -43,10 +43,10 @@ static __noinline bool twice_handled_by_account(struct task_struct *p, u64 mark,
 
 	if (!t)
 		return second;
-	handled = second && t->handled == mark;
-	t->handled = second ? 0 : mark;
+	handled = second && t->handled_mark == mark;
+	t->handled_mark = second ? 0 : mark;
 	if (slot)
-		WRITE_ONCE(slot->handled, 0);
+		WRITE_ONCE(slot->handled_mark, 0);
 	return handled;
 }
 
@@ -67,25 +67,25 @@ static __always_inline bool twice_handled(struct task_struct *p, u64 mark, bool 
 	if (!slot_runs(slot, p))
 		return twice_handled_by_account(p, mark, second, NULL);
 	if (!second) {
-		WRITE_ONCE(slot->handled, mark);
+		WRITE_ONCE(slot->handled_mark, mark);
 		return false;
 	}
-	if (READ_ONCE(slot->handled) != mark)
+	if (READ_ONCE(slot->handled_mark) != mark)
 		return twice_handled_by_account(p, mark, second, slot);
-	WRITE_ONCE(slot->handled, 0);
+	WRITE_ONCE(slot->handled_mark, 0);
 	return true;
 }
 
 /* The task of @t stops on the CPU of @slot. Its account has its mark from now on. */
 static __always_inline void twice_keep(struct drfq_cpu *slot, struct task_ctx *t)
 {
-	u64 mark = READ_ONCE(slot->handled);
+	u64 mark = READ_ONCE(slot->handled_mark);
 
 	if (!mark)
 		return;
-	t->handled = mark;
+	t->handled_mark = mark;
 	/* It may stop by another CPU, and run on here. */
-	__sync_val_compare_and_swap(&slot->handled, mark, 0);
+	__sync_val_compare_and_swap(&slot->handled_mark, mark, 0);
 }
 
 #endif /* DRFQ_TWICE_BPF_H */

@@ -388,9 +388,9 @@ static u64 scheduler_event_count(u32 event)
 		sum += cpus[cpu].events[event];
 		/* What running tasks asked for since their last charge is counted then. */
 		if (event == DRFQ_EV_DMA_BYTES)
-			sum += cpus[cpu].dma_bytes;
+			sum += cpus[cpu].dma_pending_bytes;
 		if (event == DRFQ_EV_DMA_CHARGED)
-			sum += cpus[cpu].dma_requests;
+			sum += cpus[cpu].dma_pending_requests;
 	}
 	return sum;
 }

@@ -115,6 +115,16 @@ fn a_task_that_stops_between_both_programs_is_charged_once() {
     assert_eq!(kernel.account(0).dma_bytes, 4096);
 }
 
+/// The next task of its CPU does not pay for it.
+#[test]
+fn a_task_that_leaves_the_class_pays_for_what_it_has_submitted() {
+    let mut sim = Sim::new(config(), vec![TaskSpec::new("hog", Trace::hog())]);
+    sim.run_until(10 * MS);
+    sim.kernel().submit(0, 4096, Way::default());
+    sim.kernel().leave_class(10 * MS, 0);
+    assert_eq!(sim.kernel().account(0).dma_bytes, 4096);
+}
+
 /// It submits the request in its last packet, and is not charged again before it ends.
 #[test]
 fn what_a_task_submits_before_it_ends_is_charged_and_its_heir_pays() {

@@ -251,3 +251,33 @@ fn a_task_pays_for_what_its_children_leave_behind() {
         }
     }
 }
+
+/// How much S of a running task grows (virtual ns) when its child ends on another CPU after 8 ms.
+/// `refused`: a device has refused one of its requests, which was charged, and it has submitted the
+/// same again, which will not be.
+fn inherited_beside_requests(refused: bool) -> u64 {
+    const BYTES: u32 = 1 << 20;
+    let mut kernel = Kernel::new(&Config::new(2).memory(MEM).charging(Charging::Always));
+    kernel.task_new(0, None, CpuSet::ALL, 0, false);
+    kernel.wake_new(0, 0);
+    assert_eq!(kernel.schedule(0, 0), Some(0));
+    kernel.submit(0, BYTES, Way::default());
+    kernel.task_new(0, Some(0), CpuSet::ALL, 0, false);
+    kernel.wake_new(0, 1);
+    assert_eq!(kernel.schedule(0, 1), Some(1));
+    kernel.tick(MS, 0, 0);
+    if refused {
+        kernel.refuse(0, BYTES);
+        kernel.submit(0, BYTES, Way::default());
+    }
+    let before = kernel.account(0).start_ns;
+    kernel.exit(8 * MS, 1);
+    kernel.account(0).start_ns - before
+}
+
+#[test]
+fn requests_that_are_refused_pay_for_no_child() {
+    let grown = inherited_beside_requests(false);
+    assert!(grown > MS, "{grown}");
+    assert_eq!(inherited_beside_requests(true), grown);
+}
