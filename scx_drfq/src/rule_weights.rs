@@ -18,16 +18,13 @@ use crate::{
     charge,
     group_limits::GROUPS_MAX,
     loader::Window,
-    mba::entities::{WEIGHT_DEFAULT, weight_in},
+    mba::hierarchy::{DEPTH_MAX, WEIGHT_DEFAULT, weight_in},
     settings::rules::{self, Rule},
     tasks,
 };
 
 /// How often the agent looks for new tasks and cgroups.
 const PERIOD: Duration = Duration::from_secs(1);
-
-/// The deepest cgroup that is looked at; the scheduler stops there, too.
-const DEPTH_MAX: usize = 16;
 
 /// Applies rules to the running scheduler.
 pub struct RuleWeights<'a> {

@@ -15,7 +15,7 @@ use drfq_resctrl::{
     error::{Error, Kind, Result},
     fs::ResctrlFs,
     groups::{Ctrl, Group, Groups, Mon, Placed},
-    info::{Assignable, Info, Unit},
+    info::{Info, Unit},
     reading::{Event, Reading},
     schemata::{Domain, Resource},
 };
@@ -83,7 +83,6 @@ pub struct Actuator<F: ResctrlFs> {
     classes_most: usize,
     /// Traffic of the default group without our groups, by domain.
     rest: Vec<Rest>,
-    assigns: bool,
     /// The time. Tests have their own.
     clock: fn() -> Instant,
     counts: Counts,
@@ -105,7 +104,6 @@ impl<F: ResctrlFs> Actuator<F> {
         if let Some(bandwidth) = bandwidth {
             domains.retain(|domain| bandwidth.domains.contains(domain));
         }
-        let by_hand = |found: &Assignable| !found.on_mkdir;
         Ok(Self {
             groups,
             unthrottled: bandwidth.map_or(100, |found| found.max),
@@ -120,9 +118,6 @@ impl<F: ResctrlFs> Actuator<F> {
             room,
             info: info.clone(),
             classes_most,
-            assigns: monitoring
-                .and_then(|found| found.assignable.as_ref())
-                .is_some_and(by_hand),
             clock,
             counts: Counts::default(),
             failure: None,
@@ -301,12 +296,8 @@ impl<F: ResctrlFs> Throttle for Actuator<F> {
         let made = self.groups.create_mon(&Ctrl::DEFAULT, &name);
         match replaced(made, || self.groups.replace_mon(&Ctrl::DEFAULT, &name)) {
             Ok(mon) => {
-                if self.assigns {
-                    let assigned = self.groups.assign_counter(&mon, Event::MbmTotal);
-                    self.check(assigned);
-                }
                 self.release_counters(&mon, &[Event::MbmLocal]);
-                if !self.is_counted(&mon) {
+                if !self.count_again(&mon) {
                     self.room = self.monitored.len();
                     self.failure = Some(format!(
                         "all counters of memory traffic are assigned, so {} groups are monitored",

@@ -56,6 +56,7 @@ pub struct Guard {
     /// Mount option `mba_MBps`: a loop in the kernel moves the levels.
     pub kernel_moves_levels: bool,
     child: libc::pid_t,
+    modes: Modes,
     /// Its end tells the child to clean up.
     pipe: Option<PipeWriter>,
     /// The child has it, too, until it has cleaned up.
@@ -131,6 +132,7 @@ impl Guard {
                 kernel_moves_levels: mount.has("mba_MBps"),
                 point: mount.point,
                 child,
+                modes,
                 pipe: Some(writer),
                 _lock: lock,
             }),
@@ -180,8 +182,13 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.pipe.take());
+        let mut status = 0;
         // SAFETY: the child is ours, and no other thread waits for it.
-        unsafe { libc::waitpid(self.child, std::ptr::null_mut(), 0) };
+        let ended = unsafe { libc::waitpid(self.child, &raw mut status, 0) };
+        if ended != self.child || status != 0 {
+            // It was killed. Only an owner's right is needed.
+            restore(&self.modes);
+        }
     }
 }
 

@@ -12,12 +12,17 @@ use drfq_resctrl::{
 /// No hardware has more classes. A number that means nothing is larger.
 const CLASSES_MAX: usize = 1024;
 
-/// How many classes, of at most `classes`, and entities there can be beside other programs' groups.
+/// Of so many ids, one is left to other programs, which could make no group else.
+const LEAVES_ONE: usize = 8;
+
+/// How many classes, of at most `classes`, and entities there can be beside other programs' groups,
+/// those included that may come.
 pub fn limits(fs: &impl ResctrlFs, info: &Info, classes: usize) -> (usize, usize) {
     // What cannot be listed is no reason for fewer; nothing is throttled then.
     let foreign = foreign_groups(fs, "").unwrap_or_default();
-    let classes = classes.min(CLASSES_MAX).saturating_sub(foreign.len());
-    divide_ids(free_ids(fs, info), classes)
+    let leave = |ids: usize| ids - usize::from(ids >= LEAVES_ONE);
+    let classes = leave(classes.min(CLASSES_MAX)).saturating_sub(foreign.len());
+    divide_ids(leave(free_ids(fs, info)), classes)
 }
 
 /// The monitoring ids that no group of another program has.

@@ -5,14 +5,17 @@
 
 pub mod access;
 pub mod actuator;
+mod arrivals;
 mod combined;
 pub mod entities;
 mod gauge;
 pub mod guard;
 mod hidden;
+pub mod hierarchy;
 mod ids;
 pub mod join;
 mod lock;
+mod looking;
 mod memories;
 mod paces;
 mod report;
@@ -24,7 +27,7 @@ mod uncounted;
 mod weights;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
     panic::{self, AssertUnwindSafe},
     path::PathBuf,
@@ -43,15 +46,16 @@ use drfq_resctrl::{
     info::{Info, Vendor},
 };
 use drfq_sense::{cpu_model::CpuModel, root, topology};
-use drfq_stats::{mba_report::Mba, sample::TaskSample};
+use drfq_stats::mba_report::Mba;
 
 use self::{
     access::Refused,
     actuator::Actuator,
+    arrivals::{Arrivals, LOOK_PERIODS},
     combined::Combined,
-    entities::{Hierarchy, Kernel, Key, Ruled, Usage},
+    entities::{Key, Usage},
     guard::Guard,
-    hidden::HIDDEN,
+    hierarchy::{Hierarchy, Kernel},
     paces::Paces,
     runnable::Look,
     throttle::Throttle,
@@ -73,9 +77,6 @@ use crate::{
 const PERIOD: Duration = Duration::from_millis(100);
 const SLOT: Duration = Duration::from_millis(50);
 
-/// The tasks are looked at once in this many periods.
-const LOOK_PERIODS: u64 = 5;
-
 /// Other programs' changes are looked for once in this many periods.
 const AUDIT_PERIODS: u64 = 4 * LOOK_PERIODS;
 
@@ -85,7 +86,8 @@ const ENDED: &str = "off: the loop has ended by a defect of scx_drfq, and told i
 
 /// What a user should know once [`Guard::cleaner`] has ended.
 const NO_CLEANER: &str = "the process drfq-cleaner has ended: if the agent is killed now, its \
-                          groups in resctrl stay until the next start of scx_drfq";
+                          groups in resctrl stay until the next start of scx_drfq, and a resctrl \
+                          that it mounted stays mounted in any case";
 
 /// Charges a thread for traffic of CPUs (bytes). Returns whether the scheduler knows it.
 type Charge<'a> = Box<dyn Fn(u32, u64) -> io::Result<bool> + Send + 'a>;
@@ -308,6 +310,15 @@ struct Member {
     usage: Usage,
     /// Its threads that belong to another program's group.
     foreign: u64,
+    /// What it moved in the last period (bytes per second), by domain; none: it has come since.
+    bytes_per_s: Option<Vec<f64>>,
+}
+
+/// What was moved in a period (bytes per second), by domain.
+struct Measured {
+    all: Vec<f64>,
+    /// By tasks without a group.
+    rest: Vec<f64>,
 }
 
 /// The loop's state while it runs.
@@ -326,6 +337,9 @@ struct Running<'a, H: Hierarchy> {
     foreign: u64,
     last_look: Look,
     looked: Option<Instant>,
+    arrivals: Arrivals,
+    /// What each memory can move, as of the last plan (bytes per second).
+    full: Vec<f64>,
     periods: u64,
     began: Instant,
 }
@@ -346,6 +360,8 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             foreign: 0,
             last_look: Look::default(),
             looked: None,
+            arrivals: Arrivals::default(),
+            full: Vec::new(),
             periods: 0,
             began: Instant::now(),
         }
@@ -364,17 +380,10 @@ impl<'a, H: Hierarchy> Running<'a, H> {
             if self.periods.is_multiple_of(AUDIT_PERIODS) {
                 self.audit();
             }
-            if self.periods.is_multiple_of(LOOK_PERIODS) {
-                let rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
-                self.rules.clone_from(&rules);
-                drop(rules);
-                match read() {
-                    Ok(look) => self.look(look, Instant::now()),
-                    Err(reason) => self.setup.throttle.fail(reason),
-                }
-            }
             let now = Instant::now();
-            let plan = self.step(now - last, report);
+            let measured = self.measure();
+            self.look_if_due(&measured, &read, rules);
+            let plan = self.step(&measured, now - last, report);
             last = now;
             for slot in 0..plan.classes.first().map_or(0, |class| class.slots.len()) {
                 if slot > 0 {
@@ -408,81 +417,6 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         }
     }
 
-    /// Looks at the tasks that share bandwidth: which entities to monitor, their weights and threads.
-    fn look(&mut self, look: Look, now: Instant) {
-        let interval = self.looked.map(|looked| now - looked);
-        let before = std::mem::replace(&mut self.last_look, look);
-        self.looked = Some(now);
-        let Some(interval) = interval else {
-            return;
-        };
-        self.runnable = self.last_look.runnable(&before, interval);
-        let usages = entities::usages(
-            self.setup.entity,
-            &before.tasks,
-            &self.last_look.tasks,
-            interval.as_secs_f64(),
-            &self.hierarchy,
-        );
-        if entities::are_hidden(&usages, &before.tasks, &self.last_look.tasks) {
-            self.setup.throttle.fail(HIDDEN.into());
-        }
-        let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
-        let chosen = entities::choose(&usages, &monitored, self.setup.throttle.room());
-        for key in monitored.difference(&chosen) {
-            if let Some(member) = self.members.remove(key) {
-                self.setup.throttle.forget(member.id);
-            }
-        }
-        let ruled = Ruled {
-            hierarchy: &self.hierarchy,
-            rules: &self.rules,
-        };
-        let weights = self.competition.weights(&usages, &chosen, &ruled);
-        self.foreign = 0;
-        for key in chosen {
-            let Some(usage) = usages.get(&key).cloned() else {
-                continue;
-            };
-            if !self.members.contains_key(&key) {
-                let id = self.next_id;
-                if !self.setup.throttle.monitor(id) {
-                    continue;
-                }
-                self.next_id += 1;
-                let member = Member {
-                    id,
-                    weight: 1.0,
-                    bounds: Bounds::default(),
-                    usage: Usage::default(),
-                    foreign: 0,
-                };
-                self.members.insert(key.clone(), member);
-            }
-            if let Some(member) = self.members.get_mut(&key) {
-                member.foreign = self.setup.throttle.place(member.id, &usage.tids);
-                self.foreign += member.foreign;
-                member.weight = weights.get(&key).copied().unwrap_or(1.0);
-                member.bounds = entities::bounds(&self.rules, &key, &usage.comm);
-                member.usage = usage;
-            }
-        }
-        self.setup.throttle.settle(&self.last_look.tasks);
-        self.see(&before.tasks, interval);
-    }
-
-    /// Notes what MBM is to be asked about, once the throttle has measured the next period. A pace
-    /// follows what is charged at once, and MBM does not count threads elsewhere.
-    fn see(&mut self, before: &[TaskSample], interval: Duration) {
-        if self.setup.charge.is_none() {
-            return;
-        }
-        let (members, throttle) = (self.members.values(), &self.setup.throttle);
-        let told = members.filter(|m| m.foreign == 0 && !throttle.is_paced(m.id));
-        let told = told.map(|member| (member.id, member.usage.tids.as_slice()));
-        self.seen = Some(Seen::new(interval, before, &self.last_look.tasks, told));
-    }
-
     /// Charges what MBM counts and events do not.
     fn charge_uncounted(&mut self) {
         let Some(charge) = &self.setup.charge else {
@@ -498,30 +432,46 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         }
     }
 
-    /// One period: measures, plans and reports.
-    fn step(&mut self, since: Duration, report: &Mutex<Mba>) -> Plan {
-        self.setup.throttle.begin();
-        let ids = self.members.values().map(|member| member.id);
-        let traffic: BTreeMap<GroupId, Vec<f64>> = ids
-            .collect::<Vec<_>>()
-            .into_iter()
-            .map(|id| (id, self.setup.throttle.traffic(id)))
-            .collect();
+    /// What each group and the rest moved since the last call.
+    fn measure(&mut self) -> Measured {
+        let throttle = &mut self.setup.throttle;
+        throttle.begin();
+        for member in self.members.values_mut() {
+            member.bytes_per_s = Some(throttle.traffic(member.id));
+        }
+        let rest = throttle.rest();
+        let mut all = rest.clone();
+        for rates in self.measured().filter_map(|(_, m)| m.bytes_per_s.as_ref()) {
+            for (all, rate) in all.iter_mut().zip(rates) {
+                *all += rate;
+            }
+        }
+        Measured { all, rest }
+    }
+
+    /// The members that were there in the last period. The policy would take one that has just come
+    /// for one that begins to move more and more.
+    fn measured(&self) -> impl Iterator<Item = (&Key, &Member)> {
+        let members = self.members.iter();
+        members.filter(|(_, member)| member.bytes_per_s.is_some())
+    }
+
+    /// One period: plans and reports.
+    fn step(&mut self, measured: &Measured, since: Duration, report: &Mutex<Mba>) -> Plan {
         self.charge_uncounted();
-        let rest = self.setup.throttle.rest();
         let withheld = self.setup.throttle.withheld();
-        let domains = rest.iter().enumerate().map(|(index, rest)| Domain {
+        let domains = measured.all.iter().enumerate().map(|(index, all)| Domain {
             withheld: withheld.get(index).copied().unwrap_or(0.0),
-            bytes_per_s: rest + traffic.values().map(|rates| rates[index]).sum::<f64>(),
+            bytes_per_s: *all,
             capacity: self.setup.capacity.get(index).copied(),
         });
         let bytes_per_s = |bound: Bandwidth| bound.bytes_per_s() as f64;
-        let groups = self.members.values().map(|member| Group {
+        let groups = self.measured().map(|(_, member)| Group {
             id: member.id,
             weight: member.weight,
             min: member.bounds.min.map_or(0.0, bytes_per_s),
             max: member.bounds.max.map_or(f64::INFINITY, bytes_per_s),
-            bytes_per_s: traffic[&member.id].clone(),
+            bytes_per_s: member.bytes_per_s.clone().unwrap_or_default(),
         });
         let curve = self
             .setup
@@ -542,6 +492,10 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         };
         let (plan, policy) = plan(&snapshot, &self.policy);
         self.policy = policy;
+        // An idle memory has shown little yet.
+        let least = Some(self.setup.most).filter(|most| most.is_finite());
+        let full = plan.domains.iter().map(|domain| domain.capacity);
+        self.full = full.map(|full| full.max(least.unwrap_or(0.0))).collect();
         self.periods += 1;
         self.record(&snapshot, &plan);
         let new = self.report(&snapshot, &plan);
@@ -559,15 +513,16 @@ impl<'a, H: Hierarchy> Running<'a, H> {
 
     /// Adds the period to the trace. A trace that cannot be written ends.
     fn record(&mut self, snapshot: &Snapshot, plan: &Plan) {
-        let Some(trace) = &mut self.setup.trace else {
+        if self.setup.trace.is_none() {
             return;
-        };
-        let members = self.members.iter();
-        let names: Vec<String> = members
+        }
+        let names: Vec<String> = self
+            .measured()
             .map(|(key, m)| report::name(key, &m.usage))
             .collect();
         let at_s = self.began.elapsed().as_secs_f64();
-        if let Err(error) = trace.add(at_s, &names, snapshot, plan) {
+        let trace = self.setup.trace.as_mut();
+        if let Some(Err(error)) = trace.map(|trace| trace.add(at_s, &names, snapshot, plan)) {
             self.setup
                 .throttle
                 .fail(format!("cannot write the trace: {error}"));

@@ -9,7 +9,8 @@ use drfq_stats::mba_report::{Mba, MbaGroup};
 
 use super::{
     Running,
-    entities::{Hierarchy, Key, Usage},
+    entities::{Key, Usage},
+    hierarchy::Hierarchy,
 };
 
 impl<H: Hierarchy> Running<'_, H> {
@@ -28,7 +29,7 @@ impl<H: Hierarchy> Running<'_, H> {
             cpus: self.setup.cpus,
             bytes_per_s: (full > 0.0).then_some(full),
         };
-        let members = self.members.iter().zip(&snapshot.groups).zip(&plan.groups);
+        let members = self.measured().zip(&snapshot.groups).zip(&plan.groups);
         let mut groups: Vec<MbaGroup> = members
             .map(|(((key, member), group), planned)| {
                 let bytes_per_s = group.bytes_per_s.iter().sum();

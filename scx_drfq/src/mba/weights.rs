@@ -3,10 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::entities::{Hierarchy, Key, Usage, WEIGHT_DEFAULT, traffic};
+use super::{
+    entities::{Key, Usage, traffic},
+    hierarchy::{Hierarchy, WEIGHT_DEFAULT},
+};
 
-/// After so many looks in which an entity has not mattered, it no longer competes: 2 s.
+/// After so many looks in which an entity has not mattered, it no longer competes: 2 s, and less where new
+/// load makes looks more frequent.
 const IDLE_LOOKS: u32 = 4;
+
+/// After so many, it gives its group back: 60 s. Other programs may want the ids, which few machines have
+/// many of.
+const FORGET_LOOKS: u32 = 120;
 
 /// Which entities compete. The scheduler's order counts active tasks alone, so an idle cgroup must
 /// take nothing from its siblings here either.
@@ -17,6 +25,11 @@ pub struct Competition {
 }
 
 impl Competition {
+    /// Whether an entity that has a group keeps it.
+    pub fn keeps(&self, key: &Key) -> bool {
+        self.idle.get(key).is_none_or(|&looks| looks < FORGET_LOOKS)
+    }
+
     /// The weights of the entities `chosen`, at this look.
     pub fn weights(
         &mut self,

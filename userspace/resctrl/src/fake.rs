@@ -198,6 +198,13 @@ impl FakeKernel {
         self.state().failures.push((operation, path.into(), errno));
     }
 
+    /// Changes the content of a file of `info`, or makes one.
+    pub fn set_file(&self, path: &str, text: &str) {
+        let files = &mut self.state().shape.files;
+        files.retain(|(name, _)| name != path);
+        files.push((path.into(), text.into()));
+    }
+
     /// The changes so far, one line each: `write PATH TEXT`, `mkdir PATH` and so on.
     pub fn log(&self) -> Vec<String> {
         self.state().log.clone()

@@ -113,8 +113,6 @@ pub struct Assignable {
     pub mode: AssignMode,
     /// Counters by domain.
     pub counters: BTreeMap<Domain, u32>,
-    /// Whether a new group gets counters while there are some.
-    pub on_mkdir: bool,
 }
 
 /// Monitoring: `info/L3_MON`.
@@ -306,8 +304,6 @@ fn assignable(fs: &impl ResctrlFs) -> Option<Assignable> {
     Some(Assignable {
         mode: assign_mode(&modes)?,
         counters: by_domain(&counters),
-        // Kernels without this file assign at mkdir.
-        on_mkdir: number(fs, "L3_MON", "mbm_assign_on_mkdir", 10) != Some(0),
     })
 }
 

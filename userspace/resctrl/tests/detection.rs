@@ -196,7 +196,6 @@ fn assignable_counters_of_amd_are_named_with_their_mode() {
         let assignable = monitoring.assignable.unwrap();
         assert_eq!(assignable.mode, assigned);
         assert_eq!(assignable.counters, [(0, 32), (1, 31)].into());
-        assert!(assignable.on_mkdir);
     }
 }
 

@@ -70,8 +70,9 @@ impl<F: ResctrlFs> Actuator<F> {
         lost
     }
 
-    /// Whether a group is counted, with a new counter if it has lost its own.
-    fn count_again(&self, group: &impl Group) -> bool {
+    /// Whether a group is counted, with a new counter if it has none. The kernel gives it one when it is
+    /// made only while `mbm_assign_on_mkdir` says so.
+    pub(super) fn count_again(&self, group: &impl Group) -> bool {
         let assign = || self.groups.assign_counter(group, Event::MbmTotal).is_ok();
         self.is_counted(group) || (assign() && self.is_counted(group))
     }

@@ -14,7 +14,7 @@ use super::*;
 use crate::{
     config::Entity,
     mba::{
-        Loop, PERIOD, Running, SLOT,
+        Loop, Running, SLOT,
         actuator::{self, Actuator},
         paces::model::{Fake, NOW, NoCgroups, Want, clock},
         tests::modelled::{level, place, shape},
@@ -110,12 +110,10 @@ impl<'a> Machine<'a> {
     fn run(&mut self, periods: u32) -> Vec<f64> {
         let mut means = vec![0.0; self.count() as usize];
         for _ in 0..periods {
-            if self.periods.is_multiple_of(5) {
-                let tasks = self.fake.tasks().unwrap();
-                self.running.look(tasks.into(), clock());
-            }
+            let tasks = self.periods.is_multiple_of(5).then(|| self.fake.tasks());
             self.periods += 1;
-            let plan = self.running.step(PERIOD, &Default::default());
+            let look = tasks.map(|tasks| (tasks.unwrap().into(), clock()));
+            let plan = self.running.turn(look, &Default::default());
             for slot in 0..SLOTS {
                 self.running.apply(&plan, slot);
                 for (mean, got) in means.iter_mut().zip(self.serve()) {

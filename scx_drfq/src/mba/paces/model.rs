@@ -15,7 +15,7 @@ use super::{Paces, Scheduler, curve};
 use crate::{
     bpf_intf::DRFQ_PACES,
     config::Entity,
-    mba::{Loop, PERIOD, Running, SLOT, entities::Hierarchy},
+    mba::{Loop, Running, SLOT, hierarchy::Hierarchy},
 };
 
 thread_local! {
@@ -353,12 +353,10 @@ impl Machine<'_> {
         let mut sums = vec![0.0; self.fake.0.lock().unwrap().tasks.len()];
         let report = Default::default();
         for _ in 0..periods {
-            if self.periods.is_multiple_of(5) {
-                let tasks = self.fake.tasks().unwrap_or_default();
-                self.running.look(tasks.into(), clock());
-            }
+            let tasks = self.periods.is_multiple_of(5).then(|| self.fake.tasks());
             self.periods += 1;
-            let plan = self.running.step(PERIOD, &report);
+            let look = tasks.map(|tasks| (tasks.unwrap_or_default().into(), clock()));
+            let plan = self.running.turn(look, &report);
             for slot in 0..2 {
                 if !plan.classes.is_empty() {
                     self.running.setup.throttle.apply(&plan.classes, slot);

@@ -75,6 +75,17 @@ fn counters_that_were_taken_are_assigned_again() {
 }
 
 #[test]
+fn groups_get_counters_also_where_the_kernel_comes_to_assign_none() {
+    let kernel = FakeKernel::new(with_counters(9));
+    let mut machine = Machine::new(&kernel, 4);
+    kernel.set_file("info/L3_MON/mbm_assign_on_mkdir", "0\n");
+    machine.run(12);
+    let report = machine.report.lock().unwrap();
+    assert_eq!((report.groups.len(), report.errors), (4, 0));
+    assert_eq!(report.state, "on");
+}
+
+#[test]
 fn groups_that_get_no_counter_again_are_given_up() {
     let kernel = FakeKernel::new(with_counters(5));
     let mut machine = Machine::new(&kernel, 4);

@@ -120,8 +120,9 @@ fn threads_whose_groups_are_hidden_are_told() {
         }
         // The first look places nothing, and the second one cannot know yet.
         let states = [0, 1, 2].map(|look| {
-            machine.look(machine.began + Duration::from_millis(500) * look);
-            machine.running.step(PERIOD, &machine.report);
+            let now = machine.began + Duration::from_millis(500) * look;
+            let look = machine.look();
+            machine.running.turn(Some((look, now)), &machine.report);
             machine.report.lock().unwrap().state.clone()
         });
         assert_eq!(states[..2], ["on", "on"]);
@@ -145,4 +146,31 @@ fn tasks_that_cannot_be_read_are_told() {
     machine.running.run(&stop, read, &Mutex::default(), &report);
     let state = report.lock().unwrap().state.clone();
     assert!(state.contains("no iterator"), "{state}");
+}
+
+#[test]
+fn an_entity_that_idles_for_a_minute_gives_its_group_back() {
+    let kernel = FakeKernel::new(shape(8, 32));
+    let mut machine = Machine::new(&kernel, 2);
+    machine.light = 1;
+    machine.cpu_ns = 100_000_000_000;
+    machine.run(4);
+    assert_eq!(monitored(&machine), ["/2"]);
+    machine.light = 0;
+    machine.run(4);
+    assert_eq!(monitored(&machine), ["/1", "/2"]);
+    machine.light = 1;
+    machine.run(100);
+    assert_eq!(monitored(&machine), ["/1", "/2"]);
+    machine.run(30);
+    assert_eq!(monitored(&machine), ["/2"]);
+}
+
+#[test]
+fn other_programs_can_make_groups_while_all_of_ours_are_in_use() {
+    let kernel = FakeKernel::new(shape(16, 32));
+    let mut machine = Machine::new(&kernel, 40);
+    machine.run(4);
+    assert!(monitored(&machine).len() > 10);
+    kernel.mkdir("theirs").unwrap();
 }

@@ -12,9 +12,10 @@ fn state_after(act: impl FnOnce(&FakeKernel)) -> Mba {
     act(&kernel);
     machine.running.audit();
     for half in 1..=2 {
-        machine.look(Instant::now() + Duration::from_secs(60 * half));
+        let now = Instant::now() + Duration::from_secs(60 * half);
+        let mut look = Some((machine.look(), now));
         for slot in 0..2 {
-            let plan = machine.running.step(PERIOD, &machine.report);
+            let plan = machine.running.turn(look.take(), &machine.report);
             machine.running.setup.throttle.apply(&plan.classes, slot);
         }
     }

@@ -84,7 +84,11 @@ impl State {
             let values = self.open_values();
             self.schemata.insert(place.0.clone(), values);
         }
-        for event in [Event::MbmTotal, Event::MbmLocal] {
+        let assigns = self.read("info/L3_MON/mbm_assign_on_mkdir").as_deref() != Some("0\n");
+        for event in [Event::MbmTotal, Event::MbmLocal]
+            .into_iter()
+            .filter(|_| assigns)
+        {
             let taken = self.assigned.len();
             if self
                 .shape

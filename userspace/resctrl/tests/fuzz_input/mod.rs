@@ -66,7 +66,7 @@ fn info(text: &str) {
     for (_, content) in &mut shape.files {
         *content = lines.next().unwrap_or_default().replace('|', "\n");
     }
-    for name in ["mbm_assign_mode", "num_mbm_cntrs", "mbm_assign_on_mkdir"] {
+    for name in ["mbm_assign_mode", "num_mbm_cntrs"] {
         let content = lines.next().unwrap_or_default().replace('|', "\n");
         shape.files.push((format!("info/L3_MON/{name}"), content));
     }
