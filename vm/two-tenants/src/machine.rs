@@ -3,16 +3,18 @@
 
 use std::{
     env, fs,
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, Permissions},
     io::{self, BufRead, BufReader, Write},
-    path::{Path, PathBuf},
-    process::{self, Child, Command, ExitStatus, Stdio},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, Sender, channel},
     thread,
 };
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use tempfile::TempDir;
 
 use crate::sample::{Order, Sample};
 
@@ -73,8 +75,9 @@ pub struct Start<'a> {
 /// A virtual machine that runs.
 pub struct Machine {
     child: Child,
-    directory: PathBuf,
     orders: File,
+    /// Removed once the child has ended.
+    _directory: TempDir,
     /// What it tells.
     pub news: Receiver<News>,
 }
@@ -85,11 +88,13 @@ impl Machine {
     /// # Errors
     /// The harness cannot be started.
     pub fn start(start: &Start) -> Result<Self> {
-        let directory = env::temp_dir().join(format!("drfq-demo.{}", process::id()));
-        let orders = directory.join("orders");
-        fs::create_dir_all(&directory)
-            .and_then(|()| File::create(&orders).map(drop))
-            .with_context(|| format!("cannot write to {}", directory.display()))?;
+        let directory = private_directory()?;
+        let path = directory.path().join("orders");
+        let orders = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .with_context(|| format!("cannot create {}", path.display()))?;
         let mut command = Command::new(start.vm);
         command
             .args(["run", "--kernel", start.kernel, "--machine"])
@@ -99,12 +104,12 @@ impl Machine {
         }
         command
             .arg("--out")
-            .arg(&directory)
+            .arg(directory.path())
             .arg("--")
             .arg(env::current_exe().context("cannot find this program")?)
             .arg("guest")
             .arg("--orders")
-            .arg(&orders)
+            .arg(&path)
             .args(start.guest);
         let mut child = command
             .stdin(Stdio::null())
@@ -119,8 +124,8 @@ impl Machine {
         follow(stdout, stderr, sender);
         Ok(Self {
             child,
-            orders: OpenOptions::new().append(true).open(&orders)?,
-            directory,
+            orders,
+            _directory: directory,
             news,
         })
     }
@@ -150,8 +155,17 @@ impl Drop for Machine {
             unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
             let _ = self.child.wait();
         }
-        let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// A new directory that no other user can enter or foresee. A signal may leave it behind, and no
+/// later run takes it over.
+fn private_directory() -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("drfq-demo.")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .with_context(|| format!("cannot make a directory in {}", env::temp_dir().display()))
 }
 
 /// Sends the lines of both outputs, and the end after the last line of both: an error that ends

@@ -10,11 +10,16 @@ use std::{
 
 /// Runs the host's side with this script as `vm/vm`.
 fn run(name: &str, script: &str) -> Output {
+    run_by(name, script, Command::new(env!("CARGO_BIN_EXE_drfq-demo")))
+}
+
+/// The same by a command that takes the arguments of `drfq-demo`.
+fn run_by(name: &str, script: &str, mut demo: Command) -> Output {
     let vm: PathBuf = env::temp_dir().join(format!("drfq-demo-{name}-{}", std::process::id()));
     fs::write(&vm, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&vm, fs::Permissions::from_mode(0o755)).unwrap();
     let machine = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../machines/lvtf.toml");
-    let output = Command::new(env!("CARGO_BIN_EXE_drfq-demo"))
+    let output = demo
         .args(["host", "--seconds", "1", "--vm"])
         .arg(&vm)
         .arg("--machine")
@@ -68,4 +73,26 @@ fn a_virtual_machine_that_ends_early_is_an_error_with_its_last_words() {
         errors.contains("ended before the demonstration did"),
         "{errors}"
     );
+}
+
+#[test]
+fn orders_go_to_a_private_directory_that_was_not_there_before() {
+    let temporary = tempfile::tempdir().unwrap();
+    let kept = temporary.path().join("kept");
+    fs::write(&kept, "kept").unwrap();
+    // A directory that another user could foresee, with a link in place of the orders.
+    let plant = r#"mkdir "$TMPDIR/drfq-demo.$$"; ln -s ../kept "$TMPDIR/drfq-demo.$$/orders"
+        exec "$0" "$@""#;
+    let mut demo = Command::new("sh");
+    demo.args(["-c", plant, env!("CARGO_BIN_EXE_drfq-demo")])
+        .env("TMPDIR", temporary.path());
+    // The arguments are those of vm/vm run.
+    let script =
+        r#"while [ "$1" != --out ]; do shift; done; stat -c 'mode %a of %F' "$2" "$2/orders""#;
+    let output = run_by("private", script, demo);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("mode 700 of directory"), "{text}");
+    assert!(text.contains("of regular empty file"), "{text}");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "kept");
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 2);
 }
