@@ -69,6 +69,8 @@ struct Host {
     end: Option<Instant>,
     lines: Vec<String>,
     over: bool,
+    /// Why the demonstration cannot go on.
+    failure: Option<String>,
 }
 
 /// Runs the demonstration.
@@ -96,6 +98,7 @@ pub fn run(options: &Options) -> Result<()> {
             .map(|seconds| began + Duration::from_secs(seconds)),
         lines: Vec::new(),
         over: false,
+        failure: None,
     };
     if io::stdout().is_terminal() && io::stdin().is_terminal() {
         host.on_terminal()
@@ -113,6 +116,10 @@ impl Host {
                 if let Some(file) = &mut self.samples {
                     writeln!(file, "{}", serde_json::to_string(&sample)?)?;
                 }
+                self.failure = self.failure.take().or(self.script.failure(&sample));
+                if self.failure.is_some() {
+                    return Ok(true);
+                }
                 if let Some(order) = self.script.push(*sample) {
                     self.machine.order(order)?;
                 }
@@ -124,15 +131,19 @@ impl Host {
         Ok(false)
     }
 
-    /// An error with what the virtual machine printed last, if it ended before its time.
+    /// An error with what the virtual machine printed last, if it ended before its time or did not
+    /// run what was to be measured.
     fn check(&mut self) -> Result<()> {
-        if !self.over {
+        if !self.over && self.failure.is_none() {
             return Ok(());
         }
-        let status = self.machine.wait()?;
         for line in self.lines.iter().rev().take(20).rev() {
             let _ = writeln!(io::stderr(), "{line}");
         }
+        if let Some(failure) = &self.failure {
+            bail!("{failure}; there is nothing to compare");
+        }
+        let status = self.machine.wait()?;
         bail!("the virtual machine ended before the demonstration did ({status})")
     }
 
@@ -216,7 +227,7 @@ impl Host {
     }
 
     fn follow(&mut self, terminal: &mut ratatui::DefaultTerminal, palette: Palette) -> Result<()> {
-        while !self.over && !self.timed_out() {
+        while !self.over && self.failure.is_none() && !self.timed_out() {
             let screen = Screen {
                 script: &self.script,
                 machine: &self.description,

@@ -4,6 +4,7 @@
 use crate::{
     figures::{Figures, figures},
     sample::{Order, Sample, Scheduler},
+    words::name,
 };
 
 /// Before a stretch is measured, its loads settle for so long (ns).
@@ -87,6 +88,21 @@ impl Script {
         order
     }
 
+    /// Why both schedulers cannot be compared any more; none while this sample is as it should be.
+    /// Once both are measured, the user may run what they like.
+    pub fn failure(&self, sample: &Sample) -> Option<String> {
+        let measured = match self.stage {
+            Stage::Boot | Stage::Free => return None,
+            Stage::Load => sample.scheduler,
+            Stage::Settle(scheduler) | Stage::Measure(scheduler) => scheduler,
+        };
+        let other = (sample.scheduler != measured).then(|| {
+            let (now, wanted) = (name(sample.scheduler), name(measured));
+            format!("{now} runs where {wanted} was to be measured")
+        });
+        sample.message.clone().or(other)
+    }
+
     fn enter(&mut self, stage: Stage, sample: &Sample) -> Option<Order> {
         self.stage = stage;
         self.began_ns = sample.at_ns;
@@ -165,5 +181,26 @@ mod tests {
         assert_eq!(at, 25 + 3 + 1 + 4 + 20);
         assert_eq!(script.drfq.unwrap().seconds, 10.0);
         assert_eq!(script.now().unwrap().seconds, 2.0);
+    }
+
+    #[test]
+    fn another_scheduler_than_the_measured_one_is_a_failure_until_both_are_measured() {
+        let mut script = Script::new(1);
+        let [eevdf, drfq] = [Scheduler::Eevdf, Scheduler::Drfq].map(|which| sample(0, which));
+        let mut failures = |stage| {
+            script.stage = stage;
+            [&eevdf, &drfq].map(|sample| script.failure(sample).is_some())
+        };
+        for (stage, expected) in [
+            (Stage::Boot, [false, false]),
+            (Stage::Settle(Scheduler::Eevdf), [false, true]),
+            (Stage::Measure(Scheduler::Eevdf), [false, true]),
+            (Stage::Load, [false, false]),
+            (Stage::Settle(Scheduler::Drfq), [true, false]),
+            (Stage::Measure(Scheduler::Drfq), [true, false]),
+            (Stage::Free, [false, false]),
+        ] {
+            assert_eq!(failures(stage), expected, "{stage:?}");
+        }
     }
 }

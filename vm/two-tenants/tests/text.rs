@@ -96,3 +96,38 @@ fn orders_go_to_a_private_directory_that_was_not_there_before() {
     assert_eq!(fs::read_to_string(kept).unwrap(), "kept");
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 2);
 }
+
+/// Runs until the demonstration fails, with these samples. The virtual machine would go on.
+fn run_that_fails(name: &str, lines: &[String]) -> String {
+    let script = format!(
+        "echo 'Error: no BTF' >&2\ncat <<'END'\n{}\nEND\nexec sleep 5",
+        lines.join("\n")
+    );
+    let output = run(name, &script);
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_scheduler_that_ends_while_it_is_loaded_ends_the_demonstration_with_its_words() {
+    let mut lines: Vec<String> = (0..8).map(|at| sample(at, "Eevdf", 40_000)).collect();
+    lines.push(sample(8, "Eevdf", 40_000).replace("null", r#""scx_drfq ended by itself""#));
+    let errors = run_that_fails("load", &lines);
+    assert!(errors.contains("Error: no BTF"), "{errors}");
+    assert!(
+        errors.contains("scx_drfq ended by itself; there is nothing to compare"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn samples_of_another_scheduler_are_not_measured() {
+    let eevdf = (0..8).map(|at| sample(at, "Eevdf", 40_000));
+    let drfq = (8..14).map(|at| sample(at, "Drfq", 5_000));
+    let other = (14..24).map(|at| sample(at, "Eevdf", 40_000));
+    let errors = run_that_fails("other", &eevdf.chain(drfq).chain(other).collect::<Vec<_>>());
+    assert!(
+        errors.contains("EEVDF runs where scx_drfq was to be measured"),
+        "{errors}"
+    );
+}
