@@ -39,18 +39,35 @@ fail() {
 # Builds what the VMs run, unless the caller has; fast when nothing has changed.
 build() {
 	[[ -z ${DRFQ_BUILT-} ]] || return 0
+	# Others may commit here before the last VM ends.
+	[[ $profile = dev ]] || find_provenance
 	cargo build --quiet --profile "$profile" --workspace --bins
 	export DRFQ_BUILT=1
 }
 
 # Sets `provenance`: options that tell drfq-exp which commit is measured, and when. The VM has neither git nor the date.
-# Short tests, in profile dev, measure nothing.
+# Called before the first VM, because a commit that comes while VMs run is not measured. Short tests, in profile dev,
+# measure nothing.
 find_provenance() {
-	[[ $profile = dev ]] || git diff --quiet HEAD -- . ':!docs' ':!*.md' ||
-		say "warning: the tree has uncommitted changes: these rows name a commit that was not measured"
-	# shellcheck disable=SC2034  # of the scripts that source this
-	provenance=(--commit "$(git rev-parse --short HEAD)" --date "$(date -u +%F)")
+	if [[ -z ${DRFQ_COMMIT-} ]]; then
+		[[ $profile = dev ]] || git diff --quiet HEAD -- . ':!docs' ':!*.md' ||
+			say "warning: the tree has uncommitted changes: these rows name a commit that was not measured"
+		DRFQ_COMMIT=$(git rev-parse --short HEAD)
+		DRFQ_CHANGES=$(git diff HEAD -- . ':!docs' ':!*.md' | git hash-object --stdin)
+		export DRFQ_COMMIT DRFQ_CHANGES
+	fi
+	[[ -n ${provenance-} ]] || provenance=(--commit "$DRFQ_COMMIT" --date "$(date -u +%F)")
 }
+
+# Whether the boot NAME has run with this tree and these WORDs, which tell all that its results depend on. Otherwise
+# finish_boot NAME marks it once it has: boot_is_done NAME WORD ... Call find_provenance first.
+boot_is_done() {
+	boot_words="$DRFQ_COMMIT $DRFQ_CHANGES ${*:2}"
+	[[ ! -e $out/$1.done || $(< "$out/$1.done") != "$boot_words" ]] || return 0
+	rm -f "$out/$1.done"
+	return 1
+}
+finish_boot() { echo "$boot_words" > "$out/$1.done"; }
 
 # Runs a scenario in full and takes over its rows into docs/results, whatever the verdict: publish NAME.
 publish() {
@@ -92,13 +109,13 @@ two_cards() {
 share_with_a_disk() {
 	command -v mbw > /dev/null || fail "mbw is missing; run tools/setup"
 	local machine=$out/lvtf.toml
+	find_provenance
 	rm -f "$out/truth" "$out/rows.csv"
 	sed 's/^policy = "frfcfs"/policy = "lvtf"/; s/^mb_per_s = .*/mb_per_s = 4000/' \
 		vm/machines/disk.toml > "$machine"
 	vm --machine "$machine" --machine-stats "$out/truth" --machine-interval 1000000000 -- \
 		env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/storage.py \
 		shares "$bin/scx_drfq" "$@" || return
-	find_provenance
 	python3 -B tests/vm/storage.py shares "$out/truth" "$out/rows.csv" "${provenance[1]}" "${provenance[3]}" "$@"
 }
 
@@ -110,12 +127,12 @@ share_between_mbw() {
 	local truth=$out/$labels.truth
 	[[ $labels != switch ]] || variant="labels at each switch"
 	shift
+	find_provenance
 	rm -f "$truth" "$out/$labels.csv"
 	vm --timeout "${SHARES_TIMEOUT_S:-900}" --machine lvtf \
 		--machine-stats "$truth" --machine-interval 1000000000 -- \
 		env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/set_one.py \
 		"$bin/scx_drfq" "$bin/drfq-load" "$labels" "$@" > "$out/$labels.log" || return
-	find_provenance
 	python3 -B tests/vm/set_one.py "$variant" "$out/$labels.log" "$truth" "$out/$labels.csv" \
 		"${provenance[1]}" "${provenance[3]}"
 }

@@ -3,13 +3,13 @@
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 tools/peers scx_layered
-rm -f "$out/truth"
+find_provenance
+rm -f "$out/truth" "$out/rows.csv"
 # The lowest level leaves a core an eighth of the memory. These weights ask for a sixth to a third.
 loads=copy:300,copy:400,copy:500,copy:600
 vm --machine xeon --machine-stats "$out/truth" --machine-interval 1000000000 -- \
 	env "PATH=$cache/machine/guest:$cache/peers/bin:$PATH" python3 -B tests/vm/guest/bandwidth_shares.py \
 	"$bin/scx_drfq" 5 "$loads" eevdf kp static mba_MBps layered off hold killed > "$out/log"
-find_provenance
 status=0
 # Without throttling the hogs share alike, which is a spread of 100 %. What is missed, docs/results/bandwidth.md tells.
 tests/vm/bandwidth_shares "$out/log" "$out/truth" --spread 3 --worst 5 --total 95 --settling 5 \

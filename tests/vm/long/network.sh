@@ -7,6 +7,7 @@ find_provenance
 two_cards
 status=0
 for kernel in oldest newest; do
+	rm -f "$out/$kernel.csv"
 	vm --kernel "$kernel" --clock icount "${cards[@]}" -- \
 		python3 -B tests/vm/guest/network.py "$bin/scx_drfq" > "$out/$kernel"
 	python3 -B tests/vm/network.py "$out/$kernel" "$kernel" "$out/$kernel.csv" \

@@ -4,7 +4,7 @@
 # has the thesis' rules in the boot "controller", and those that docs/results/controller-design.md recommends in the
 # boot "share". $DRFQ_SETS has the sets (default: all), $DRFQ_BOOTS the boots, and $DRFQ_RULES the rules of scx_drfq.
 # $DRFQ_RUNS says how often each set runs (default: once), and $DRFQ_WEIGHTS which weights the foreground process has.
-# With --resume, boots that have run are not repeated.
+# With --resume, boots that have run with the same tree and the same sets, runs, rules and weights are not repeated.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 for program in mbw fio /usr/games/sjeng; do
@@ -12,6 +12,9 @@ for program in mbw fio /usr/games/sjeng; do
 done
 read -ra sets <<< "${DRFQ_SETS:-2 3 4 5 6 7 8 9 10 11 uncontended random-reads}"
 read -ra boots <<< "${DRFQ_BOOTS:-eevdf limited eevdf-1 controller share commodity}"
+
+find_provenance
+rm -f "$out/rows.csv"
 
 # Boots a machine, and runs sets there: boot NAME PLAN SED SET ... Adds BOOT=SET,SET to `wanted`.
 wanted=()
@@ -22,13 +25,15 @@ boot() {
 	(($#)) || return 0
 	# Without the rates that fio is limited to.
 	wanted+=("$name=$(IFS=, && echo "${*%%=*}")")
-	[[ ! -e $out/$name.done ]] || return 0
+	boot_is_done "$name" "$plan" "$(< "$machine")" "${DRFQ_RULES-}" "${DRFQ_RUNS-}" "${DRFQ_WEIGHTS-}" "$@" &&
+		return
 	say "$name: sets $*"
+	rm -f "$out/$name.truth"
 	vm --kernel newest --machine "$machine" --machine-stats "$out/$name.truth" --machine-interval 1000000000 -- \
 		env "PATH=$cache/machine/guest:$PATH" "DRFQ_RULES=${DRFQ_RULES-}" \
 		"DRFQ_RUNS=${DRFQ_RUNS-}" "DRFQ_WEIGHTS=${DRFQ_WEIGHTS-}" python3 -B tests/vm/guest/sets.py \
 		tools/sets.toml "$plan" "$bin/scx_drfq" "$bin/drfq-load" "$@" > "$out/$name.json"
-	touch "$out/$name.done"
+	finish_boot "$name"
 }
 
 # The policy of the controller.
@@ -57,7 +62,6 @@ for name in "${boots[@]}"; do
 		*) fail "DRFQ_BOOTS: unknown boot $name" ;;
 	esac
 done
-find_provenance
 status=0
 python3 -B tests/vm/sets.py report tools/sets.toml "$out" "$out/rows.csv" \
 	"${provenance[1]}" "${provenance[3]}" "${wanted[@]}" || status=$?

@@ -4,10 +4,11 @@
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
 command -v mkfs.ext4 > /dev/null || fail "mkfs.ext4 is missing; install Debian's package e2fsprogs"
+find_provenance
+rm -f "$out/truth" "$out/rows.csv"
 vm --machine disk --machine-stats "$out/truth" --machine-interval 1000000000 -- \
 	env "PATH=$cache/machine/guest:$PATH" python3 -B tests/vm/guest/storage.py charge "$bin/scx_drfq" \
 	> "$out/measured"
-find_provenance
 status=0
 python3 -B tests/vm/storage.py charge "$out/measured" "$out/truth" "$out/rows.csv" \
 	"${provenance[1]}" "${provenance[3]}" || status=$?

@@ -9,6 +9,7 @@ done
 find_provenance
 status=0
 for kernel in ${DRFQ_TEST_KERNELS:-oldest newest}; do
+	rm -f "$out/$kernel.csv"
 	vm --kernel "$kernel" --clock icount --disk 64M --disk 64M --disk 64M --disk 64M -- \
 		python3 -B tests/vm/guest/raid.py "$bin/scx_drfq" > "$out/$kernel"
 	python3 -B tests/vm/raid.py "$out/$kernel" "$kernel" "$out/$kernel.csv" \
