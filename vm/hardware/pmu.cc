@@ -17,14 +17,24 @@ constexpr std::uint64_t kDemandRead = 1 << 0, kDemandOwn = 1 << 1, kWriteBack = 
 constexpr std::uint64_t kPrefetchRead = 1 << 4 | 1 << 7 | 1 << 10;
 constexpr std::uint64_t kPrefetchOwn = 1 << 5 | 1 << 8, kStreaming = 1 << 11;
 constexpr std::uint64_t kAnyResponse = 1 << 16, kL3Hits = 0xf << 18;
-constexpr std::uint64_t kL3Misses = std::uint64_t{0x1f} << 26;
+/// Snoops that end without a line of another core: none, not needed, and missed.
+constexpr std::uint64_t kSnoops = std::uint64_t{7} << 31;
 constexpr std::uint64_t kOffcoreBits = 0x3fffffffffull;
 
 constexpr std::uint64_t kFullWidthWrites = 1 << 13;  // IA32_PERF_CAPABILITIES.FW_WRITE
 
-std::uint64_t offcore(std::uint64_t request, const CoreCounts &c) {
-  const bool any = (request & kAnyResponse) != 0;
-  const bool hits = any || (request & kL3Hits) != 0, misses = any || (request & kL3Misses) != 0;
+/// The bit of a miss in the memory of the core's own socket. The bits behind it are those of other
+/// sockets, which this machine has not.
+std::uint64_t local_memory(unsigned model) {
+  const bool haswell = model == 0x3c || model == 0x3f || model == 0x45 || model == 0x46;
+  return std::uint64_t{1} << (haswell ? 22 : 26);
+}
+
+/// A response counts if both its source and its snoop are asked for.
+std::uint64_t offcore(std::uint64_t request, std::uint64_t l3_miss, const CoreCounts &c) {
+  const bool any = (request & kAnyResponse) != 0, snooped = (request & kSnoops) != 0;
+  const bool hits = any || (snooped && (request & kL3Hits) != 0);
+  const bool misses = any || (snooped && (request & l3_miss) != 0);
   std::uint64_t n = 0;
   if (request & kDemandRead)
     n += (hits ? c[Quantity::read_hit] : 0) + (misses ? c[Quantity::read_miss] : 0);
@@ -51,6 +61,7 @@ Pmu::Pmu(const MachineDescription &d)
       mask_((std::uint64_t{1} << d.pmu.bits) - 1),
       cycles_per_ps_(static_cast<double>(d.clock_hz) / 1e12),
       tsc_per_ps_(static_cast<double>(d.tsc_hz) / 1e12),
+      l3_miss_(local_memory(d.cpu_model)),
       counters_(general_ + fixed_),
       evtsel_(general_) {}
 
@@ -89,7 +100,7 @@ std::uint64_t Pmu::event(std::uint16_t event_umask, std::uint64_t request,
       return c[Quantity::write_back];  // L2_LINES_OUT.NON_SILENT
     case 0x01B7:                       // OFFCORE_RESPONSE_0, _1
     case 0x01BB:
-      return offcore(request, c);
+      return offcore(request, l3_miss_, c);
     default:
       return 0;
   }

@@ -47,6 +47,7 @@ class Pmu {
   bool present_;
   std::uint64_t mask_;  // of a counter's width
   double cycles_per_ps_, tsc_per_ps_;
+  std::uint64_t l3_miss_;          // bit of an offcore response
   std::vector<Counter> counters_;  // general_ programmable ones, then fixed_ ones
   std::vector<std::uint64_t> evtsel_;
   std::uint64_t offcore_[2] = {0, 0};

@@ -101,7 +101,8 @@ TEST_F(PmuTest, OffcoreResponsesSelectRequestsAndOutcomes) {
   c[Quantity::rfo_miss] = 8;
   c[Quantity::prefetch_miss] = 16;
   c[Quantity::write_back] = 32;
-  const std::uint64_t any = 1 << 16, l3_hit = 0xf << 18, l3_miss = std::uint64_t{1} << 26;
+  const std::uint64_t any = 1 << 16, no_snoop = std::uint64_t{1} << 31;
+  const std::uint64_t l3_hit = 0xf << 18 | no_snoop, l3_miss = 1 << 22 | no_snoop;
   EXPECT_EQ(pmu.event(0x01B7, 1 | any, c), 3u);
   EXPECT_EQ(pmu.event(0x01B7, 1 | l3_hit, c), 1u);
   EXPECT_EQ(pmu.event(0x01B7, 3 | l3_miss, c), 10u);
@@ -116,6 +117,45 @@ TEST_F(PmuTest, OffcoreResponsesSelectRequestsAndOutcomes) {
   EXPECT_EQ(pmu.event(0x412E, 0, c), 26u);
   EXPECT_EQ(pmu.event(0x4F2E, 0, c), 31u);
   EXPECT_EQ(pmu.event(0x1234, 0, c), 0u) << "an unknown event";
+}
+
+TEST_F(PmuTest, TheBitOfAMissInLocalMemoryDependsOnTheModel) {
+  CoreCounts &c = now.ring[1];
+  c[Quantity::read_hit] = 1;
+  c[Quantity::read_miss] = 2;
+  const std::uint64_t no_snoop = std::uint64_t{1} << 31;
+  const std::uint64_t of_haswell = 1 << 22, later = 1 << 26, remote = std::uint64_t{0xf} << 27;
+  struct Case {
+    unsigned model;
+    std::uint64_t local;
+  };
+  for (const Case &k : {Case{0x3c, of_haswell}, Case{0x3f, of_haswell}, Case{0x45, of_haswell},
+                        Case{0x46, of_haswell}, Case{0x4f, later}, Case{0x55, later},
+                        Case{0x7d, later}, Case{0, later}}) {
+    d.cpu_model = k.model;
+    const Pmu p(d);
+    const std::uint64_t other = of_haswell ^ later ^ k.local;
+    EXPECT_EQ(p.event(0x01B7, 1 | k.local | no_snoop, c), 2u) << std::hex << k.model;
+    EXPECT_EQ(p.event(0x01B7, 1 | other | no_snoop, c), 0u) << std::hex << k.model;
+    EXPECT_EQ(p.event(0x01B7, 1 | remote | no_snoop, c), 0u) << "another socket's memory";
+    // Those of userspace/sense/src/traffic_events.rs have all bits that the model documents.
+    for (const std::uint64_t l3_miss : {0x3fffc00000ull, 0x3fbfc00000ull})
+      EXPECT_EQ(p.event(0x01B7, 1 | l3_miss, c), 2u) << std::hex << k.model;
+  }
+}
+
+TEST_F(PmuTest, AnOffcoreResponseNeedsASnoopThatTheMachineGives) {
+  CoreCounts &c = now.ring[1];
+  c[Quantity::read_hit] = 1;
+  c[Quantity::read_miss] = 2;
+  const std::uint64_t sources = 1 << 22 | 0xf << 18;
+  EXPECT_EQ(pmu.event(0x01B7, 1 | sources, c), 0u) << "no bit of a snoop";
+  for (unsigned bit = 31; bit <= 37; bit++) {
+    // None, not needed, and missed; not a hit in another core's cache, nor a device's memory.
+    const std::uint64_t n = bit <= 33 ? 3 : 0;
+    EXPECT_EQ(pmu.event(0x01B7, 1 | sources | std::uint64_t{1} << bit, c), n) << bit;
+  }
+  EXPECT_EQ(pmu.event(0x01B7, 1 | 1 << 16 | std::uint64_t{1} << 36, c), 3u) << "any response";
 }
 
 /// The kernel starts and stops counters at any time when it multiplexes events.
