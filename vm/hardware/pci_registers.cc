@@ -29,8 +29,10 @@ std::vector<RegisterWrite> PciRegisters::bar_stored(std::uint64_t offset, unsign
                                                     std::uint64_t value, const RegisterFile &regs) {
   if (offset % 8 == 0 && bytes == 8) {
     if (has_mailbox_ && offset == mailbox::kAddress && value % kMailboxPageBytes == 0) {
-      mailbox_page_ = value;
       publish(offset, value);
+      // Cores may have labels on a page that is announced again, and need not store them again.
+      if (value == mailbox_page_) return {};
+      mailbox_page_ = value;
       return forget_labels();
     }
     // RegisterFile::write() applies the same rules when the write is played back.

@@ -210,6 +210,19 @@ TEST_F(MailboxTest, AMovedPageKeepsNoLabelOfTheFormerOne) {
   EXPECT_EQ(pid_core(2), 0u);
 }
 
+TEST_F(MailboxTest, APageThatIsAnnouncedAgainKeepsItsLabels) {
+  store_word(2, mailbox::kLabelValid, mmio::kIdValue);
+  store_word(2, mailbox::kLabelVtime, 7);
+  store_word(2, mailbox::kLabelPid, 9);
+  store(mailbox::kAddress, kPage);
+  EXPECT_EQ(at(mailbox::kAddress), kPage);
+  EXPECT_EQ(pid_core(2), 9u);
+  EXPECT_EQ(at(mmio::kVtimeCore + 8 * 2), 7u);
+  store_word(2, mailbox::kLabelPid, 8);
+  EXPECT_EQ(pid_core(2), 8u);
+  EXPECT_EQ(at(mmio::kVtimeCore + 8 * 2), 7u);
+}
+
 TEST(PciRegisters, ADeviceWithoutAMailboxSaysSoAndTakesNoAddress) {
   MachineDescription d = shipped("thesis");
   for (const bool has : {true, false}) {
