@@ -63,7 +63,8 @@ Pmu::Pmu(const MachineDescription &d)
       tsc_per_ps_(static_cast<double>(d.tsc_hz) / 1e12),
       l3_miss_(local_memory(d.cpu_model)),
       counters_(general_ + fixed_),
-      evtsel_(general_) {}
+      evtsel_(general_),
+      global_ctrl_((std::uint64_t{1} << general_) - 1) {}
 
 std::uint64_t Pmu::event(std::uint16_t event_umask, std::uint64_t request,
                          const CoreCounts &c) const {

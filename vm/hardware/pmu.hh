@@ -51,7 +51,8 @@ class Pmu {
   std::vector<Counter> counters_;  // general_ programmable ones, then fixed_ ones
   std::vector<std::uint64_t> evtsel_;
   std::uint64_t offcore_[2] = {0, 0};
-  std::uint64_t fixed_ctrl_ = 0, global_ctrl_ = 0, status_ = 0;
+  std::uint64_t fixed_ctrl_ = 0, status_ = 0;
+  std::uint64_t global_ctrl_;  // a reset enables the programmable counters
 };
 
 }  // namespace drfq::hardware

@@ -33,6 +33,7 @@ class PmuTest : public ::testing::Test {
 TEST_F(PmuTest, AnEnabledCounterCountsItsRings) {
   set(msr::kPerfevtsel, 0xC0 | kUsr | kOn);
   set(msr::kPerfevtsel + 1, 0xC0 | kUsr | kOs | kOn);
+  set(msr::kGlobalCtrl, 0);
   retire(1, 10);
   EXPECT_EQ(get(msr::kPmc), 0u) << "disabled in IA32_PERF_GLOBAL_CTRL";
   set(msr::kGlobalCtrl, 3);
@@ -44,6 +45,15 @@ TEST_F(PmuTest, AnEnabledCounterCountsItsRings) {
   retire(1, 5);
   EXPECT_EQ(get(msr::kPmc), 100u) << "stopped";
   EXPECT_EQ(get(msr::kPmc + 1), 1105u);
+}
+
+TEST_F(PmuTest, AResetEnablesTheProgrammableCountersInTheGlobalControl) {
+  EXPECT_EQ(get(msr::kGlobalCtrl), (1u << d.pmu.counters) - 1);
+  set(msr::kFixedCtrCtrl, 3);
+  set(msr::kPerfevtsel, 0xC0 | kUsr | kOn);
+  retire(1, 10);
+  EXPECT_EQ(get(msr::kPmc), 10u);
+  EXPECT_EQ(get(msr::kFixedCtr), 0u);
 }
 
 TEST_F(PmuTest, AWriteOfPmcIsSignExtendedAndOfFullPmcIsNot) {
