@@ -55,7 +55,8 @@ class PciRegisters {
   /// What a core stored in its label.
   struct CoreLabel {
     std::uint64_t valid = 0, pid = 0, vtime = 0;
-    bool counts() const { return valid == mmio::kIdValue && pid < kPids; }
+    /// Without a pid the virtual time is a former task's.
+    bool counts() const { return valid == mmio::kIdValue && pid != 0 && pid < kPids; }
   };
 
   void publish(std::uint64_t offset, std::uint64_t value);

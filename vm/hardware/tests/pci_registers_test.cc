@@ -223,6 +223,23 @@ TEST_F(MailboxTest, APageThatIsAnnouncedAgainKeepsItsLabels) {
   EXPECT_EQ(at(mmio::kVtimeCore + 8 * 2), 7u);
 }
 
+TEST_F(MailboxTest, ALabelWithoutAPidHasNoVirtualTime) {
+  store_word(1, mailbox::kLabelValid, mmio::kIdValue);
+  store_word(1, mailbox::kLabelVtime, 5);
+  store_word(1, mailbox::kLabelPid, 7);
+  EXPECT_EQ(at(mmio::kVtimeCore + 8), 5u);
+  for (const std::uint64_t none : {std::uint64_t{0}, std::uint64_t{kPids}}) {
+    store_word(1, mailbox::kLabelPid, none);
+    EXPECT_EQ(pid_core(1), 0u);
+    EXPECT_EQ(at(mmio::kVtimeCore + 8), 0u) << "what the kernel does there has no task's rank";
+    store_word(1, mailbox::kLabelVtime, 6);
+    EXPECT_EQ(at(mmio::kVtimeCore + 8), 0u);
+    store_word(1, mailbox::kLabelPid, 8);
+    EXPECT_EQ(pid_core(1), 8u);
+    EXPECT_EQ(at(mmio::kVtimeCore + 8), 6u);
+  }
+}
+
 TEST(PciRegisters, ADeviceWithoutAMailboxSaysSoAndTakesNoAddress) {
   MachineDescription d = shipped("thesis");
   for (const bool has : {true, false}) {
