@@ -19,8 +19,8 @@ use crate::{
 /// Bytes that the registers occupy.
 const BYTES: usize = limits::BYTES as usize;
 
-/// Bytes that the mailbox's registers occupy, which lie behind the others.
-const MAILBOX_BYTES: usize = mailbox::PAGE_BYTES as usize;
+/// The same with the mailbox's registers, which lie behind the others.
+const BYTES_WITH_MAILBOX: usize = (mailbox::ADDRESS + mailbox::PAGE_BYTES) as usize;
 
 /// Cores whose labels fit one page.
 const CORES_PER_PAGE: u64 = mailbox::PAGE_BYTES / mailbox::LABEL_BYTES;
@@ -30,7 +30,7 @@ pub struct Mmio {
     base: *mut u64,
     pids: u64,
     cores: u64,
-    /// The mailbox's registers; null: not mapped.
+    /// All registers, those of the mailbox included; null: not mapped.
     mailbox: *mut u64,
     path: PathBuf,
     /// The controller has no clock that can be read, so its time is this host's.
@@ -46,7 +46,7 @@ impl Mmio {
     /// # Errors
     /// The file cannot be mapped.
     pub fn map(path: &Path) -> Result<Self, Fault> {
-        let base = map_shared(path, 0, BYTES)?;
+        let base = map_shared(path, BYTES)?;
         let mut mmio = Self {
             base,
             pids: 0,
@@ -100,7 +100,7 @@ impl Drop for Mmio {
         unsafe { libc::munmap(self.base.cast(), BYTES) };
         if !self.mailbox.is_null() {
             // SAFETY: as above.
-            unsafe { libc::munmap(self.mailbox.cast(), MAILBOX_BYTES) };
+            unsafe { libc::munmap(self.mailbox.cast(), BYTES_WITH_MAILBOX) };
         }
     }
 }
@@ -138,14 +138,14 @@ impl Registers for Mmio {
             return Ok(false);
         }
         if self.mailbox.is_null() {
-            self.mailbox = map_shared(&self.path, mailbox::ADDRESS, MAILBOX_BYTES)?;
+            self.mailbox = map_shared(&self.path, BYTES_WITH_MAILBOX)?;
         }
         let needed = self.cores.div_ceil(CORES_PER_PAGE).min(mailbox::PAGES);
         for n in 0..needed as usize {
             let page = pages.get(n).copied().unwrap_or(0);
-            // SAFETY: `mailbox::PAGES` registers lie in the mapping, aligned.
+            // SAFETY: `mailbox::PAGES` registers lie at the mapping's end, aligned.
             let kept = unsafe {
-                let register = self.mailbox.add(n);
+                let register = self.mailbox.add(mailbox::ADDRESS as usize / 8 + n);
                 ptr::write_volatile(register, page.to_le());
                 u64::from_le(ptr::read_volatile(register))
             };
@@ -159,9 +159,10 @@ impl Registers for Mmio {
     }
 }
 
-/// Maps a part of the device's file.
-fn map_shared(path: &Path, offset: u64, bytes: usize) -> Result<*mut u64, Fault> {
-    let gone = |error: io::Error| Fault::Gone(explain(&error, path));
+/// Maps the first bytes of the device's file. Another offset would select another mapping of a UIO
+/// device (Documentation/driver-api/uio-howto.rst).
+fn map_shared(path: &Path, bytes: usize) -> Result<*mut u64, Fault> {
+    let gone = |error: io::Error| Fault::Gone(explain(&error, path, bytes));
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -169,20 +170,18 @@ fn map_shared(path: &Path, offset: u64, bytes: usize) -> Result<*mut u64, Fault>
         .open(path)
         .map_err(gone)?;
     let metadata = file.metadata().map_err(gone)?;
-    let end = offset + bytes as u64;
-    if metadata.is_file() && metadata.len() < end {
+    if metadata.is_file() && metadata.len() < bytes as u64 {
         // A mapping beyond the end of a file faults only when it is touched.
         return Err(Fault::Gone(format!(
-            "{} has {} bytes, but the registers take {end}; name the file of the controller's \
+            "{} has {} bytes, but the registers take {bytes}; name the file of the controller's \
              registers",
             path.display(),
             metadata.len()
         )));
     }
     let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-    let (fd, offset) = (file.as_raw_fd(), offset as libc::off_t);
     // SAFETY: a new mapping at an address that the kernel chooses.
-    let base = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, fd, offset) };
+    let base = unsafe { libc::mmap(ptr::null_mut(), bytes, access, flags, file.as_raw_fd(), 0) };
     if base == libc::MAP_FAILED {
         return Err(gone(io::Error::last_os_error()));
     }
@@ -190,7 +189,7 @@ fn map_shared(path: &Path, offset: u64, bytes: usize) -> Result<*mut u64, Fault>
 }
 
 /// Why the registers cannot be mapped, and what to do about it.
-fn explain(error: &io::Error, path: &Path) -> String {
+fn explain(error: &io::Error, path: &Path, bytes: usize) -> String {
     let path = path.display();
     match (error.kind(), error.raw_os_error()) {
         (ErrorKind::NotFound, _) => format!("{path} does not exist; check the path after mmio:"),
@@ -202,7 +201,7 @@ fn explain(error: &io::Error, path: &Path) -> String {
         }
         (_, Some(libc::EINVAL | libc::ENODEV)) => {
             format!(
-                "{path} cannot be mapped as {BYTES} bytes of registers; name a PCI resource file \
+                "{path} cannot be mapped as {bytes} bytes of registers; name a PCI resource file \
                  or a UIO device"
             )
         }
