@@ -236,6 +236,8 @@ impl Driver for Shadow {
         stats.demand_bytes_per_s = rates;
         let alive = tasks.iter().map(|task| task.pid).collect();
         stats.traffic.prune(&alive);
+        // No scheduler is told the ids of a model.
+        self.ids.take_changed();
         Ok(())
     }
 
@@ -341,6 +343,7 @@ mod tests {
         poll(&mut shadow, &mut controller, &mut scheduler, &stats);
         assert_eq!(controller.demands[&id].bytes_per_s, 0);
         assert_eq!(shadow.ids.assignment(id), Assignment::Draining(10, None));
+        assert!(shadow.ids.take_changed().is_empty(), "they do not pile up");
         controller.count(id, 64);
         poll(&mut shadow, &mut controller, &mut scheduler, &stats);
         assert_eq!(shadow.ids.assignment(id), Assignment::Free);
