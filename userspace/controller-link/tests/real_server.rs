@@ -242,7 +242,17 @@ fn readers_leave_the_traffic_registers_alone() {
         return;
     }
     let server = Server::start(&[]);
-    let _link = link_to(&server, forwarder);
-    let observers: Vec<Observer> = (0..20).map(|_| server.observe()).collect();
-    assert!(observers.iter().all(|observer| observer.bytes() == 0));
+    server.load_cores(&[1_000_000_000, 1_000_000_000]);
+    let mut link = link_to(&server, forwarder);
+    let mut scheduler = FakeScheduler::with_running(&[1000, 2000]);
+    for _ in 0..5 {
+        link.poll(&mut scheduler);
+    }
+    // In lock-step, only a poll counts more.
+    let unread = server.observe().unread();
+    assert!(unread > 0);
+    let observers: Vec<Observer> = (0..5).map(|_| server.observe()).collect();
+    assert!(observers.iter().all(Observer::cannot_read_traffic));
+    assert!(observers.iter().all(|observer| observer.bytes() > unread));
+    assert_eq!(server.observe().unread(), unread);
 }

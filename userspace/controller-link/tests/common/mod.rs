@@ -218,6 +218,12 @@ impl Observer {
         pids.map(|(_, bytes)| bytes).sum()
     }
 
+    /// Whether the server refuses to read any traffic register for a reader, and so to clear it.
+    pub fn cannot_read_traffic(&self) -> bool {
+        let mut client = self.0.borrow_mut();
+        (0..8192).all(|id| client.call(2, 0x10000 + 8 * id, 0, &[]).0 == 8)
+    }
+
     /// The sum of the traffic registers.
     pub fn unread(&self) -> u64 {
         (0..8192).map(|id| self.peek(0x20000 + 8 * id)).sum()
