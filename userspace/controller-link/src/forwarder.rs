@@ -183,11 +183,13 @@ impl Forwarder {
     }
 
     /// Frees the draining ids that were read, and that neither a core nor a request to a device
-    /// carries.
-    fn free_read(&mut self, accesses: &[Access], labels: &[HwId]) {
+    /// carries. `told`: the ids that the scheduler knew to be taken before this poll looked at the
+    /// cores. With a mailbox, a core may have taken up any other one since.
+    fn free_read(&mut self, accesses: &[Access], labels: &[HwId], told: &[HwId]) {
         let now = Instant::now();
         for (id, bytes) in traffic_read(accesses) {
-            if labels.contains(&id) || self.devices.carry(id, bytes, now) {
+            let late = self.mailbox && !told.contains(&id);
+            if labels.contains(&id) || self.devices.carry(id, bytes, now) || late {
                 continue;
             }
             self.ids.finish_drain(id);
@@ -243,6 +245,7 @@ impl Driver for Forwarder {
     ) -> Result<(), Fault> {
         // What a CPU carries, or is kept for an id, must be of the task that has it now.
         self.assign(scheduler, Vec::new());
+        let told = self.ids.draining().to_vec();
         let mut wanted = Vec::new();
         if self.mailbox {
             let devices = self.devices.ids().iter();
@@ -277,7 +280,7 @@ impl Driver for Forwarder {
         if reads.is_some() {
             self.sweep.read();
             self.session.ids_written = true;
-            self.free_read(&accesses, &labels);
+            self.free_read(&accesses, &labels, &told);
             self.core_ids = labels;
         }
         self.missed.settle(self.mailbox, scheduler);

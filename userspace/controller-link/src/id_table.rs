@@ -4,8 +4,9 @@
 //! others share [`SHARED_ID`].
 //!
 //! An id is handed over in three steps, so that no byte goes to the wrong task.
-//! First it is taken from its task. Then neither a core nor a request to a device
-//! carries it any more. Then its traffic is read, and another task gets it.
+//! First it is taken from its task, and the scheduler is told. Then neither a core nor
+//! a request to a device carries it any more. Then its traffic is read, and another
+//! task gets it.
 
 use std::collections::{HashMap, VecDeque};
 

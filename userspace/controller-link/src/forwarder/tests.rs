@@ -2,6 +2,7 @@
 use super::*;
 use crate::{
     fake::{FakeController, FakeScheduler},
+    id_table::Assignment,
     scheduler_view::RunningTask,
     sweep::{SELDOM, SWEPT_IDS},
 };
@@ -149,6 +150,37 @@ fn with_a_mailbox_the_scheduler_gets_the_ids_and_the_registers_stay() {
     poll(&mut scheduler);
     assert_eq!(scheduler.assigned[1..], [(11, 3), (10, 2)]);
     assert_eq!(controller.peek(vtime_pid(2)), Ok(7));
+}
+
+/// A core switches to a task after a poll looked at it, and before that poll takes the task's id.
+#[test]
+fn with_a_mailbox_an_id_that_a_core_took_up_during_a_poll_goes_to_no_other_task() {
+    let (mut forwarder, mut controller, mut scheduler, stats) = begin(3, 1);
+    forwarder.use_mailbox(true);
+    let label = |pid, id| vec![RunningTask { pid, id, vtime: 7 }];
+    scheduler.running = label(10, SHARED_ID);
+    poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
+    // 20 gets the only id.
+    scheduler.tasks = vec![TaskUsage::default(); 2];
+    for (task, (pid, cpu_ns)) in scheduler.tasks.iter_mut().zip([(10, 0), (20, 1 << 40)]) {
+        (task.pid, task.cpu_ns) = (pid, cpu_ns);
+    }
+    let past = Instant::now() - REBALANCE_INTERVAL;
+    forwarder.before = Some((past, [10, 20].map(|pid| (pid, TaskUsage::default())).into()));
+    forwarder.next_scan = Instant::now();
+    let mut poll = |running| {
+        scheduler.running = running;
+        poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
+        forwarder.ids.assignment(2)
+    };
+    let draining = Assignment::Draining(10, Some(20));
+    assert_eq!(
+        poll(label(0, 0)),
+        draining,
+        "10 may run with its id already"
+    );
+    assert_eq!(poll(label(10, 2)), draining, "the core carries it");
+    assert_eq!(poll(label(20, SHARED_ID)), Assignment::Task(20));
 }
 
 #[test]
