@@ -39,9 +39,10 @@ const SCAN_SHARE: u32 = 50;
 /// Time over which loads are measured to give ids to the heaviest tasks.
 const REBALANCE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many intervals lie between two polls if there is a mailbox and no device moves memory
-/// for tasks. Then polls only give ids to new tasks. Virtual times of devices must not be late:
-/// a device that seems to lie behind takes what is not its part.
+/// How many intervals lie between two polls if there is a mailbox, no device moves memory for
+/// tasks, and they are not charged all that is counted. Then polls only give ids to new tasks.
+/// Virtual times of devices must not be late: a device that seems to lie behind takes what is not
+/// its part. Nor must ids be late where traffic without one is charged to no task.
 const QUIET_INTERVALS: u32 = 10;
 
 /// Forwards the running tasks to the registers.
@@ -52,6 +53,8 @@ pub struct Forwarder {
     session: Session,
     /// Whether the cores label their traffic themselves.
     mailbox: bool,
+    /// Whether tasks are charged all that is counted.
+    charges_all: bool,
     /// The id that pid_coreId holds for each core.
     core_ids: Vec<HwId>,
     sweep: Sweep,
@@ -71,6 +74,7 @@ impl Forwarder {
             ids: IdTable::new(3),
             session: Session::default(),
             mailbox: false,
+            charges_all: true,
             core_ids: Vec::new(),
             sweep: Sweep::begin(),
             devices: DeviceUsers::default(),
@@ -199,7 +203,7 @@ impl Forwarder {
 
 impl Driver for Forwarder {
     fn interval(&self) -> Duration {
-        if self.mailbox && self.devices.ids().is_empty() {
+        if self.mailbox && !self.charges_all && self.devices.ids().is_empty() {
             self.interval * QUIET_INTERVALS
         } else {
             self.interval
@@ -246,6 +250,7 @@ impl Driver for Forwarder {
         // What a CPU carries, or is kept for an id, must be of the task that has it now.
         self.assign(scheduler, Vec::new());
         let told = self.ids.draining().to_vec();
+        self.charges_all = scheduler.charging() == Charging::All;
         let mut wanted = Vec::new();
         if self.mailbox {
             let devices = self.devices.ids().iter();
@@ -262,7 +267,7 @@ impl Driver for Forwarder {
             table: &self.ids,
             carried: &[&self.core_ids, &labels].map(Vec::as_slice).concat(),
             labelled: self.mailbox,
-            charges: scheduler.charging() == Charging::All,
+            charges: self.charges_all,
             asked: !self.session.ids_written || self.missed.waits(),
             writes,
         };

@@ -202,6 +202,7 @@ fn with_a_mailbox_traffic_of_tasks_that_ran_between_polls_is_read() {
 fn with_a_mailbox_polls_are_rare_unless_a_device_moves_memory() {
     let (mut forwarder, mut controller, mut scheduler, stats) = begin(64, 1);
     forwarder.use_mailbox(true);
+    scheduler.has_pmu = true;
     scheduler.add_tasks(&[10]);
     scheduler.device_vtimes = [(2, 77)].into();
     scheduler.tasks[0].vtime = 9;
@@ -221,6 +222,20 @@ fn with_a_mailbox_polls_are_rare_unless_a_device_moves_memory() {
         seen.push((forwarder.interval().as_millis(), vtime));
     }
     assert_eq!(seen, [(10, 5), (1, 77), (10, 9), (1, 77)]);
+}
+
+#[test]
+fn with_a_mailbox_polls_are_frequent_while_tasks_are_charged_by_their_ids() {
+    let (mut forwarder, mut controller, mut scheduler, stats) = begin(64, 1);
+    forwarder.use_mailbox(true);
+    assert_eq!(forwarder.interval().as_millis(), 1, "nothing is known yet");
+    let mut intervals = Vec::new();
+    for has_pmu in [false, true, false] {
+        scheduler.has_pmu = has_pmu;
+        poll_once(&mut forwarder, &mut controller, &mut scheduler, &stats);
+        intervals.push(forwarder.interval().as_millis());
+    }
+    assert_eq!(intervals, [1, 10, 1]);
 }
 
 #[test]
