@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which commit the rows of tests/vm/long name, and which boots a later run repeats. Every program is a FAKE one."""
+"""What the scripts of tests/vm/long take over from earlier runs, and which commit they name. Every program is a FAKE
+one.
+"""
 
 import os
 import shutil
@@ -10,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPTS = ("bandwidth", "bandwidth-phases", "missed", "storage-charge", "storage-shares", "victims")
+ALL = (*SCRIPTS, "suspend")
 GIT = "git -c user.name=t -c user.email=t@example.org -c commit.gpgsign=false"
 
 # A commit comes while the VM runs.
@@ -27,7 +30,7 @@ class LongScripts(unittest.TestCase):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.root = Path(directory.name)
-        for name in ("lib.sh", *(f"long/{name}.sh" for name in SCRIPTS)):
+        for name in ("lib.sh", *(f"long/{name}.sh" for name in ALL)):
             self.file(f"tests/vm/{name}", (ROOT / "tests/vm" / name).read_text("utf-8"))
         shutil.copytree(ROOT / "vm/machines", self.root / "vm/machines")
         self.file("vm/vm", VM)
@@ -91,6 +94,15 @@ class LongScripts(unittest.TestCase):
         self.assertEqual([boots(), boots()], [4, 0])
         self.git("commit -qam x")
         self.assertEqual([boots(), boots()], [4, 0])
+
+    def test_a_vm_that_says_nothing_fails_whatever_an_earlier_one_said(self):
+        for kernel in ("oldest", "newest"):
+            self.file(f"out/{kernel}.txt", "ok\n")
+        with self.assertRaises(subprocess.CalledProcessError):
+            self.run_script("suspend")
+        # This one writes to the file of the option --qemu-option=file:NAME.
+        self.file("vm/vm", '#!/bin/sh\necho "$*" | sed "s/.*=file:\\([^ ]*\\).*/echo ok > \\1/" | sh\n: > log\n')
+        self.run_script("suspend")
 
 
 if __name__ == "__main__":
