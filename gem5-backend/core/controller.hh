@@ -79,7 +79,6 @@ class Controller {
   const RegisterFile &registers() const { return regs_; }
   const Queue &queue(Dir d) const { return queues_[index(d)]; }
   Dir direction() const { return dir_; }
-  std::uint64_t run() const { return run_; }
 
   /// Decides on a packet. Bytes are counted on acceptance, because a refused
   /// packet comes again. The caller then enqueues each of its bursts. Every packet and every burst

@@ -89,9 +89,9 @@ class DrfqMemCtrl : public MemCtrl {
               const ::drfq::Attribution &attribution);
   unsigned placeOf(const MemPacket *mem_pkt, ::drfq::Dir dir) const;
   ::drfq::BankState bankState(const View &view) const;
-  /** The timing of the drained DRAM, which gem5 does not save. */
   /** Whether the DRAM keeps time, as in timing mode once gem5 has started. */
   bool dramIsTimed() const;
+  /** The timing of the drained DRAM, which gem5 does not save. */
   ::drfq::StateWords dramState() const;
   void restoreDram(const ::drfq::StateWords &words);
   /** Decides again once an entry is overdue, because writes that wait for more have no event. */

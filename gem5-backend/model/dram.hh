@@ -43,7 +43,6 @@ class Dram {
   const Timing &timing() const { return t_; }
   unsigned banks() const { return t_.banks * t_.ranks; }
   std::uint64_t refreshes() const { return refreshes_; }
-  std::uint64_t activates() const { return activates_; }
 
   /// From a burst's column command to that of the next one in its row and direction.
   Ps next_in_row(Dir d) const {
@@ -199,7 +198,6 @@ class Dram {
   void open_row(Bank *b, std::uint32_t row) {
     if (b->row != kClosed) precharge(b, std::max(b->precharge_at, now_));
     const Ps at = std::max(act_at(*b), now_);
-    activates_++;
     b->row = row;
     b->accesses = 0;
     b->precharge_at = at + t_.ras;
@@ -297,7 +295,6 @@ class Dram {
   Ps next_refresh_;
   Ps all_ready_at_ = 0;  // the end of the last refresh that began
   std::uint64_t refreshes_ = 0;
-  std::uint64_t activates_ = 0;
 };
 
 }  // namespace drfq

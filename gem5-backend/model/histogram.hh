@@ -38,8 +38,6 @@ class Histogram {
     return max_;
   }
 
-  void clear() { *this = Histogram(); }
-
   void add_all(const Histogram &other) {
     for (unsigned i = 0; i < counts_.size(); i++) counts_[i] += other.counts_[i];
     if (other.max_ > max_) max_ = other.max_;

@@ -29,7 +29,6 @@ class Traffic final : private Listener {
   Memory &memory() { return memory_; }
   const Memory &memory() const { return memory_; }
   Ps now() const { return memory_.now(); }
-  std::size_t agents() const { return agents_.size(); }
   const Counters &counters(std::size_t i) const { return agents_[i].counters(); }
 
   /// Adds an agent; returns its number.

@@ -20,7 +20,6 @@ enum class Quantity : unsigned {
   prefetch_own,     ///< the part of them that stores asked for
   streaming_store,  ///< lines that streaming stores wrote to memory
   write_back,       ///< dirty lines that the private cache evicted
-  memory_write,     ///< dirty lines written to memory because of this core's requests
   count
 };
 

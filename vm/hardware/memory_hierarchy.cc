@@ -282,7 +282,7 @@ void MemoryHierarchy::flush(unsigned core, const LogEntry &e) {
   const CoreState &c = cores_[core];
   const SharedCache::LineState *m = llc_.find(e.arg);
   const std::uint16_t rmid = m != nullptr ? m->rmid : c.rdt_class.rmid;
-  if (llc_.flush(e.arg) || e.extra != 0) to_memory(core, e.arg, rmid, e.ring, c.next);
+  if (llc_.flush(e.arg) || e.extra != 0) to_memory(core, e.arg, rmid, c.next);
 }
 
 /// A streaming store writes a whole line to memory and removes it from the shared cache.
@@ -293,7 +293,7 @@ void MemoryHierarchy::stream(unsigned core, const LogEntry &e) {
   c.counts.ring[e.ring][Quantity::streaming_store]++;
   const SharedCache::LineState *m = llc_.find(e.arg);
   if (m != nullptr && !m->in_flight) llc_.flush(e.arg);
-  to_memory(core, e.arg, c.rdt_class.rmid, e.ring, now);
+  to_memory(core, e.arg, c.rdt_class.rmid, now);
 }
 
 void MemoryHierarchy::reference(unsigned core, const LogEntry &e) {
@@ -335,7 +335,7 @@ void MemoryHierarchy::track_miss(const Miss &m, Ps now, CoreState *c) {
 /// Requests a line from memory and allocates it in the shared cache.
 void MemoryHierarchy::fetch(unsigned core, Line line, std::uint8_t ring, bool prefetch, Ps now) {
   const Ps looked_up = now + d_.llc.hit;
-  SharedCache::LineState *m = fill(core, line, ring, looked_up);
+  SharedCache::LineState *m = fill(core, line, looked_up);
   m->in_flight = true;
   m->prefetched = prefetch;
   in_flight_.push_back({line, core, prefetch});
@@ -362,11 +362,11 @@ void MemoryHierarchy::prefetch(unsigned core, Line line, std::uint8_t ring, bool
   }
 }
 
-SharedCache::LineState *MemoryHierarchy::fill(unsigned core, Line line, std::uint8_t ring, Ps at) {
+SharedCache::LineState *MemoryHierarchy::fill(unsigned core, Line line, Ps at) {
   const RdtClass rdt_class = cores_[core].rdt_class;
   SharedCache::Victim v;
   SharedCache::LineState *m = llc_.fill(line, rdt_class.rmid, rdt_.ways(rdt_class.clos), &v);
-  if (v.valid && v.state.dirty) to_memory(core, v.line, v.state.rmid, ring, at);
+  if (v.valid && v.state.dirty) to_memory(core, v.line, v.state.rmid, at);
   return m;
 }
 
@@ -374,13 +374,11 @@ SharedCache::LineState *MemoryHierarchy::fill(unsigned core, Line line, std::uin
 void MemoryHierarchy::write_back(unsigned core, Line line, std::uint8_t ring, Ps now) {
   cores_[core].counts.ring[ring][Quantity::write_back]++;
   SharedCache::LineState *m = llc_.find(line);
-  if (m == nullptr) m = fill(core, line, ring, now);
+  if (m == nullptr) m = fill(core, line, now);
   m->dirty = true;
 }
 
-void MemoryHierarchy::to_memory(unsigned core, Line line, std::uint16_t rmid, std::uint8_t ring,
-                                Ps at) {
-  cores_[core].counts.ring[ring][Quantity::memory_write]++;
+void MemoryHierarchy::to_memory(unsigned core, Line line, std::uint16_t rmid, Ps at) {
   cores_[core].traffic.write += kLineBytes;
   by_rmid_[rmid].write += kLineBytes;
   rdt_.count_line(rmid);

@@ -163,9 +163,9 @@ class MemoryHierarchy : private MemoryPort::Client {
   void track_miss(const Miss &, Ps now, CoreState *);
   void fetch(unsigned core, Line, std::uint8_t ring, bool prefetch, Ps now);
   void prefetch(unsigned core, Line, std::uint8_t ring, bool own, Ps now);
-  SharedCache::LineState *fill(unsigned core, Line, std::uint8_t ring, Ps at);
+  SharedCache::LineState *fill(unsigned core, Line, Ps at);
   void write_back(unsigned core, Line, std::uint8_t ring, Ps now);
-  void to_memory(unsigned core, Line, std::uint16_t rmid, std::uint8_t ring, Ps at);
+  void to_memory(unsigned core, Line, std::uint16_t rmid, Ps at);
   Ps throttle(unsigned core, Ps at, Ps duration);
   bool must_wait_for_miss(const CoreState &) const;
   bool has_played_all(const CoreState &) const;

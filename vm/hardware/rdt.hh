@@ -53,8 +53,6 @@ class Rdt {
 
   /// Counts one line read from or written to memory for this monitoring id.
   void count_line(std::uint16_t rmid) { lines_[rmid]++; }
-  /// Lines moved since the start.
-  std::uint64_t lines_moved(std::uint16_t rmid) const { return lines_[rmid]; }
   /// At least 1: id 0 exists without monitoring, too.
   unsigned rmids() const { return static_cast<unsigned>(lines_.size()); }
 
