@@ -17,15 +17,45 @@ const CACHES_LEAST: usize = 2;
 /// Each thread touches at least so much (bytes), where there is room.
 pub const LEAST: usize = 4 << 20;
 
-/// What the loads that run at once may touch: half of the available memory, if that is known (bytes).
+/// What the loads that run at once may touch: half of the memory that is available, to the machine and
+/// to the cgroup of this process, as far as that is known (bytes).
 pub fn room(root: &Path) -> usize {
+    let available = available(root).min(left_to_cgroup(root));
+    (available / 2).max(LEAST)
+}
+
+/// The machine's available memory (bytes).
+fn available(root: &Path) -> usize {
     let text = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
     let value = text
         .lines()
         .find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = value.and_then(|value| value.trim().strip_suffix("kB")?.trim().parse().ok());
-    let half = kib.map_or(usize::MAX, |kib: usize| kib.saturating_mul(1 << 10) / 2);
-    half.max(LEAST)
+    kib.map_or(usize::MAX, |kib: usize| kib.saturating_mul(1 << 10))
+}
+
+/// What the cgroup of this process and those above it may still take (bytes). Beyond it the kernel
+/// would end the loads, or let them wait.
+fn left_to_cgroup(root: &Path) -> usize {
+    let text = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"));
+    let mount = root.join("sys/fs/cgroup");
+    let below = mount.join(path.unwrap_or_default());
+    let cgroups = below
+        .ancestors()
+        .take_while(|path| path.starts_with(&mount));
+    cgroups.map(left_to).min().unwrap_or(usize::MAX)
+}
+
+/// What a cgroup may still take (bytes), whatever those above it may.
+fn left_to(cgroup: &Path) -> usize {
+    let read = |file| fs::read_to_string(cgroup.join(file)).ok();
+    let number = |file| read(file)?.trim().parse().ok();
+    let limits = ["memory.max", "memory.high"].into_iter().filter_map(number);
+    let taken = number("memory.current").unwrap_or(0);
+    limits
+        .min()
+        .map_or(usize::MAX, |limit: usize| limit.saturating_sub(taken))
 }
 
 /// Memory that does not stay in the caches of a CPU, as far as there is room for it (bytes).
@@ -62,7 +92,7 @@ pub fn shortage(topology: &Topology, root: &Path) -> Option<String> {
     (room < CACHES_LEAST * caches).then(|| {
         format!(
             "caches of {} MiB may serve a part of what is measured, since the loads get {} MiB only, \
-             half of the available memory",
+             half of the available memory of the machine and of their cgroup",
             caches >> 20,
             room >> 20
         )
@@ -130,6 +160,29 @@ mod tests {
             let shortage = shortage(&topology, root.path());
             assert_eq!(shortage.is_some(), short, "{available:?}: {shortage:?}");
         }
+    }
+
+    #[test]
+    fn loads_touch_at_most_half_of_what_their_cgroups_may_still_take() {
+        let (root, _) = machine(Some(8192 * MIB));
+        fs::create_dir_all(root.path().join("proc/self")).unwrap();
+        fs::write(root.path().join("proc/self/cgroup"), "0::/a/b\n").unwrap();
+        let write = |file: &str, mib: Option<usize>| {
+            let path = root.path().join("sys/fs/cgroup").join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let text = mib.map_or_else(|| "max".into(), |mib| (mib * MIB).to_string());
+            fs::write(path, text + "\n").unwrap();
+        };
+        write("a/b/memory.max", None);
+        write("a/b/memory.current", Some(100));
+        assert_eq!(room(root.path()) / MIB, 4096);
+        write("a/memory.max", Some(1000));
+        write("a/memory.current", Some(200));
+        assert_eq!(room(root.path()) / MIB, 400);
+        write("a/b/memory.high", Some(300));
+        assert_eq!(room(root.path()) / MIB, 100);
+        write("a/memory.max", Some(150));
+        assert_eq!(room(root.path()), LEAST);
     }
 
     #[test]

@@ -72,32 +72,38 @@ pub fn run(options: &cli::Calibrate, out: &mut impl Write) -> Result<()> {
     if !options.dry_run {
         store.writable().map_err(not_writable)?;
     }
-    let topology = reachable(Topology::read(&root)?, loads::may_use, out)?;
+    let (topology, left_out) = reachable(Topology::read(&root)?, loads::may_use, out)?;
     let measured = measure(f64::from(options.seconds), &topology, &root, out)?;
-    keep(&measured, &store, options, out)
+    keep(&measured, &left_out, &store, options, out)
 }
 
-/// Stores what was measured, and says so.
+/// Stores what was measured, and says so. `left_out`: CPUs that took no part.
 fn keep(
     measured: &Measured,
+    left_out: &[u32],
     store: &Store,
     options: &cli::Calibrate,
     out: &mut impl Write,
 ) -> Result<()> {
     let m = format_bytes_per_s(measured.calibration.bytes_per_s as f64);
-    let disturbance = measured.disturbance();
-    if let Some(disturbance) = disturbance
-        .as_ref()
-        .filter(|_| !options.dry_run && !options.force)
-    {
-        bail!(
-            "m = {m} is not stored, since other programs ran: {disturbance}; stop what runs, or \
-             add --force"
-        );
+    let mut doubts = Vec::new();
+    if let Some(disturbance) = measured.disturbance() {
+        doubts.push(format!("other programs ran: {disturbance}; stop what runs"));
     }
-    let although = disturbance.map_or_else(String::new, |disturbance| {
-        format!("; other programs ran: {disturbance}")
-    });
+    if !left_out.is_empty() {
+        doubts.push(format!(
+            "CPUs {left_out:?} took no part, and all may move more; start it where a shell may use \
+             them"
+        ));
+    }
+    let doubts = doubts.join("; ");
+    if !doubts.is_empty() && !options.dry_run && !options.force {
+        bail!("m = {m} is not stored, since {doubts}, or add --force");
+    }
+    let although = match doubts.as_str() {
+        "" => String::new(),
+        _ => format!("; {doubts}"),
+    };
     if options.dry_run {
         writeln!(out, "m = {m}; not stored{although}")?;
         return Ok(());
@@ -134,6 +140,9 @@ pub fn measure(
 ) -> Result<Measured> {
     let throttle = Throttle::open(root);
     check_group(root)?;
+    if throttle.is_err() {
+        check_limits(throttle::limits(root))?;
+    }
     let levels = throttle
         .as_ref()
         .map_or(0, |throttle| throttle.levels().len());
@@ -144,7 +153,8 @@ pub fn measure(
     let count = 4 * llcs.len() + levels + if several { OPS.len() } else { 0 };
     writeln!(
         out,
-        "measures the memory for {seconds:.0} s with all CPUs; other programs are slow meanwhile"
+        "measures the memory for {seconds:.0} s with {} CPUs; other programs are slow meanwhile",
+        topology.online.len()
     )?;
     let shortage = shortage(topology, root);
     if let Some(line) = &shortage {
@@ -251,7 +261,7 @@ fn cpus_of(llc: u32, topology: &Topology) -> Vec<u32> {
 }
 
 /// The topology without the CPUs that a cpuset keeps this process away from, as those of an isolated
-/// partition. `may_use`: whether a load can run on a CPU.
+/// partition, and these CPUs. `may_use`: whether a load can run on a CPU.
 ///
 /// # Errors
 /// It may use none.
@@ -259,7 +269,7 @@ pub fn reachable(
     mut topology: Topology,
     may_use: impl Fn(u32) -> bool,
     out: &mut impl Write,
-) -> Result<Topology> {
+) -> Result<(Topology, Vec<u32>)> {
     let (online, left_out) = topology.online.iter().partition(|&&cpu| may_use(cpu));
     topology.online = online;
     let left_out: Vec<u32> = left_out;
@@ -267,7 +277,7 @@ pub fn reachable(
     if !left_out.is_empty() {
         writeln!(out, "CPUs of other cpusets are left out: {left_out:?}")?;
     }
-    Ok(topology)
+    Ok((topology, left_out))
 }
 
 /// Checks that no other program limits the memory traffic of this process by a resctrl group: too
@@ -285,6 +295,20 @@ fn check_group(root: &Path) -> Result<()> {
         bail!(
             "this process is in the resctrl group {group:?} of another program, which may limit its \
              memory traffic; start it from a shell that is in none"
+        );
+    }
+    Ok(())
+}
+
+/// Checks the limits of the default group, in which the loads run where they get no class.
+///
+/// # Errors
+/// It has some.
+fn check_limits(limits: Option<String>) -> Result<()> {
+    if let Some(limits) = limits {
+        bail!(
+            "the default group of resctrl has limits, {limits}, so that m would be too small; lift \
+             them for the calibration"
         );
     }
     Ok(())
@@ -377,7 +401,8 @@ mod tests {
             queues: Queues::single(4),
         };
         let mut said = Vec::new();
-        let found = reachable(topology(), |cpu| cpu < 2, &mut said).unwrap();
+        let (found, left_out) = reachable(topology(), |cpu| cpu < 2, &mut said).unwrap();
+        assert_eq!(left_out, [2, 3]);
         assert_eq!((found.online.as_slice(), found.nr_llcs), (&[0, 1][..], 2));
         assert!(cpus_of(1, &found).is_empty());
         let said = String::from_utf8(said).unwrap();
@@ -419,14 +444,25 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_beside_other_programs_is_stored_only_by_force() {
+    fn what_may_be_too_small_is_stored_only_by_force() {
         let busy = "the loads had their CPUs for 62 % of the time";
-        for (on_cpu, dry_run, force, stored, says) in [
-            (0.95, false, false, true, "for the next start of scx_drfq\n"),
-            (0.62, false, false, false, busy),
-            (0.62, false, true, true, busy),
-            (0.95, true, false, false, "m = 20 GB/s; not stored\n"),
-            (0.62, true, false, false, busy),
+        let part = "CPUs [4, 5] took no part";
+        for (on_cpu, left_out, dry_run, force, stored, says) in [
+            (
+                0.95,
+                &[][..],
+                false,
+                false,
+                true,
+                "for the next start of scx_drfq\n",
+            ),
+            (0.62, &[], false, false, false, busy),
+            (0.62, &[], false, true, true, busy),
+            (0.95, &[], true, false, false, "m = 20 GB/s; not stored\n"),
+            (0.62, &[], true, false, false, busy),
+            (0.95, &[4, 5], false, false, false, part),
+            (0.95, &[4, 5], false, true, true, part),
+            (0.62, &[4, 5], false, false, false, part),
         ] {
             let root = tempfile::tempdir().unwrap();
             let store = Store::new(root.path());
@@ -448,7 +484,7 @@ mod tests {
                 on_cpu,
             };
             let mut out = Vec::new();
-            let kept = keep(&measured, &store, &options, &mut out);
+            let kept = keep(&measured, left_out, &store, &options, &mut out);
             let mut said = String::from_utf8(out).unwrap();
             let refused = kept.is_err();
             said += &kept

@@ -6,10 +6,11 @@ use std::{io, path::Path};
 
 use anyhow::{Context, Result};
 use drfq_resctrl::{
-    fs::KernelFs,
+    fs::{KernelFs, ResctrlFs},
     groups::{Ctrl, Groups},
-    info::{Info, Unit},
-    schemata::{Domain, Resource},
+    info::{Info, Unit, Vendor},
+    mount::Mount,
+    schemata::{Domain, Resource, Schemata},
 };
 
 use crate::mba::{
@@ -87,5 +88,34 @@ impl Throttle {
     /// As [`join`].
     pub fn join(&self) -> io::Result<()> {
         join(&self.groups, &self.class)
+    }
+}
+
+/// The limits that another program has set for the default group, such as `MB:0=50`; none: there are
+/// none, or no resctrl is mounted.
+pub fn limits(root: &Path) -> Option<String> {
+    let files = KernelFs::open(&Mount::find(root)?.point).ok()?;
+    limits_in(&files, vendor())
+}
+
+fn limits_in(files: &impl ResctrlFs, vendor: Vendor) -> Option<String> {
+    let info = Info::read(files, vendor).ok()?;
+    let schemata = Schemata::parse(&files.read("schemata").ok()?);
+    info.limits(&schemata)
+}
+
+#[cfg(test)]
+mod tests {
+    use drfq_resctrl::fake::{FakeKernel, Shape};
+
+    use super::*;
+
+    #[test]
+    fn limits_of_the_default_group_are_found() {
+        let kernel = FakeKernel::new(Shape::default());
+        assert_eq!(limits_in(&kernel, Vendor::Intel), None);
+        kernel.write("schemata", "MB:0=50\n").unwrap();
+        let found = limits_in(&kernel, Vendor::Intel).unwrap();
+        assert!(found.contains("0=50"), "{found}");
     }
 }

@@ -165,7 +165,7 @@ fn announce(options: &cli::Evidence, out: &mut impl Write) -> Result<()> {
 
 fn measure(options: &cli::Evidence, root: &Path, out: &mut impl Write) -> Result<Evidence> {
     let seconds = f64::from(options.seconds);
-    let topology = calibrate::reachable(Topology::read(root)?, loads::may_use, out)?;
+    let (topology, _) = calibrate::reachable(Topology::read(root)?, loads::may_use, out)?;
     let mut report = Vec::new();
     let can_run = doctor::run(&mut report)?;
     let sensors = sensors::measure(
