@@ -26,6 +26,8 @@ pub struct Changes {
     pub events: Vec<(String, f64, f64)>,
     /// Loads of the scheduler within the windows (ns since 1970).
     pub loads: Vec<u64>,
+    /// Why there is no comparison: what has no snapshot.
+    unrecorded: Option<&'static str>,
     windows: (u64, u64),
 }
 
@@ -43,27 +45,52 @@ pub struct Change {
     pub held: (f64, f64),
 }
 
+/// The time and the ends of the windows around it (ns since 1970) in a recording of this span.
+pub fn windows((begin, end): (u64, u64), at: u64) -> (u64, (u64, u64)) {
+    let at = at.clamp(begin, end);
+    let from = at.saturating_sub(WINDOW_NS).max(begin);
+    (at, (from, (at + WINDOW_NS).min(end)))
+}
+
 /// The changes at `at` within a minute; without it, those of the second half of the
-/// recording against the first.
+/// recording against the first. The points of `history` must be closer together than a minute.
 pub fn around(history: &History, at: Option<u64>) -> Changes {
     let (begin, end) = history.span;
-    let at = at.map(|at| at.clamp(begin, end));
     let middle = begin + (end - begin) / 2;
-    let (time, from, to) = match at {
-        Some(at) => (
-            at,
-            at.saturating_sub(WINDOW_NS).max(begin),
-            (at + WINDOW_NS).min(end),
-        ),
-        None => (middle, begin, end),
-    };
+    let halves = (middle, history.span);
+    let (time, (from, to)) = at.map_or(halves, |at| windows(history.span, at));
     let point = history.point(time).clamp(1, POINTS - 1);
     let before = history.point(from).min(point - 1)..point;
     let after = point..history.point(to).max(point) + 1;
+    let recorded = [&before, &after].map(|points| history.recorded(points.clone()));
+    let mut changes = Changes {
+        at: time,
+        chosen: at.is_some(),
+        entities: Vec::new(),
+        events: Vec::new(),
+        loads: history.loads.clone(),
+        unrecorded: match recorded {
+            [true, true] => None,
+            [false, true] => Some("before"),
+            [true, false] => Some("after"),
+            [false, false] => Some("before and after"),
+        },
+        windows: (time - from, to - time),
+    };
+    changes.loads.retain(|load| (from..=to).contains(load));
+    if changes.unrecorded.is_none() {
+        changes.entities = entities(history, &before, &after);
+        changes.events = events(history, &before, &after);
+    }
+    changes
+}
+
+/// The entities that changed most.
+fn entities(history: &History, before: &Range<usize>, after: &Range<usize>) -> Vec<Change> {
     let mut entities: Vec<Change> = history
         .entities
         .iter()
-        .map(|(name, entity)| change(history, name, entity, &before, &after))
+        .map(|(name, entity)| change(history, name, entity, before, after))
         .collect();
     let most = entities
         .iter()
@@ -76,25 +103,26 @@ pub fn around(history: &History, at: Option<u64>) -> Changes {
     entities.sort_by(|a, b| size(b).total_cmp(&size(a)));
     entities.retain(|change| size(change) > 0.5);
     entities.truncate(MOST);
+    entities
+}
+
+/// The events whose rates changed most.
+fn events(
+    history: &History,
+    before: &Range<usize>,
+    after: &Range<usize>,
+) -> Vec<(String, f64, f64)> {
     let rate = |sums: &[f64], points: &Range<usize>| history.event_mean(sums, points.clone());
     let mut events: Vec<_> = history
         .events()
-        .map(|(name, sums)| (name.to_owned(), rate(sums, &before), rate(sums, &after)))
+        .map(|(name, sums)| (name.to_owned(), rate(sums, before), rate(sums, after)))
         .collect();
     let grown =
         |event: &(String, f64, f64)| (event.2 - event.1).abs() / (event.1 + event.2).max(0.1);
     events.sort_by(|a, b| grown(b).total_cmp(&grown(a)));
     events.retain(|event| grown(event) > 0.2);
     events.truncate(MOST);
-    let near = history.loads.iter().copied();
-    Changes {
-        at: time,
-        chosen: at.is_some(),
-        entities,
-        events,
-        loads: near.filter(|&load| (from..=to).contains(&load)).collect(),
-        windows: (time - from, to - time),
-    }
+    events
 }
 
 fn change(
@@ -129,6 +157,14 @@ impl Changes {
         }
     }
 
+    /// Why there is no comparison, in words.
+    pub fn unrecorded(&self) -> Option<String> {
+        let side = self.unrecorded?;
+        Some(format!(
+            "nothing recorded {side}, so there is no comparison"
+        ))
+    }
+
     /// All of it as text.
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.title());
@@ -141,7 +177,9 @@ impl Changes {
         for (name, before, after) in &self.events {
             let _ = writeln!(text, "  event {name}: {before:.1}/s -> {after:.1}/s");
         }
-        if self.entities.is_empty() && self.events.is_empty() && self.loads.is_empty() {
+        if let Some(line) = self.unrecorded() {
+            let _ = writeln!(text, "  {line}");
+        } else if self.entities.is_empty() && self.events.is_empty() && self.loads.is_empty() {
             text += "  nothing changed by more than 0.5 %\n";
         }
         text
@@ -170,7 +208,10 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::history::tests::noisy, *};
+    use super::{
+        super::history::tests::{SECOND, noisy, noisy_in},
+        *,
+    };
 
     #[test]
     fn the_hog_that_came_is_told_at_its_time() {
@@ -195,5 +236,32 @@ mod tests {
     fn without_a_time_the_halves_are_compared() {
         let changes = around(&noisy(), None);
         assert!(!changes.chosen && changes.entities.len() == 2);
+    }
+
+    /// What `noisy` recorded within the windows around a time (s since 1970).
+    fn near(at_s: u64) -> (u64, History) {
+        let (at, span) = windows((SECOND, 20 * 3600 * SECOND), at_s * SECOND);
+        (at, noisy_in(span))
+    }
+
+    #[test]
+    fn a_minute_of_a_long_recording_is_compared_with_the_next() {
+        let (at, history) = near(66);
+        let text = around(&history, Some(at)).text();
+        assert!(text.contains("60 s before against 60 s after"), "{text}");
+        assert!(text.contains("hog: CPU 0.0 % -> 50.0 %"), "{text}");
+        assert!(text.contains("/web<1>: CPU 90.0 % -> 50.0 %"), "{text}");
+        assert!(text.contains("event rescued: 0.0/s -> 10.0/s"), "{text}");
+    }
+
+    #[test]
+    fn a_side_without_snapshots_is_not_taken_for_zero_use() {
+        for (at_s, side) in [(121, "after"), (180, "after"), (3600, "before and after")] {
+            let (at, history) = near(at_s);
+            let text = around(&history, Some(at)).text();
+            let words = format!("nothing recorded {side},");
+            assert!(text.contains(&words), "{text}");
+            assert!(!text.contains("hog"), "{text}");
+        }
     }
 }

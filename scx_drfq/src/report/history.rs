@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A recording as series of means, one for each process name or cgroup.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem, ops::Range};
 
 use anyhow::Result;
 use drfq_recording::reader::Reader;
@@ -35,12 +35,12 @@ const METRICS: usize = 5;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entity(Vec<[f64; METRICS]>);
 
-/// A recording as series.
+/// A recording, or a part of it, as series.
 #[derive(Debug)]
 pub struct History {
-    /// When the first and the last interval ended (ns since 1970).
+    /// When the first and the last interval may have ended (ns since 1970).
     pub span: (u64, u64),
-    /// Snapshots that were read.
+    /// Snapshots within the span.
     pub snapshots: usize,
     /// Snapshots at each point.
     counts: Vec<u32>,
@@ -48,23 +48,27 @@ pub struct History {
     pub entities: BTreeMap<String, Entity>,
     /// Events per second at each point: sums.
     events: BTreeMap<String, Vec<f64>>,
-    /// When the scheduler was loaded (ns since 1970).
+    /// When the scheduler was loaded (ns since 1970), also outside the span.
     pub loads: Vec<u64>,
-    /// The last statistics of the system.
+    /// The last statistics of the system, also from outside the span.
     pub system: System,
+    /// Whether there are such statistics.
+    begun: bool,
 }
 
 impl History {
-    /// Reads a recording from its first snapshot.
+    /// Reads a recording from its first snapshot. Returns all of it, and what is within the span
+    /// `near` (ns since 1970), whose points are closer together.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn read(reader: &mut Reader) -> Result<Self> {
-        let mut history = Self::new(reader.times());
+    pub fn read(reader: &mut Reader, near: Option<(u64, u64)>) -> Result<(Self, Option<Self>)> {
+        let (mut whole, mut near) = (Self::new(reader.times()), near.map(Self::new));
         while let Some(snapshot) = reader.read_next()? {
-            history.add(&snapshot);
+            whole.add(&snapshot);
+            near.iter_mut().for_each(|near| near.add(&snapshot));
         }
-        Ok(history)
+        Ok((whole, near))
     }
 
     fn new(span: (u64, u64)) -> Self {
@@ -76,6 +80,7 @@ impl History {
             events: BTreeMap::new(),
             loads: Vec::new(),
             system: System::default(),
+            begun: false,
         }
     }
 
@@ -86,28 +91,46 @@ impl History {
         ((u128::from(since) * (POINTS as u128 - 1)) / u128::from(length)) as usize
     }
 
+    /// Adds the snapshot after the last one. One outside the span only tells where the next
+    /// interval begins.
     fn add(&mut self, snapshot: &Snapshot) {
-        let point = self.point(snapshot.at_unix_ns);
-        let (prev, cur) = (&self.system, &snapshot.report.system);
-        self.counts[point] += 1;
-        let loaded = self.snapshots > 0 && cur.is_of_new_load(prev);
+        let cur = snapshot.report.system.clone();
+        let prev = mem::replace(&mut self.system, cur);
+        let cur = &self.system;
+        let first = !mem::replace(&mut self.begun, true);
+        let loaded = !first && cur.is_of_new_load(&prev);
         if loaded {
             self.loads
                 .push(snapshot.at_unix_ns.saturating_sub(cur.uptime_ns));
-        } else if self.snapshots > 0 {
-            let since_ns = cur.uptime_ns.saturating_sub(prev.uptime_ns).max(1);
-            let seconds = since_ns as f64 / 1e9;
-            for event in EVENTS {
-                let count = |system: &System| system.events.get(event.name).copied().unwrap_or(0);
-                let happened = count(cur).saturating_sub(count(prev));
-                if happened > 0 {
-                    let series = self.events.entry(event.name.into());
-                    series.or_insert_with(|| vec![0.0; POINTS])[point] += happened as f64 / seconds;
-                }
+        }
+        if !(self.span.0..=self.span.1).contains(&snapshot.at_unix_ns) {
+            return;
+        }
+        let point = self.point(snapshot.at_unix_ns);
+        self.snapshots += 1;
+        self.counts[point] += 1;
+        if !first && !loaded {
+            self.add_events(&prev, point);
+        }
+        self.add_tasks(snapshot, point);
+    }
+
+    /// Adds the events since `prev`.
+    fn add_events(&mut self, prev: &System, point: usize) {
+        let cur = &self.system;
+        let since_ns = cur.uptime_ns.saturating_sub(prev.uptime_ns).max(1);
+        let seconds = since_ns as f64 / 1e9;
+        for event in EVENTS {
+            let count = |system: &System| system.events.get(event.name).copied().unwrap_or(0);
+            let happened = count(cur).saturating_sub(count(prev));
+            if happened > 0 {
+                let series = self.events.entry(event.name.into());
+                series.or_insert_with(|| vec![0.0; POINTS])[point] += happened as f64 / seconds;
             }
         }
-        self.snapshots += 1;
-        self.system = cur.clone();
+    }
+
+    fn add_tasks(&mut self, snapshot: &Snapshot, point: usize) {
         for task in &snapshot.report.tasks {
             let used = [
                 task.cpu_pct,
@@ -147,20 +170,25 @@ impl History {
         sums.zip(&self.counts).map(mean).collect()
     }
 
-    /// The mean of an entity between two points.
-    pub fn mean(&self, entity: &Entity, metric: Metric, points: std::ops::Range<usize>) -> f64 {
+    /// Whether anything was recorded between two points.
+    pub fn recorded(&self, points: Range<usize>) -> bool {
+        self.counts[points].iter().any(|&count| count > 0)
+    }
+
+    /// The mean of an entity between two points; 0 if nothing was recorded there.
+    pub fn mean(&self, entity: &Entity, metric: Metric, points: Range<usize>) -> f64 {
         let sums = entity.0[points.clone()]
             .iter()
             .map(|sums| sums[metric as usize]);
         self.mean_of(sums.sum(), points)
     }
 
-    /// The mean rate of an event between two points (per second).
-    pub fn event_mean(&self, sums: &[f64], points: std::ops::Range<usize>) -> f64 {
+    /// The mean rate of an event between two points (per second); 0 if nothing was recorded there.
+    pub fn event_mean(&self, sums: &[f64], points: Range<usize>) -> f64 {
         self.mean_of(sums[points.clone()].iter().sum(), points)
     }
 
-    fn mean_of(&self, sum: f64, points: std::ops::Range<usize>) -> f64 {
+    fn mean_of(&self, sum: f64, points: Range<usize>) -> f64 {
         let count: u32 = self.counts[points].iter().sum();
         sum / f64::from(count.max(1))
     }
@@ -206,11 +234,16 @@ pub mod tests {
 
     use super::*;
 
-    const SECOND: u64 = 1_000_000_000;
+    pub const SECOND: u64 = 1_000_000_000;
 
     /// 120 s: `web` alone in its cgroup; a hog joins after 65 s, and rescues begin.
     pub fn noisy() -> History {
-        let mut history = History::new((SECOND, 120 * SECOND));
+        noisy_in((SECOND, 120 * SECOND))
+    }
+
+    /// What of it is within a span (ns since 1970).
+    pub fn noisy_in(span: (u64, u64)) -> History {
+        let mut history = History::new(span);
         for seconds in 1..=120 {
             let noisy = seconds > 65;
             let mut snapshot = Snapshot {
@@ -267,8 +300,35 @@ pub mod tests {
     }
 
     #[test]
+    fn what_is_outside_the_span_only_tells_where_an_interval_begins() {
+        let mut history = History::new((5 * SECOND, 6 * SECOND));
+        for at in 1..=9 {
+            let mut snapshot = Snapshot {
+                at_unix_ns: at * SECOND,
+                ..Snapshot::default()
+            };
+            let report = &mut snapshot.report;
+            report.system.uptime_ns = at * SECOND;
+            report.system.events.insert("switches".into(), 100 * at);
+            report.tasks = vec![Task {
+                comm: format!("task {at}"),
+                cpu_pct: 1.0,
+                ..Task::default()
+            }];
+            history.add(&snapshot);
+        }
+        assert_eq!(history.snapshots, 2);
+        assert_eq!(
+            history.entities.keys().collect::<Vec<_>>(),
+            ["task 5", "task 6"]
+        );
+        let (_, switches) = history.events().next().unwrap();
+        assert_eq!(history.event_mean(switches, 0..POINTS), 100.0);
+    }
+
+    #[test]
     fn a_new_load_is_found_by_its_time_however_long_it_runs_already() {
-        let mut history = History::new((SECOND, 10 * SECOND));
+        let mut history = History::new((100 * SECOND, 9001 * SECOND));
         for (at, uptime, count) in [(100, 60, 900), (9000, 3600, 5000), (9001, 3601, 5005)] {
             let mut snapshot = Snapshot {
                 at_unix_ns: at * SECOND,

@@ -32,8 +32,9 @@ pub fn run(options: &Report) -> Result<()> {
         options.file.display()
     );
     let at = options.at.map(|at| at.within(span)).transpose()?;
-    let history = History::read(&mut reader)?;
-    let changes = changes::around(&history, at);
+    let chosen = at.map(|at| changes::windows(span, at));
+    let (history, near) = History::read(&mut reader, chosen.map(|(_, near)| near))?;
+    let changes = changes::around(near.as_ref().unwrap_or(&history), at);
     if let Some(path) = &options.output {
         let page = page::page(&options.file.display().to_string(), &history, &changes);
         fs::write(path, page)

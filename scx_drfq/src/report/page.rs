@@ -182,6 +182,9 @@ fn changes_html(changes: &Changes) -> String {
         let time = local_time::text(*load);
         let _ = writeln!(html, "<p>scx_drfq was loaded at {time}.</p>");
     }
+    if let Some(line) = changes.unrecorded() {
+        let _ = writeln!(html, "<p>{line}.</p>");
+    }
     html += "<table>\n<tr><th></th><th>CPU</th><th>memory</th><th>waiting</th><th>held</th></tr>\n";
     for change in &changes.entities {
         html += &row(change);
