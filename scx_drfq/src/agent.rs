@@ -48,7 +48,7 @@ use crate::{
     rule_weights::RuleWeights,
     server::SOCKET,
     settings::{Settings, rules::Rule},
-    signals::Signals,
+    signals::{Reload, Signals},
     stats_group::StatsGroup,
     stats_process::StatsProcess,
 };
@@ -57,22 +57,18 @@ use crate::{
 /// scheduler. There is no event to wait for.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Schedules until the user or the kernel ends it.
+/// Schedules until the user or the kernel ends it. `reload` has listened since before the
+/// configuration file was read, if there is one.
 ///
 /// # Errors
 /// The scheduler cannot run here, or the kernel ended it because of a fault.
-pub fn run(mut settings: Settings) -> Result<()> {
+pub fn run(mut settings: Settings, reload: Reload) -> Result<()> {
     let options = settings.cli.options.clone();
     // The firmware's tables and the calibration are root's.
     let capacity = Capacity::find(options.memory_bandwidth, &root());
     preflight::check(&root())?;
     keep_pages_small();
     open_files::raise_limit();
-    // It may wait for an earlier agent's cleaner, and a reload shall not end this one meanwhile.
-    if settings.file.is_some() {
-        // SAFETY: the process has one thread, and no handler.
-        unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
-    }
     // Before privileges are dropped and threads are started.
     let access = Access::open(options.mba_mode(), &capacity, &root());
     let counts = options.perf_event != EventChoice::None;
@@ -89,7 +85,8 @@ pub fn run(mut settings: Settings) -> Result<()> {
     // After the other processes, which need no such right.
     realtime::allow();
     privileges::confine(counts && needs_sys_admin(&root()))?;
-    let signals = Signals::listen(settings.file.is_some()).context("cannot handle signals")?;
+    let reload = settings.file.is_some().then_some(reload);
+    let signals = Signals::listen(reload).context("cannot handle signals")?;
 
     let config = options.resolve(&Topology::read(&root())?, &capacity)?;
     let metrics = settings.cli.run.metrics.as_ref();

@@ -67,6 +67,7 @@ use crate::{
     cli::Command,
     config::Config,
     settings::{Refusal, Settings},
+    signals::Reload,
 };
 
 /// Why the command failed.
@@ -84,13 +85,14 @@ impl From<anyhow::Error> for Failure {
 }
 
 fn main() -> ExitCode {
-    let settings = match Settings::read(env::args_os()) {
+    let reload = Reload::default();
+    let settings = match Settings::read(env::args_os(), || reload.listen()) {
         Ok(settings) => settings,
         // --help and --version.
         Err(Refusal::CommandLine(text)) if !text.use_stderr() => return print(&text.to_string()),
         Err(refusal) => return fail(2, &refusal.text()),
     };
-    match run(settings) {
+    match run(settings, reload) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(Failure::Usage(text)) => fail(2, &text),
@@ -100,7 +102,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs a command. Returns whether its checks succeeded.
-fn run(settings: Settings) -> Result<bool, Failure> {
+fn run(settings: Settings, reload: Reload) -> Result<bool, Failure> {
     let cli = &settings.cli;
     if cli.run.json && cli.run.stats.is_none() && cli.run.monitor.is_none() {
         return Err(Failure::Usage(
@@ -132,13 +134,13 @@ fn run(settings: Settings) -> Result<bool, Failure> {
         None if cli.run.help_stats => server::describe(&mut io::stdout())?,
         None => match cli.run.monitor {
             Some(interval) => client::monitor(interval.0, cli.run.json)?,
-            None => schedule(settings)?,
+            None => schedule(settings, reload)?,
         },
     }
     Ok(true)
 }
 
-fn schedule(settings: Settings) -> Result<(), Failure> {
+fn schedule(settings: Settings, reload: Reload) -> Result<(), Failure> {
     let cli = &settings.cli;
     let capacity = Capacity::find(cli.options.memory_bandwidth, &root());
     let resolve = || -> Result<Config, Failure> {
@@ -163,7 +165,7 @@ fn schedule(settings: Settings) -> Result<(), Failure> {
             .map_err(anyhow::Error::from)?;
         return Ok(());
     }
-    agent::run(settings)?;
+    agent::run(settings, reload)?;
     Ok(())
 }
 

@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// # Errors
 /// No scheduler is running, it has ended, or the last snapshot could not be written.
 pub fn run(options: &Record) -> Result<()> {
-    let signals = Signals::listen(false).context("cannot handle signals")?;
+    let signals = Signals::listen(None).context("cannot handle signals")?;
     let duration = options.duration.map(|time| time.0);
     let mut source = Live::open(options.interval.0, duration, TASKS_MAX, Form::Whole)?;
     let mut writer = Writer::open(&options.file, options.max_size.0)?;

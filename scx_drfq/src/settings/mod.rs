@@ -83,15 +83,24 @@ enum Source {
 }
 
 impl Settings {
-    /// Reads the command line, and the file if the command schedules.
+    /// Reads the command line, and the file if the command schedules. `listen` begins to listen to
+    /// reloads before the file of a scheduler is read, so that no change of it is missed.
     ///
     /// # Errors
-    /// One of them is wrong.
-    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, Refusal> {
-        Self::read_with(arguments.into_iter().collect(), Path::new(DEFAULT_FILE))
+    /// One of them is wrong, or `listen` fails.
+    pub fn read(
+        arguments: impl IntoIterator<Item = OsString>,
+        listen: impl FnOnce() -> io::Result<()>,
+    ) -> Result<Self, Refusal> {
+        let arguments = arguments.into_iter().collect();
+        Self::read_with(arguments, Path::new(DEFAULT_FILE), listen)
     }
 
-    fn read_with(arguments: Vec<OsString>, default: &Path) -> Result<Self, Refusal> {
+    fn read_with(
+        arguments: Vec<OsString>,
+        default: &Path,
+        listen: impl FnOnce() -> io::Result<()>,
+    ) -> Result<Self, Refusal> {
         let given = parse(&arguments)?;
         let cli = Cli::from_arg_matches(&given).map_err(Refusal::CommandLine)?;
         let schedules = cli.command.is_none() && !cli.run.help_stats && cli.run.monitor.is_none();
@@ -99,6 +108,9 @@ impl Settings {
             Some(path) => Some(path.clone()),
             None => Some(default.to_owned()).filter(|path| schedules && path.exists()),
         };
+        if schedules && path.is_some() {
+            listen().map_err(|error| Refusal::File(format!("cannot handle signals: {error}")))?;
+        }
         let file = match &path {
             Some(path) => File::read(path).map_err(Refusal::File)?,
             None => File::default(),
@@ -125,8 +137,8 @@ impl Settings {
         };
         check_again(path).map_err(|error| unread_again(path, &error))?;
         File::read(path)?;
-        let new =
-            Self::read_with(self.arguments.clone(), path).map_err(|refusal| refusal.text())?;
+        let new = Self::read_with(self.arguments.clone(), path, || Ok(()));
+        let new = new.map_err(|refusal| refusal.text())?;
         let differ: Vec<String> = self
             .values
             .iter()

@@ -8,7 +8,7 @@ fn read(arguments: &str, text: &str) -> Result<Settings, String> {
     let path = directory.path().join("f.toml");
     fs::write(&path, text).unwrap();
     let words = std::iter::once("scx_drfq").chain(arguments.split_whitespace());
-    let settings = Settings::read_with(words.map(OsString::from).collect(), &path);
+    let settings = Settings::read_with(words.map(OsString::from).collect(), &path, || Ok(()));
     settings.map_err(|refusal| {
         let directory = format!("{}/", directory.path().display());
         refusal.text().replace(&directory, "")
@@ -214,7 +214,7 @@ fn a_reload_takes_rules_and_refuses_everything_else() {
     let rule = |weight| format!("[[rule]]\ncommand = 'a'\nweight = {weight}\n");
     fs::write(&path, format!("slice-us = 2000\n{}", rule(2))).unwrap();
     let words = ["scx_drfq", "--cap-slices", "5"].map(OsString::from);
-    let mut settings = Settings::read_with(words.into(), &path).unwrap();
+    let mut settings = Settings::read_with(words.into(), &path, || Ok(())).unwrap();
     let weight = |settings: &Settings| settings.rules[0].weight;
 
     fs::write(
@@ -283,7 +283,7 @@ fn only_a_regular_file_is_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f.toml");
     fs::write(&path, "").unwrap();
-    let read = |path: &Path| Settings::read_with(vec!["scx_drfq".into()], path).unwrap();
+    let read = |path: &Path| Settings::read_with(vec!["scx_drfq".into()], path, || Ok(())).unwrap();
     let mut settings = read(&path);
     fs::remove_file(&path).unwrap();
     let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
@@ -293,4 +293,33 @@ fn only_a_regular_file_is_read_again() {
     let refused = settings.reload().unwrap_err();
     assert!(refused.contains("cannot be read twice"), "{refused}");
     assert_eq!(read(Path::new("/dev/null")).reload(), Ok(()));
+}
+
+#[test]
+fn the_agent_listens_to_reloads_before_it_reads_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let (absent, wrong) = (
+        directory.path().join("absent"),
+        directory.path().join("wrong"),
+    );
+    fs::write(&wrong, "no option").unwrap();
+    let config = format!("--config={}", wrong.display());
+    for (words, default, expected) in [
+        (vec!["scx_drfq"], &absent, false),
+        (vec!["scx_drfq"], &wrong, true),
+        (vec!["scx_drfq", &config], &absent, true),
+        (vec!["scx_drfq", "doctor"], &wrong, false),
+    ] {
+        let mut listens = false;
+        let arguments = words.iter().map(OsString::from).collect();
+        let settings = Settings::read_with(arguments, default, || {
+            listens = true;
+            Ok(())
+        });
+        assert_eq!(
+            (listens, settings.is_err()),
+            (expected, expected),
+            "{words:?}"
+        );
+    }
 }

@@ -34,7 +34,7 @@ const OLDER_NS: u64 = 60_000_000_000;
 /// The scheduler has ended, or the terminal cannot be drawn on.
 pub fn run(source: impl Source, end: Option<Instant>) -> Result<()> {
     // A signal must not leave the terminal as it is while we draw.
-    let signals = Signals::listen(false).context("cannot handle signals")?;
+    let signals = Signals::listen(None).context("cannot handle signals")?;
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     // A terminal without a mouse ignores it.
     let _ = execute!(io::stdout(), EnableMouseCapture);
