@@ -26,6 +26,10 @@ use crate::{
 /// How often the agent looks for new tasks and cgroups.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// How many times the agent reads all tasks after the last rule for commands is gone, at most. A task
+/// that keeps its weight must not cost that for ever.
+const LAST_LOOKS: u32 = 60;
+
 /// Applies rules to the running scheduler.
 pub struct RuleWeights<'a> {
     window: Window<'a>,
@@ -36,8 +40,8 @@ pub struct RuleWeights<'a> {
     ruled: BTreeMap<u64, PathBuf>,
     /// The tasks with a weight by a rule.
     given: Given,
-    /// Whether tasks may still have a weight by a rule that is gone.
-    tasks_ruled: bool,
+    /// How many times to look for tasks with a weight by a rule that is gone.
+    last_looks: u32,
     /// The last problem, which is told once.
     problem: String,
 }
@@ -51,7 +55,7 @@ impl<'a> RuleWeights<'a> {
             next: Instant::now(),
             ruled: BTreeMap::new(),
             given: Given::new(),
-            tasks_ruled: false,
+            last_looks: 0,
             problem: String::new(),
         }
     }
@@ -83,10 +87,11 @@ impl<'a> RuleWeights<'a> {
         let wanted = rules
             .iter()
             .any(|rule| matches!(rule.target, rules::Target::Command(_)));
-        if !wanted && !self.tasks_ruled {
+        if !wanted && self.last_looks == 0 {
             return Ok(());
         }
         let tasks = tasks::read(self.window.tasks)?;
+        self.last_looks = looks_left(wanted, &tasks, self.last_looks);
         // After an error, all are set again.
         let given = std::mem::take(&mut self.given);
         for (pid, weight) in changes(rules, &tasks, &given) {
@@ -94,7 +99,6 @@ impl<'a> RuleWeights<'a> {
             charge::set_task_weight(self.window.set_task_weight, pid, weight)?;
         }
         self.given = wanted_weights(rules, &tasks).collect();
-        self.tasks_ruled = wanted;
         Ok(())
     }
 
@@ -162,10 +166,26 @@ fn changes(rules: &[Rule], tasks: &[TaskSample], given: &Given) -> Vec<(u32, u32
         match wanted_weight(rules, task) {
             Some(weight) if before == Some(&(task.started_ns, weight)) => None,
             Some(weight) => Some((task.pid, weight)),
-            None => (ruled && !task.kthread).then_some((task.pid, 0)),
+            None => is_ruled(task).then_some((task.pid, 0)),
         }
     };
     tasks.iter().filter_map(change).collect()
+}
+
+/// Whether a rule has given the task a weight that the agent may take back.
+fn is_ruled(task: &TaskSample) -> bool {
+    task.flags & RULED != 0 && !task.kthread
+}
+
+/// How many times to look after the rules for commands are gone. A task that was forked while its
+/// parent's weight was taken back inherits it, so the agent looks until no task has one. `wanted`:
+/// there are such rules; `left`: how many times were left.
+fn looks_left(wanted: bool, tasks: &[TaskSample], left: u32) -> u32 {
+    match wanted {
+        true => LAST_LOOKS,
+        false if tasks.iter().any(is_ruled) => left.saturating_sub(1),
+        false => 0,
+    }
 }
 
 /// Whether a rule may concern a cgroup below `path`.
@@ -279,6 +299,26 @@ mod tests {
         assert_eq!(
             changes(&other, &[task(5, RULED)], &given),
             [(1, 3 * WEIGHT_ONE)]
+        );
+    }
+
+    #[test]
+    fn tasks_are_followed_until_none_has_a_weight_by_a_rule_that_is_gone() {
+        let task = |flags, kthread| TaskSample {
+            flags,
+            kthread,
+            ..TaskSample::default()
+        };
+        let (plain, forked, kthread) = (task(0, false), task(RULED, false), task(RULED, true));
+        let with_rules = looks_left(true, std::slice::from_ref(&plain), 0);
+        let all = [plain.clone(), forked];
+        let after = looks_left(false, &all, with_rules);
+        assert!(after > 0);
+        assert_eq!(looks_left(false, &[plain, kthread], after), 0);
+        // A task that keeps its weight is not looked for without end.
+        assert_eq!(
+            (0..1000).fold(after, |left, _| looks_left(false, &all, left)),
+            0
         );
     }
 
