@@ -82,7 +82,7 @@ impl StatsProcess {
     pub fn load(&mut self, load: Load) -> Option<String> {
         let message = ToServer::Loaded(Box::new(load));
         let pending = &mut self.pending;
-        let loaded = self.running.as_mut()?.load(&message, pending);
+        let loaded = self.running.as_mut()?.load(&message, pending, PATIENCE);
         // get_or_insert_with() keeps the first value, whose end removes the file.
         self.socket
             .get_or_insert_with(|| SocketFile(self.path.clone()));
@@ -165,15 +165,18 @@ impl Running {
         &mut self,
         message: &ToServer,
         pending: &mut Option<WithTasks>,
+        patience: Duration,
     ) -> Result<Option<String>> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + patience;
         self.send(&encode(message, TO_SERVER_MAX)?)?;
         loop {
             let left = end.saturating_duration_since(Instant::now());
+            // Requests without end are no answer, either.
+            ensure!(!left.is_zero(), "no answer within {patience:?}");
             match self.receive(left)? {
                 Some(ToAgent::Serving(warning)) => return Ok(warning),
                 Some(ToAgent::Request(with_tasks)) => *pending = Some(with_tasks),
-                None => ensure!(!left.is_zero(), "no answer within {PATIENCE:?}"),
+                None => (),
             }
         }
     }
@@ -429,6 +432,27 @@ mod tests {
         );
         assert_eq!(statistics.load(Load::default()), None);
         assert!(statistics.id().is_some());
+    }
+
+    #[test]
+    fn requests_do_not_make_the_agent_wait_longer_for_an_answer() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut running = Running {
+            process: Pid::this(),
+            inbox: Inbox::new(ours.try_clone().unwrap(), TO_AGENT_MAX),
+            stream: ours,
+        };
+        let mut tell = |message| {
+            let bytes = encode(&message, TO_AGENT_MAX).unwrap();
+            theirs.write_all(&bytes).unwrap();
+        };
+        (0..100).for_each(|_| tell(ToAgent::Request(true)));
+        tell(ToAgent::Serving(None));
+        let message = ToServer::Answer(Err(String::new()));
+        // The time is over before the first of them is read.
+        let late = running.load(&message, &mut None, Duration::ZERO);
+        assert!(late.unwrap_err().to_string().contains("no answer"));
+        assert_eq!(running.load(&message, &mut None, LONG).unwrap(), None);
     }
 
     #[test]
