@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use drfq_view::snapshot::Snapshot;
 use serde_json::Value;
 
@@ -21,6 +21,10 @@ use crate::{
 /// The permissions of a new file.
 const MODE: u32 = 0o600;
 
+/// How long after a failure the file is shrunk again (ns between snapshots). To shrink it reads and
+/// writes all of it, which the next snapshot would repeat on a full disk.
+const PAUSE_NS: u64 = 60_000_000_000;
+
 /// A recording that grows.
 pub struct Writer {
     path: PathBuf,
@@ -29,6 +33,8 @@ pub struct Writer {
     bytes_max: u64,
     /// The last snapshot, and the frames since the last whole one.
     prev: Option<(Value, u32)>,
+    /// The snapshot (ns since 1970) for which no room could be made, and why.
+    failed: Option<(u64, String)>,
 }
 
 impl Writer {
@@ -78,6 +84,7 @@ impl Writer {
             bytes,
             bytes_max,
             prev: None,
+            failed: None,
         };
         if bytes == 0 {
             writer.write(&MAGIC).with_context(unwritable)?;
@@ -104,15 +111,9 @@ impl Writer {
         let mut since_key = since_key;
         if self.bytes + frame.len() as u64 > self.bytes_max {
             // What follows must not depend on a frame that went.
-            self.shrink()?;
             frame = frame::encode(Kind::Key, snapshot.at_unix_ns, &value)?;
             since_key = 0;
-            if self.bytes + frame.len() as u64 > self.bytes_max {
-                bail!(
-                    "a snapshot of {} bytes does not fit; choose a larger --max-size",
-                    frame.len()
-                );
-            }
+            self.make_room(frame.len() as u64, snapshot.at_unix_ns)?;
         }
         self.write(&frame)
             .with_context(|| format!("cannot write the recording {}", self.path.display()))?;
@@ -139,6 +140,25 @@ impl Writer {
         }
         self.bytes += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Makes room for a frame of `bytes` bytes, unless that has just failed.
+    fn make_room(&mut self, bytes: u64, at_unix_ns: u64) -> Result<()> {
+        if let Some((failed, reason)) = &self.failed
+            && let Some(since) = at_unix_ns.checked_sub(*failed)
+            && since < PAUSE_NS
+        {
+            bail!("{reason}");
+        }
+        let mut result = self.shrink();
+        if result.is_ok() && self.bytes + bytes > self.bytes_max {
+            result = Err(anyhow!(
+                "a snapshot of {bytes} bytes does not fit; choose a larger --max-size"
+            ));
+        }
+        let reason = |error: &Error| (at_unix_ns, format!("{error:#}"));
+        self.failed = result.as_ref().err().map(reason);
+        result
     }
 
     /// Makes room: of the older half only whole snapshots stay, one a minute. If the file

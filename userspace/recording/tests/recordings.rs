@@ -257,6 +257,25 @@ fn the_times_of_a_recording_hold_although_the_clock_was_set_back() {
 }
 
 #[test]
+fn a_recording_that_cannot_be_shrunk_is_shrunk_a_minute_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("r");
+    let obstacle = directory.path().join("r.shrinking");
+    fs::create_dir(&obstacle).unwrap();
+    let mut writer = Writer::open(&path, 20_000).unwrap();
+    let mut append = |seconds| writer.append(&snapshot(seconds, 50));
+    let full = (1..).find(|&seconds| append(seconds).is_err()).unwrap();
+    fs::remove_dir(&obstacle).unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = append(full + 59).unwrap_err();
+    assert!(format!("{error:#}").contains("cannot shrink"), "{error:#}");
+    assert_eq!(fs::read(&path).unwrap(), before);
+    append(full + 60).unwrap();
+    append(full + 61).unwrap();
+    assert_eq!(read(&path).pop(), Some(snapshot(full + 61, 50)));
+}
+
+#[test]
 fn a_snapshot_that_never_fits_is_an_error_that_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let mut writer = Writer::open(&directory.path().join("r"), 200).unwrap();
