@@ -415,17 +415,22 @@ fn commands(row: &Row, system: &System, contended: Contended) -> Vec<(String, St
                 200.0
             };
             let value = double.min(10_000.0);
-            let unit = path.rsplit('/').next().unwrap_or(path);
-            if [".service", ".slice", ".scope"]
+            let (above, unit) = path.rsplit_once('/').unwrap_or(("", path));
+            let is_unit = [".service", ".slice", ".scope"]
                 .iter()
-                .any(|kind| unit.ends_with(kind))
-            {
+                .any(|kind| unit.ends_with(kind));
+            // Units below are those of the user's own manager, which this command does not ask.
+            let of_user = above
+                .split('/')
+                .any(|part| part.starts_with("user@") && part.ends_with(".service"));
+            if is_unit && !of_user {
                 let unit = clean(unit).replace('\'', "");
                 add(
                     format!("sudo systemctl set-property --runtime '{unit}' CPUWeight={value:.0}"),
                     "doubles its weight until the next boot",
                 );
-            } else {
+            } else if row.weight > 0.0 {
+                // Without a weight there is no such file.
                 let path = clean(path).replace('\'', "");
                 add(
                     format!("echo {value:.0} | sudo tee '/sys/fs/cgroup{path}/cpu.weight'"),

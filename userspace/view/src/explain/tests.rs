@@ -357,17 +357,54 @@ fn a_cgroup_is_weighed_by_its_file_and_a_unit_by_systemd() {
         "sudo systemctl set-property --runtime 'a.slice' CPUWeight=200",
     ];
     check(unit, |_| {}, &says, &["renice"]);
-    let rename = |snapshot: &mut Snapshot| {
-        for process in snapshot.processes.values_mut() {
-            Arc::make_mut(process).cgroup = "/docker/x".into();
-        }
-    };
     let plain = Entity::Cgroup("/docker/x".into());
     check(
         plain,
-        rename,
+        |snapshot| rename(snapshot, "/docker/x"),
         &["echo 200 | sudo tee '/sys/fs/cgroup/docker/x/cpu.weight'"],
         &[],
+    );
+}
+
+/// Moves all tasks and their weight to another cgroup.
+fn rename(snapshot: &mut Snapshot, path: &str) {
+    for process in snapshot.processes.values_mut() {
+        Arc::make_mut(process).cgroup = path.into();
+    }
+    let cgroup = snapshot.cgroups.remove("/a.slice").unwrap();
+    snapshot.cgroups.insert(path.into(), cgroup);
+}
+
+#[test]
+fn a_unit_of_a_user_s_manager_is_weighed_by_its_file() {
+    const UNIT: &str = "/user.slice/user-7.slice/user@7.service/app.slice/x.service";
+    let tee = format!("echo 200 | sudo tee '/sys/fs/cgroup{UNIT}/cpu.weight'");
+    let below = |snapshot: &mut Snapshot| rename(snapshot, UNIT);
+    check(
+        Entity::Cgroup(UNIT.into()),
+        below,
+        &[&tee],
+        &["systemctl set-property"],
+    );
+    // The manager itself is the system's.
+    const MANAGER: &str = "/user.slice/user-7.slice/user@7.service";
+    let manager = |snapshot: &mut Snapshot| rename(snapshot, MANAGER);
+    let says = ["set-property --runtime 'user@7.service' CPUWeight=200"];
+    check(Entity::Cgroup(MANAGER.into()), manager, &says, &["tee"]);
+}
+
+#[test]
+fn no_file_is_named_for_a_cgroup_without_a_weight() {
+    let weightless = |snapshot: &mut Snapshot| {
+        rename(snapshot, "/docker/x");
+        snapshot.cgroups.clear();
+    };
+    let says = ["Its 2 tasks asked for"];
+    check(
+        Entity::Cgroup("/docker/x".into()),
+        weightless,
+        &says,
+        &["tee"],
     );
 }
 
@@ -420,13 +457,13 @@ fn a_change_is_compared_with_the_time_before() {
 #[test]
 fn a_hostile_name_cannot_leave_its_quotes() {
     let mut snapshot = contended();
-    for process in snapshot.processes.values_mut() {
-        Arc::make_mut(process).cgroup = "/x'; reboot; '".into();
-    }
+    rename(&mut snapshot, "/x'; reboot; '");
     let mut history = History::default();
     history.push(snapshot);
     let entity = Entity::Cgroup("/x'; reboot; '".into());
-    for (command, _) in explain(&history, 0, &entity).commands {
+    let commands = explain(&history, 0, &entity).commands;
+    assert!(!commands.is_empty());
+    for (command, _) in commands {
         assert_eq!(command.matches('\'').count() % 2, 0, "{command}");
         assert!(!command.contains("';"), "{command}");
     }
