@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use scx_stats::{Meta, StatsData, StatsField, StatsFieldAttrs, StatsKind, StatsMeta};
 use scx_stats_derive::Stats;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::IgnoredAny};
 
 use crate::{controller_report::Controller, events::EVENTS, mba_report::Mba};
 
@@ -59,8 +59,24 @@ pub struct System {
     #[stat(desc = "sharing of memory bandwidth by throttling (--mba)", _om_skip)]
     pub mba: Mba,
     /// Counts of `EVENTS` by name, since the scheduler was loaded.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "counts")]
     pub events: BTreeMap<String, u64>,
+}
+
+/// The counts among members without a field. Those of later versions may be anything.
+fn counts<'de, D: Deserializer<'de>>(members: D) -> Result<BTreeMap<String, u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Member {
+        Count(u64),
+        Other(IgnoredAny),
+    }
+    let members = BTreeMap::<String, Member>::deserialize(members)?.into_iter();
+    let count = |(name, member)| match member {
+        Member::Count(count) => Some((name, count)),
+        Member::Other(_) => None,
+    };
+    Ok(members.filter_map(count).collect())
 }
 
 impl System {
@@ -218,4 +234,18 @@ pub struct Tasks {
     pub nr_tasks: u64,
     #[stat(desc = "tasks, largest dominant share first")]
     pub tasks: Vec<Task>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_later_versions_are_accepted_whatever_they_are() {
+        let text = r#"{"nr_cpus": 4, "switches": 7, "name": "x", "part": 0.5, "step": -1,
+            "none": null, "list": [1, "x"], "object": {"a": 1.5}}"#;
+        let system: System = serde_json::from_str(text).unwrap();
+        assert_eq!(system.nr_cpus, 4);
+        assert_eq!(system.events, [("switches".to_owned(), 7)].into());
+    }
 }
