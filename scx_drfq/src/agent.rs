@@ -48,7 +48,7 @@ use crate::{
     rule_weights::RuleWeights,
     server::SOCKET,
     settings::{Settings, rules::Rule},
-    signals::{Reload, Signals},
+    signals::{Hangup, Reload, Signals},
     stats_group::StatsGroup,
     stats_process::StatsProcess,
 };
@@ -85,8 +85,11 @@ pub fn run(mut settings: Settings, reload: Reload) -> Result<()> {
     // After the other processes, which need no such right.
     realtime::allow();
     privileges::confine(counts && needs_sys_admin(&root()))?;
-    let reload = settings.file.is_some().then_some(reload);
-    let signals = Signals::listen(reload).context("cannot handle signals")?;
+    let hangup = match &settings.file {
+        Some(_) => Hangup::Reloads(reload),
+        None => Hangup::EndsUnlessIgnored,
+    };
+    let signals = Signals::listen(hangup).context("cannot handle signals")?;
 
     let config = options.resolve(&Topology::read(&root())?, &capacity)?;
     let metrics = settings.cli.run.metrics.as_ref();

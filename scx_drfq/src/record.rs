@@ -13,7 +13,7 @@ use drfq_view::source::Source;
 
 use crate::{
     cli::Record,
-    signals::Signals,
+    signals::{Hangup, Signals},
     top::live::{Form, Live},
 };
 
@@ -25,7 +25,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// # Errors
 /// No scheduler is running, it has ended, or the last snapshot could not be written.
 pub fn run(options: &Record) -> Result<()> {
-    let signals = Signals::listen(None).context("cannot handle signals")?;
+    let signals = Signals::listen(Hangup::EndsUnlessIgnored).context("cannot handle signals")?;
     let duration = options.duration.map(|time| time.0);
     let mut source = Live::open(options.interval.0, duration, TASKS_MAX, Form::Whole)?;
     let mut writer = Writer::open(&options.file, options.max_size.0)?;

@@ -3,6 +3,8 @@
 
 use std::{
     io,
+    mem::MaybeUninit,
+    ptr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -28,6 +30,16 @@ impl Reload {
     }
 }
 
+/// What SIGHUP does.
+pub enum Hangup {
+    /// It ends the command, as when its terminal closes.
+    Ends,
+    /// The same, unless it is ignored since the start, as under nohup(1).
+    EndsUnlessIgnored,
+    /// It asks for a reload.
+    Reloads(Reload),
+}
+
 /// What signals have asked for.
 pub struct Signals {
     stop: Arc<AtomicBool>,
@@ -35,19 +47,22 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens to the signals that end the agent. SIGHUP is one of them, as when the agent's
-    /// terminal closes, unless `reload` listens to it already.
+    /// Listens to the signals that end the agent, and to SIGHUP unless [`Reload`] does.
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn listen(reload: Option<Reload>) -> io::Result<Self> {
+    pub fn listen(hangup: Hangup) -> io::Result<Self> {
         let stop = Arc::default();
         flag::register(SIGINT, Arc::clone(&stop))?;
         flag::register(SIGTERM, Arc::clone(&stop))?;
-        if reload.is_none() {
-            flag::register(SIGHUP, Arc::clone(&stop))?;
-        }
-        let reload = reload.unwrap_or_default();
+        let reload = match hangup {
+            Hangup::Reloads(reload) => reload,
+            Hangup::EndsUnlessIgnored if is_ignored(SIGHUP) => Reload::default(),
+            Hangup::Ends | Hangup::EndsUnlessIgnored => {
+                flag::register(SIGHUP, Arc::clone(&stop))?;
+                Reload::default()
+            }
+        };
         Ok(Self { stop, reload })
     }
 
@@ -60,6 +75,15 @@ impl Signals {
     pub fn take_reload(&self) -> bool {
         self.reload.0.swap(false, Ordering::Relaxed)
     }
+}
+
+/// Whether this process ignores a signal, as what started it may have asked.
+fn is_ignored(signal: libc::c_int) -> bool {
+    let mut found = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: no disposition is set, and the C library fills the structure.
+    let failed = unsafe { libc::sigaction(signal, ptr::null(), found.as_mut_ptr()) };
+    // SAFETY: all bits zero are a value of the structure, too.
+    failed == 0 && unsafe { found.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
 #[cfg(test)]
@@ -92,7 +116,7 @@ mod tests {
             let reload = Reload::default();
             reload.listen().unwrap();
             hang_up();
-            let signals = Signals::listen(Some(reload)).unwrap();
+            let signals = Signals::listen(Hangup::Reloads(reload)).unwrap();
             !signals.stop() && signals.take_reload() && !signals.take_reload()
         }));
     }
@@ -100,9 +124,30 @@ mod tests {
     #[test]
     fn without_reloads_sighup_ends_the_agent() {
         assert!(in_a_process(|| {
-            let signals = Signals::listen(None).unwrap();
+            let signals = Signals::listen(Hangup::EndsUnlessIgnored).unwrap();
             hang_up();
             signals.stop()
         }));
+    }
+
+    #[test]
+    fn sighup_that_is_ignored_stays_so_where_neither_a_screen_nor_reloads_need_it() {
+        let after_sighup = |hangup| {
+            // SAFETY: no handler is set.
+            unsafe { libc::signal(SIGHUP, libc::SIG_IGN) };
+            if let Hangup::Reloads(reload) = &hangup {
+                reload.listen().unwrap();
+            }
+            let signals = Signals::listen(hangup).unwrap();
+            hang_up();
+            (signals.stop(), signals.take_reload())
+        };
+        for (hangup, expected) in [
+            (Hangup::Ends, (true, false)),
+            (Hangup::EndsUnlessIgnored, (false, false)),
+            (Hangup::Reloads(Reload::default()), (false, true)),
+        ] {
+            assert!(in_a_process(|| after_sighup(hangup) == expected));
+        }
     }
 }

@@ -20,7 +20,7 @@ use drfq_view::{
 use ratatui::DefaultTerminal;
 
 use super::settings;
-use crate::signals::Signals;
+use crate::signals::{Hangup, Signals};
 
 /// The longest time until a key is noticed.
 const KEY_POLL: Duration = Duration::from_millis(100);
@@ -34,7 +34,7 @@ const OLDER_NS: u64 = 60_000_000_000;
 /// The scheduler has ended, or the terminal cannot be drawn on.
 pub fn run(source: impl Source, end: Option<Instant>) -> Result<()> {
     // A signal must not leave the terminal as it is while we draw.
-    let signals = Signals::listen(None).context("cannot handle signals")?;
+    let signals = Signals::listen(Hangup::Ends).context("cannot handle signals")?;
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     // A terminal without a mouse ignores it.
     let _ = execute!(io::stdout(), EnableMouseCapture);
