@@ -33,7 +33,7 @@ pub struct Bounds {
 pub enum Target {
     /// Cgroups, by their path below the mount point, which begins with `/`.
     Cgroup(String),
-    /// Tasks, by their name (at most 15 characters).
+    /// Tasks, by their name (at most 15 bytes).
     Command(String),
 }
 
@@ -43,7 +43,7 @@ impl Target {
     /// # Errors
     /// The pattern matches nothing; the reason.
     pub fn new(cgroup: bool, pattern: &str) -> Result<Self, String> {
-        /// Characters of a task's name that the kernel keeps.
+        /// Bytes of a task's name that the kernel keeps.
         const NAME: usize = 15;
         let path = pattern.trim_end_matches('/');
         if cgroup {
@@ -55,11 +55,12 @@ impl Target {
             }
             return Ok(Self::Cgroup(path.into()));
         }
-        let characters = pattern.chars().filter(|&c| c != '*').count();
-        if pattern.is_empty() || characters > NAME {
+        // `?` stands for at least one byte.
+        let bytes = pattern.bytes().filter(|&byte| byte != b'*').count();
+        if pattern.is_empty() || bytes > NAME {
             return Err(format!(
-                "command {pattern:?} needs 1 to {NAME} characters, which is what the kernel keeps \
-                 of a name; end a longer one with *"
+                "command {pattern:?} needs 1 to {NAME} bytes, which is what the kernel keeps of a \
+                 name; end a longer one with *"
             ));
         }
         Ok(Self::Command(pattern.into()))
@@ -154,6 +155,19 @@ mod tests {
             ("", "x", false),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_as_many_bytes_as_the_kernel_keeps() {
+        for (pattern, expected) in [
+            ("123456789012345", true),
+            ("1234567890123456", false),
+            ("*12345678901234?*", true),
+            ("ööööööö", true),
+            ("öööööööö", false),
+        ] {
+            assert_eq!(Target::new(false, pattern).is_ok(), expected, "{pattern}");
         }
     }
 
