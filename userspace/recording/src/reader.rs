@@ -84,16 +84,6 @@ impl Reader {
         })
     }
 
-    /// How many snapshots it has.
-    pub fn len(&self) -> usize {
-        self.frames.len()
-    }
-
-    /// Whether it has none, which open() refuses.
-    pub fn is_empty(&self) -> bool {
-        self.frames.is_empty()
-    }
-
     /// Bytes at the end that cannot be read, because a crash cut or spoiled them.
     pub fn lost_bytes(&self) -> u64 {
         self.lost
