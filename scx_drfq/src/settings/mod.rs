@@ -16,10 +16,12 @@ use clap::{
     Arg, ArgMatches, CommandFactory, FromArgMatches, error::ErrorKind, parser::ValueSource,
 };
 
+use drfq_sense::perf_event::EventChoice;
 pub use print::print;
 
 use crate::{
     cli::{self, Cli},
+    config::Variant,
     settings::{
         file::{Entry, File},
         rules::Rule,
@@ -205,6 +207,25 @@ fn parse(arguments: &[OsString]) -> Result<ArgMatches, Refusal> {
         .map_err(Refusal::CommandLine)
 }
 
+/// Whether the command line makes an option of the file meaningless, beside the options that cannot
+/// be used with each other.
+fn is_superseded(name: &str, given: &ArgMatches) -> bool {
+    let is_given = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+    match name {
+        "controller-interval-us" => is_given("throttle"),
+        "delta-slices" => {
+            let variant = given.get_one::<Variant>("variant");
+            is_given("variant") && variant != Some(&Variant::DeltaBounded)
+        }
+        "event-bytes" => {
+            let event = given.get_one::<EventChoice>("perf_event");
+            let named = matches!(event, Some(EventChoice::Events(_)));
+            is_given("perf_event") && !named
+        }
+        _ => false,
+    }
+}
+
 /// Parses the command line after the entries of the file that it neither repeats nor
 /// contradicts.
 fn merge(arguments: &[OsString], given: &ArgMatches, file: &File) -> Result<ArgMatches, Refusal> {
@@ -224,7 +245,8 @@ fn merge(arguments: &[OsString], given: &ArgMatches, file: &File) -> Result<ArgM
     for entry in &file.entries {
         let arg = option(&command, entry, file)?;
         check_alone(entry, arg, file)?;
-        if !on_command_line(arg) && !contradicts(arg) {
+        let superseded = is_superseded(&entry.name, given);
+        if !on_command_line(arg) && !contradicts(arg) && !superseded {
             words.extend(entry.word(takes_value(arg)));
         }
     }

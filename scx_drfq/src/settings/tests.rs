@@ -70,6 +70,33 @@ fn the_command_line_wins_over_the_file() {
 }
 
 #[test]
+fn the_command_line_wins_over_what_its_values_make_meaningless() {
+    let event = "perf-event = \"page-faults\"\nevent-bytes = 4096\n";
+    for arguments in ["--perf-event none", "--perf-event auto"] {
+        let options = read(arguments, event).unwrap().cli.options;
+        assert_eq!(options.event_bytes, None, "{arguments}");
+    }
+    let options = read("--perf-event minor-faults", event)
+        .unwrap()
+        .cli
+        .options;
+    assert_eq!(options.event_bytes, Some(4096));
+    let slices = "delta-slices = 5\n";
+    let options = read("--variant memoryless", slices).unwrap().cli.options;
+    assert_eq!(options.delta_slices, None);
+    let options = read("--variant delta-bounded", slices).unwrap().cli.options;
+    assert_eq!(options.delta_slices, Some(5));
+    let controller = "controller = \"unix:a\"\ncontroller-interval-us = 500\n";
+    let options = read("--throttle hold", controller).unwrap().cli.options;
+    assert_eq!(
+        (options.controller, options.controller_interval_us),
+        (None, 1000)
+    );
+    // Without a part of the command line in it, a file is wrong as before.
+    assert!(read("", "controller-interval-us = 500\n").is_err());
+}
+
+#[test]
 fn the_longest_wait_for_a_pace_stays_where_wake_ups_are_not_delayed() {
     let settings = read("--no-delayed-wakeup", "hold-max-ms = 50\n").unwrap();
     assert!(settings.cli.options.no_delayed_wakeup);
