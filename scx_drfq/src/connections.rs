@@ -5,19 +5,28 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{self, BufRead, BufReader, ErrorKind, Read, Write},
-    os::unix::net::{UnixListener, UnixStream},
+    io::{self, BufRead, BufReader, ErrorKind, Read},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::net::{UnixListener, UnixStream},
+    },
     path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{self, Receiver, Sender},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use drfq_stats::sample::{Load, Sample};
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{getsockopt, sockopt},
+    unistd::{Uid, geteuid},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -25,6 +34,13 @@ use crate::server::{self, Answer, TARGETS, WithTasks};
 
 /// Clients that are served at the same time. Others are turned away.
 pub const CLIENTS_MAX: usize = 64;
+
+/// How many of these places are only for clients of the agent's user. Members of --stats-group may
+/// hold all the others.
+const RESERVED: usize = 8;
+
+/// How long a client may take to read an answer. Its place is then free, and its answer's memory.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The longest line of a request (bytes). A client that sends more is turned away.
 const LINE_MAX: u64 = 64 << 10;
@@ -67,18 +83,34 @@ pub fn open(path: &Path) -> Result<Server> {
     let (asking, requests) = mpsc::channel();
     let (samples, answers) = mpsc::channel();
     let agent = Arc::new(Agent(Mutex::new((asking, answers))));
+    // Before the process leaves this user.
+    let user = geteuid();
     thread::Builder::new()
-        .spawn(move || accept(&listener, &agent))
+        .spawn(move || accept(&listener, &agent, user))
         .context("cannot start a thread")?;
     Ok(Server { requests, samples })
 }
 
-/// Serves each client in a thread.
-fn accept(listener: &UnixListener, agent: &Arc<Agent>) {
+/// How many clients there may be with one more. `user`: that of the client, if it is known.
+fn places(user: Option<Uid>, of_agent: Uid) -> usize {
+    match user == Some(of_agent) {
+        true => CLIENTS_MAX,
+        false => CLIENTS_MAX - RESERVED,
+    }
+}
+
+/// The user who opened a connection.
+fn user(stream: &UnixStream) -> Option<Uid> {
+    let found = getsockopt(stream, sockopt::PeerCredentials).ok()?;
+    Some(Uid::from_raw(found.uid()))
+}
+
+/// Serves each client in a thread. `of_agent`: the agent's user.
+fn accept(listener: &UnixListener, agent: &Arc<Agent>, of_agent: Uid) {
     loop {
         match listener.accept() {
             // Each thread holds the agent's end, and so does this one.
-            Ok((stream, _)) if Arc::strong_count(agent) <= CLIENTS_MAX => {
+            Ok((stream, _)) if Arc::strong_count(agent) <= places(user(&stream), of_agent) => {
                 let agent = Arc::clone(agent);
                 let serve = move || {
                     // The connection ends, which is all that the client has to know.
@@ -107,8 +139,44 @@ fn serve(stream: &UnixStream, agent: &Agent) -> io::Result<()> {
             Err(reason) => response(libc::EINVAL, &format!("{reason:?}"))?,
         };
         output.push(b'\n');
-        (&*stream).write_all(&output)?;
+        send(stream, &output, PATIENCE)?;
     }
+}
+
+/// Sends all of an answer.
+///
+/// # Errors
+/// The client does not read it within `patience`, or has closed its connection.
+fn send(stream: &UnixStream, mut bytes: &[u8], patience: Duration) -> io::Result<()> {
+    let end = Instant::now() + patience;
+    while !bytes.is_empty() {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let (data, length) = (bytes.as_ptr().cast(), bytes.len());
+        // A limit of the socket itself (SO_SNDTIMEO) would be for a part of an answer.
+        // SAFETY: the bytes outlive the call, and the descriptor is open.
+        let sent = unsafe { libc::send(stream.as_raw_fd(), data, length, flags) };
+        if let Ok(sent) = usize::try_from(sent) {
+            bytes = &bytes[sent..];
+            continue;
+        }
+        match Errno::last() {
+            Errno::EINTR => continue,
+            Errno::EAGAIN => (),
+            error => return Err(error.into()),
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let mut writable = [PollFd::new(stream.as_fd(), PollFlags::POLLOUT)];
+        // The kernel counts milliseconds.
+        let left = PollTimeout::try_from(left + Duration::from_millis(1));
+        match poll(&mut writable, left.unwrap_or(PollTimeout::MAX)) {
+            Ok(_) | Err(Errno::EINTR) => (),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// A line of a client.
@@ -164,5 +232,45 @@ impl Intervals {
         let value = (target.report)(&load.facts, prev, &cur, limit)?;
         self.0.insert(target.name, (load, cur));
         Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_does_not_read_its_answer_is_given_up() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let answer = vec![b'a'; 4 << 20];
+        let refused = send(&ours, &answer, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TimedOut);
+        drop(ours);
+        let mut part = Vec::new();
+        theirs.read_to_end(&mut part).unwrap();
+        assert!(!part.is_empty() && part.len() < answer.len());
+    }
+
+    #[test]
+    fn an_answer_longer_than_the_socket_s_buffer_arrives() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let answer: Vec<u8> = (0..4_000_000u32).map(|i| i as u8).collect();
+        let sent = answer.clone();
+        let sending = thread::spawn(move || send(&ours, &sent, PATIENCE));
+        let mut read = Vec::new();
+        theirs.read_to_end(&mut read).unwrap();
+        sending.join().unwrap().unwrap();
+        assert!(read == answer);
+    }
+
+    #[test]
+    fn some_places_are_for_the_user_of_the_agent_alone() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let of_agent = geteuid();
+        assert_eq!(places(user(&ours), of_agent), CLIENTS_MAX);
+        let other = Uid::from_raw(of_agent.as_raw() + 1);
+        for user in [Some(other), None] {
+            assert_eq!(places(user, of_agent), CLIENTS_MAX - RESERVED);
+        }
     }
 }

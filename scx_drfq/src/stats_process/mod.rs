@@ -349,7 +349,12 @@ mod tests {
     fn clients_beyond_the_bound_are_turned_away_until_others_leave() {
         let (_directory, mut statistics) = serving();
         let connect = || UnixStream::connect(&statistics.path).unwrap();
+        // The last places are for the agent's user, who is this one.
         let served: Vec<_> = (0..CLIENTS_MAX).map(|_| connect()).collect();
+        let mut last = served.last().unwrap();
+        last.set_read_timeout(Some(LONG)).unwrap();
+        last.write_all(b"{\"req\":\"stats_meta\"}\n").unwrap();
+        assert_eq!(last.read(&mut [0]).unwrap(), 1);
         let mut refused = connect();
         refused.set_read_timeout(Some(LONG)).unwrap();
         assert_eq!(refused.read(&mut [0]).unwrap(), 0);

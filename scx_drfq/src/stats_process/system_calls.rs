@@ -57,6 +57,7 @@ const OPENING: &[c_long] = &[
     libc::SYS_bind,
     libc::SYS_fchmodat,
     libc::SYS_fchownat,
+    libc::SYS_geteuid,
     libc::SYS_listen,
     libc::SYS_mkdirat,
     libc::SYS_newfstatat,
@@ -139,6 +140,14 @@ fn rules() -> Result<Rules> {
                 argument(1, SeccompCmpOp::Eq, libc::F_GETFD)?,
             ],
         ),
+        // It tells the user of a client.
+        (
+            libc::SYS_getsockopt,
+            vec![SeccompRule::new(vec![
+                condition(1, SeccompCmpOp::Eq, libc::SOL_SOCKET)?,
+                condition(2, SeccompCmpOp::Eq, libc::SO_PEERCRED)?,
+            ])?],
+        ),
         (libc::SYS_mmap, vec![no_code()?]),
         (libc::SYS_mprotect, vec![no_code()?]),
         // By it the C library changes the user of all threads.
@@ -152,8 +161,11 @@ fn rules() -> Result<Rules> {
 
 /// A rule about the low 32 bits of one argument, counted from 0.
 fn argument(index: u8, compare: SeccompCmpOp, value: i32) -> Result<SeccompRule> {
-    let condition = SeccompCondition::new(index, Dword, compare, value as u64)?;
-    Ok(SeccompRule::new(vec![condition])?)
+    Ok(SeccompRule::new(vec![condition(index, compare, value)?])?)
+}
+
+fn condition(index: u8, compare: SeccompCmpOp, value: i32) -> Result<SeccompCondition> {
+    Ok(SeccompCondition::new(index, Dword, compare, value as u64)?)
 }
 
 fn compile(rules: Rules) -> Result<BpfProgram> {
