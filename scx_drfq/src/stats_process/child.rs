@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 
 use super::{
     messages::{Inbox, TO_AGENT_MAX, TO_SERVER_MAX, ToAgent, ToServer, encode},
@@ -20,9 +20,14 @@ use super::{
 use crate::{agent::say, connections::Server, open_files, server, stats_group::StatsGroup};
 
 /// Serves statistics at `path` until the agent, the parent of this process, ends. The kernel
-/// closes its end of the connection then.
-pub fn run(connection: UnixStream, path: &Path, group: Option<StatsGroup>) -> ! {
-    let work = || serve_confined(connection, path, group);
+/// closes its end of the connection then. `no_directory`: why there is none for the socket.
+pub fn run(
+    connection: UnixStream,
+    path: &Path,
+    group: Option<StatsGroup>,
+    no_directory: Option<Error>,
+) -> ! {
+    let work = || serve_confined(connection, path, group, no_directory);
     // Beyond this function are the destructors of the agent.
     let status = match panic::catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => 0,
@@ -36,10 +41,14 @@ pub fn run(connection: UnixStream, path: &Path, group: Option<StatsGroup>) -> ! 
     unsafe { libc::_exit(status) }
 }
 
-fn serve_confined(connection: UnixStream, path: &Path, group: Option<StatsGroup>) -> Result<()> {
+fn serve_confined(
+    connection: UnixStream,
+    path: &Path,
+    group: Option<StatsGroup>,
+    no_directory: Option<Error>,
+) -> Result<()> {
     sandbox::leave_signals_to_the_agent();
     open_files::close_inherited(&[connection.as_raw_fd()]);
-    let no_directory = server::open_directories(path).err();
     let sandbox = Sandbox::enter(path, group)?;
     serve(connection, || {
         let served = server::launch(path).map_err(|reason| {

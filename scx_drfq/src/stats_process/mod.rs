@@ -27,7 +27,7 @@ use nix::{
 
 use self::messages::{Inbox, TO_AGENT_MAX, TO_SERVER_MAX, ToAgent, ToServer, encode};
 use crate::{
-    server::{SocketFile, WithTasks},
+    server::{self, SocketFile, WithTasks},
     stats_group::StatsGroup,
 };
 
@@ -149,10 +149,12 @@ impl Running {
     fn start(path: &Path, group: Option<StatsGroup>) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().context("no socket")?;
         let inbox = Inbox::new(ours.try_clone().context("no socket")?, TO_AGENT_MAX);
+        // The agent itself may open a socket there, for metrics.
+        let no_directory = server::open_directories(path).err();
         // SAFETY: the process has one thread, so that the child may do anything.
         match unsafe { libc::fork() } {
             -1 => Err(Errno::last().into()),
-            0 => child::run(theirs, path, group),
+            0 => child::run(theirs, path, group, no_directory),
             process => Ok(Self {
                 process: Pid::from_raw(process),
                 stream: ours,
@@ -422,6 +424,14 @@ mod tests {
             WaitPidFlag::WEXITED,
         );
         assert_eq!(waited, Err(Errno::ECHILD));
+    }
+
+    #[test]
+    fn the_directories_of_the_socket_are_there_before_the_process_has_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("scx/root/stats");
+        let _statistics = StatsProcess::start(&path, None);
+        assert!(path.parent().unwrap().is_dir());
     }
 
     #[test]
