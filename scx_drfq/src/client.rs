@@ -19,7 +19,7 @@ use drfq_stats::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
 
-use crate::{json_lines, link_summary::link_summaries, preflight, server::SOCKET};
+use crate::{json_lines, link_summary::link_summaries, local_time, preflight, server::SOCKET};
 
 /// How long an answer may take. The agent answers within its poll interval, or once it
 /// has loaded the scheduler again after CPU hotplug.
@@ -202,7 +202,7 @@ pub fn monitor(interval: Duration, json: bool) -> Result<()> {
         match look(&mut client) {
             Ok(cur) => {
                 let line = match json {
-                    true => json_lines::line(json_lines::now_ns(), &cur)?,
+                    true => json_lines::line(local_time::now_ns(), &cur)?,
                     false => line(&prev.system, &cur.system),
                 };
                 writeln!(io::stdout(), "{line}")?;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Statistics as JSON, an object per line.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use anyhow::Result;
 use drfq_stats::report::Tasks;
 use serde::Serialize;
@@ -30,12 +28,6 @@ pub fn line(time_ns: u64, tasks: &Tasks) -> Result<String> {
         tasks,
     };
     Ok(serde_json::to_string(&line)?)
-}
-
-/// The time since 1970 (ns).
-pub fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |time| time.as_nanos() as u64)
 }
 
 #[cfg(test)]

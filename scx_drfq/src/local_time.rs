@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Times of day in the machine's time zone.
+//! The time, and times of day in the machine's time zone.
 
 use std::{
     mem,
@@ -125,11 +125,15 @@ pub fn text(at_unix_ns: u64) -> String {
     )
 }
 
+/// The present time (ns since 1970).
+pub fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_nanos() as u64
+}
+
 /// The present date, such as `2026-11-22`.
 pub fn today() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ns = now.unwrap_or_default().as_nanos() as u64;
-    text(now_ns).split(' ').next().unwrap_or_default().into()
+    text(now_ns()).split(' ').next().unwrap_or_default().into()
 }
 
 fn fields(unix_s: i64) -> libc::tm {

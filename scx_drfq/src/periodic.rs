@@ -13,7 +13,7 @@ use drfq_stats::{
     sample::{Facts, Sample},
 };
 
-use crate::{cli::Run, client, json_lines, printer::Printer};
+use crate::{cli::Run, client, json_lines, local_time, printer::Printer};
 
 /// Prints statistics at regular intervals.
 pub struct Periodic {
@@ -66,7 +66,7 @@ impl Periodic {
         let cur = system(facts, &self.prev.1, &sample);
         let line = if self.json {
             let report = tasks(facts, &self.prev.1, &sample, usize::MAX);
-            json_lines::line(json_lines::now_ns(), &report)?
+            json_lines::line(local_time::now_ns(), &report)?
         } else {
             client::line(&self.prev.0, &cur)
         };

@@ -7,7 +7,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use anyhow::Result;
@@ -18,7 +18,7 @@ use drfq_view::{
     source::Source,
 };
 
-use crate::client::Client;
+use crate::{client::Client, local_time};
 
 /// What is known of a process is read again after this time, because it may move.
 const PROCESS_AGE: Duration = Duration::from_secs(5);
@@ -152,7 +152,7 @@ impl Kernel {
     pub fn complete(&mut self, report: Tasks) -> Snapshot {
         let now = Instant::now();
         let mut snapshot = Snapshot {
-            at_unix_ns: unix_ns(),
+            at_unix_ns: local_time::now_ns(),
             cpus: self.cpus(),
             ..Snapshot::default()
         };
@@ -272,11 +272,6 @@ fn users(text: &str) -> HashMap<u32, String> {
         Some((fields.nth(1)?.parse().ok()?, name.to_owned()))
     };
     text.lines().filter_map(user).collect()
-}
-
-fn unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 #[cfg(test)]
