@@ -3,7 +3,7 @@
 //!
 //! The child is started before the agent drops its privileges. It waits for the end
 //! of the agent, then removes the groups of scx_drfq and unmounts resctrl if the agent
-//! mounted it and no other program has changed it since. It keeps CAP_SYS_ADMIN for that.
+//! mounted it and no other program has changed it since. Only then it keeps CAP_SYS_ADMIN.
 //! The agent itself needs no capability for resctrl. Its files and directories belong
 //! to root, as does the agent. The directories are read-only even for their owner,
 //! who may change that: while the agent runs, they are writable. Agent and child hold a lock, so

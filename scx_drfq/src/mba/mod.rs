@@ -64,6 +64,7 @@ use self::{
     weights::Competition,
 };
 use crate::{
+    agent::say,
     bandwidth::Bandwidth,
     capacity::Capacity::Calibrated,
     charge::{self, Mover},
@@ -406,7 +407,13 @@ impl<'a, H: Hierarchy> Running<'a, H> {
         let lost = self.setup.throttle.audit();
         self.members.retain(|_, member| !lost.contains(&member.id));
         if self.setup.state == "on" {
-            self.setup.hindrance = self.setup.throttle.hindrance();
+            let now = self.setup.throttle.hindrance();
+            let before = std::mem::replace(&mut self.setup.hindrance, now);
+            match (before, &self.setup.hindrance) {
+                (None, Some(reason)) => say(&format!("memory is shared no longer: {reason}")),
+                (Some(_), None) => say("memory is shared again"),
+                _ => {}
+            }
         }
         if self.setup.hindrance.is_some() {
             self.setup.throttle.release();

@@ -94,8 +94,8 @@ pub enum Placed {
     Ended,
 }
 
-/// The owner of our groups. One process at a time may have one: the agent whose
-/// scheduler the kernel has accepted.
+/// The owner of our groups: the agent, its cleaner, a calibration or a report of evidence. One process
+/// at a time may have one.
 ///
 /// Dropping it removes all of them.
 #[derive(Debug)]
