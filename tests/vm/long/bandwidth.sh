@@ -3,10 +3,10 @@
 # The first boot has DRFQ_MODES, by default all peers; the others, DRFQ_RUNS in all, have EEVDF and ours.
 # shellcheck source=tests/vm/lib.sh
 . tests/vm/lib.sh
-tools/peers scx_layered
 find_provenance
 rm -f "$out/rows.csv"
 read -ra modes <<< "${DRFQ_MODES:-eevdf kp static mba_MBps layered off hold killed}"
+[[ ${modes[*]} != *layered* ]] || tools/peers scx_layered
 boots=()
 for boot in $(seq "${DRFQ_RUNS:-5}"); do
 	say "boot $boot of ${DRFQ_RUNS:-5}"
