@@ -90,8 +90,9 @@ impl Memory {
         Self(vec![1; bytes / 8])
     }
 
-    /// Visits lines from `at` on. Returns where the next ones begin.
-    fn visit(&mut self, op: Op, at: usize) -> usize {
+    /// Visits at most `STEP_LINES` lines from `at` on. Returns where the next ones begin, and how many
+    /// lines there were.
+    fn visit(&mut self, op: Op, at: usize) -> (usize, usize) {
         let half = self.0.len() / 2;
         let end = match op {
             Op::Copy => half,
@@ -114,7 +115,8 @@ impl Memory {
                 }
             }
         }
-        if stop == end { 0 } else { stop }
+        let lines = (stop - at).div_ceil(LINE_WORDS);
+        (if stop == end { 0 } else { stop }, lines)
     }
 }
 
@@ -244,11 +246,18 @@ pub fn race(
                     Work::Memory(op, bytes) => {
                         let (mut memory, mut next) = (Memory::new(bytes), 0);
                         ready.wait();
-                        work_until(phase, sum, || next = memory.visit(op, next));
+                        work_until(phase, sum, || {
+                            let lines;
+                            (next, lines) = memory.visit(op, next);
+                            lines
+                        });
                     }
                     Work::Spin => {
                         ready.wait();
-                        work_until(phase, sum, spin);
+                        work_until(phase, sum, || {
+                            spin();
+                            0
+                        });
                     }
                 }
             });
@@ -299,12 +308,11 @@ fn count(sums: &[Sum]) -> Vec<u64> {
     lines.collect()
 }
 
-/// Does steps of `STEP_LINES` lines until the end. CPU time is that since counting began.
-fn work_until(phase: &Phase, sum: &Sum, mut step: impl FnMut()) {
+/// Does steps until the end. Each tells the lines that it visited. CPU time is that since counting began.
+fn work_until(phase: &Phase, sum: &Sum, mut step: impl FnMut() -> usize) {
     let (mut began, mut lines) = (None, 0);
     while !phase.stop.load(Ordering::Relaxed) {
-        step();
-        lines += STEP_LINES as u64;
+        lines += step() as u64;
         sum.lines.store(lines, Ordering::Relaxed);
         if began.is_none() && phase.counts.load(Ordering::Relaxed) {
             began = Some(cpu_time());
@@ -385,9 +393,9 @@ mod tests {
     #[test]
     fn a_visit_ends_at_the_last_line_and_begins_again() {
         let mut memory = Memory::new(64 * (STEP_LINES + 10));
-        let next = memory.visit(Op::Write, 0);
-        assert_eq!(next, STEP_LINES * LINE_WORDS);
-        assert_eq!(memory.visit(Op::Write, next), 0);
+        let (next, lines) = memory.visit(Op::Write, 0);
+        assert_eq!((next, lines), (STEP_LINES * LINE_WORDS, STEP_LINES));
+        assert_eq!(memory.visit(Op::Write, next), (0, 10));
         let written = memory.0.iter().step_by(LINE_WORDS).enumerate();
         assert!(
             written
@@ -402,7 +410,7 @@ mod tests {
         for line in 0..4 {
             memory.0[line * LINE_WORDS] = 100 + line as u64;
         }
-        assert_eq!(memory.visit(Op::Copy, 0), 0);
+        assert_eq!(memory.visit(Op::Copy, 0), (0, 4));
         let copied: Vec<u64> = memory.0[32..].iter().step_by(LINE_WORDS).copied().collect();
         assert_eq!(copied, [100, 101, 102, 103]);
     }
