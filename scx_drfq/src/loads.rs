@@ -90,16 +90,17 @@ impl Memory {
         Self(vec![1; bytes / 8])
     }
 
-    /// Visits at most `STEP_LINES` lines from `at` on. Returns where the next ones begin, and how many
-    /// lines there were.
-    fn visit(&mut self, op: Op, at: usize) -> (usize, usize) {
+    /// Visits at most `STEP_LINES` lines from `at` on, and moves it to where the next ones begin.
+    /// Returns how many lines there were.
+    fn visit(&mut self, op: Op, at: &mut usize) -> usize {
         let half = self.0.len() / 2;
         let end = match op {
             Op::Copy => half,
             Op::Read | Op::Write => self.0.len(),
         };
-        let stop = (at + STEP_LINES * LINE_WORDS).min(end);
-        for word in (at..stop).step_by(LINE_WORDS) {
+        let begin = *at;
+        let stop = (begin + STEP_LINES * LINE_WORDS).min(end);
+        for word in (begin..stop).step_by(LINE_WORDS) {
             let here = &mut self.0[word];
             match op {
                 // SAFETY: a reference is valid and aligned.
@@ -115,8 +116,8 @@ impl Memory {
                 }
             }
         }
-        let lines = (stop - at).div_ceil(LINE_WORDS);
-        (if stop == end { 0 } else { stop }, lines)
+        *at = if stop == end { 0 } else { stop };
+        (stop - begin).div_ceil(LINE_WORDS)
     }
 }
 
@@ -246,18 +247,11 @@ pub fn race(
                     Work::Memory(op, bytes) => {
                         let (mut memory, mut next) = (Memory::new(bytes), 0);
                         ready.wait();
-                        work_until(phase, sum, || {
-                            let lines;
-                            (next, lines) = memory.visit(op, next);
-                            lines
-                        });
+                        work_until(phase, sum, || memory.visit(op, &mut next));
                     }
                     Work::Spin => {
                         ready.wait();
-                        work_until(phase, sum, || {
-                            spin();
-                            0
-                        });
+                        work_until(phase, sum, spin);
                     }
                 }
             });
@@ -322,12 +316,13 @@ fn work_until(phase: &Phase, sum: &Sum, mut step: impl FnMut() -> usize) {
     *sum.cpu.lock().unwrap_or_else(PoisonError::into_inner) = used;
 }
 
-/// Computes for some microseconds.
-fn spin() {
+/// Computes for some microseconds, and visits no line.
+fn spin() -> usize {
     let mut value = 1u64;
     for _ in 0..STEP_LINES {
         value = hint::black_box(value.wrapping_mul(3));
     }
+    0
 }
 
 /// Time of one read on `cpu` that waits for the one before (ns). `bytes`: of the memory.
@@ -393,9 +388,11 @@ mod tests {
     #[test]
     fn a_visit_ends_at_the_last_line_and_begins_again() {
         let mut memory = Memory::new(64 * (STEP_LINES + 10));
-        let (next, lines) = memory.visit(Op::Write, 0);
-        assert_eq!((next, lines), (STEP_LINES * LINE_WORDS, STEP_LINES));
-        assert_eq!(memory.visit(Op::Write, next), (0, 10));
+        let mut at = 0;
+        assert_eq!(memory.visit(Op::Write, &mut at), STEP_LINES);
+        assert_eq!(at, STEP_LINES * LINE_WORDS);
+        assert_eq!(memory.visit(Op::Write, &mut at), 10);
+        assert_eq!(at, 0);
         let written = memory.0.iter().step_by(LINE_WORDS).enumerate();
         assert!(
             written
@@ -410,7 +407,8 @@ mod tests {
         for line in 0..4 {
             memory.0[line * LINE_WORDS] = 100 + line as u64;
         }
-        assert_eq!(memory.visit(Op::Copy, 0), (0, 4));
+        let mut at = 0;
+        assert_eq!((memory.visit(Op::Copy, &mut at), at), (4, 0));
         let copied: Vec<u64> = memory.0[32..].iter().step_by(LINE_WORDS).copied().collect();
         assert_eq!(copied, [100, 101, 102, 103]);
     }
