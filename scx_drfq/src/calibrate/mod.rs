@@ -92,8 +92,8 @@ fn keep(
     }
     if !left_out.is_empty() {
         doubts.push(format!(
-            "CPUs {left_out:?} took no part, and all may move more; start it where a shell may use \
-             them"
+            "CPUs {left_out:?} took no part, and all may move more; start it from a shell that may \
+             use them"
         ));
     }
     let doubts = doubts.join("; ");

@@ -65,8 +65,11 @@ impl<H: Hierarchy> Running<'_, H> {
             self.setup.throttle.fail(HIDDEN.into());
         }
         let monitored: BTreeSet<Key> = self.members.keys().cloned().collect();
-        let stay = monitored.iter().filter(|key| self.competition.keeps(key));
-        let stay = stay.cloned().collect();
+        let stay = self.members.iter().filter(|(key, member)| {
+            // A burst after a pause shall not exceed a maximum until it is found.
+            member.bounds != Bounds::default() || self.competition.keeps(key)
+        });
+        let stay = stay.map(|(key, _)| key.clone()).collect();
         let chosen = entities::choose(&usages, &stay, self.setup.throttle.room());
         for key in monitored.difference(&chosen) {
             if let Some(member) = self.members.remove(key) {

@@ -149,21 +149,32 @@ fn tasks_that_cannot_be_read_are_told() {
 }
 
 #[test]
-fn an_entity_that_idles_for_a_minute_gives_its_group_back() {
-    let kernel = FakeKernel::new(shape(8, 32));
-    let mut machine = Machine::new(&kernel, 2);
-    machine.light = 1;
-    machine.cpu_ns = 100_000_000_000;
-    machine.run(4);
-    assert_eq!(monitored(&machine), ["/2"]);
-    machine.light = 0;
-    machine.run(4);
-    assert_eq!(monitored(&machine), ["/1", "/2"]);
-    machine.light = 1;
-    machine.run(100);
-    assert_eq!(monitored(&machine), ["/1", "/2"]);
-    machine.run(30);
-    assert_eq!(monitored(&machine), ["/2"]);
+fn an_entity_that_idles_for_a_minute_gives_its_group_back_unless_a_rule_bounds_it() {
+    for max in [0, 200_000_000] {
+        let kernel = FakeKernel::new(shape(8, 32));
+        let mut machine = Machine::new(&kernel, 2);
+        machine.running.rules = vec![Rule {
+            target: Target::new(true, "/1").unwrap(),
+            weight: None,
+            memory: Bounds {
+                min: None,
+                max: Bandwidth::new(max),
+            },
+        }];
+        machine.light = 1;
+        machine.cpu_ns = 100_000_000_000;
+        machine.run(4);
+        assert_eq!(monitored(&machine), ["/2"]);
+        machine.light = 0;
+        machine.run(4);
+        assert_eq!(monitored(&machine), ["/1", "/2"]);
+        machine.light = 1;
+        machine.run(100);
+        assert_eq!(monitored(&machine), ["/1", "/2"]);
+        machine.run(30);
+        let stays = monitored(&machine).contains(&"/1".to_owned());
+        assert_eq!(stays, max > 0, "{max}");
+    }
 }
 
 #[test]
