@@ -12,8 +12,8 @@ use super::{
 /// load makes looks more frequent.
 const IDLE_LOOKS: u32 = 4;
 
-/// After so many, it gives its group back unless a rule bounds it: 60 s. Other programs may want the ids, which few machines have
-/// many of.
+/// After so many, it gives its group back unless a rule bounds it: 60 s. Other programs may want the
+/// ids, which few machines have many of.
 const FORGET_LOOKS: u32 = 120;
 
 /// Which entities compete. The scheduler's order counts active tasks alone, so an idle cgroup must
